@@ -1,0 +1,72 @@
+// The network side of a NIC: a UDP socket pair at most, or a simulated wire. A Port moves whole RoCE packets (BTH ..
+// ICRC) in batches and knows no QP. Implementations: UringPort (io_uring), SocketPort (sendmmsg/recvmmsg),
+// sim::Link. Decorators wrap any port (CaptureTap).
+//
+// One thread at a time may use a Port, except wait() and wake().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proto/base/clock.h"
+#include "proto/path.h"
+
+namespace uroce::engine {
+
+/// Receives packets from Port::exchange(). The datagram's bytes are valid during the call only.
+class DatagramSink {
+ public:
+  virtual ~DatagramSink() = default;
+  virtual void on_datagram(const proto::Datagram& datagram) = 0;
+};
+
+struct PortCounters {
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_packets = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t send_errors = 0;      ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
+  std::uint64_t receive_overruns = 0; ///< Packets the kernel dropped because our socket buffer was full.
+  std::uint64_t system_calls = 0;
+};
+
+/// What runs and why, for people: shown by tools and in --json.
+struct PortInfo {
+  std::string engine;    ///< "io_uring", "socket" or "sim".
+  std::string reason;    ///< "io_uring is available", "UROCE_ENGINE=socket", "io_uring_setup: EPERM (seccomp?)" ...
+  std::string features;  ///< Space-separated: "multishot-recv buf-ring fixed-files ..."
+  std::uint32_t receive_buffer_bytes = 0;  ///< What the socket really got (SO_RCVBUF as the kernel accounts it).
+};
+
+class Port {
+ public:
+  virtual ~Port() = default;
+
+  /// Makes `wanted` usable as UDP source port of packets sent from `local`; returns the port that will really be used,
+  /// which is another one when too many are in use already. Balanced by release_source_port() with the result.
+  virtual std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) = 0;
+  virtual void release_source_port(const proto::Gid& local, std::uint16_t port) = 0;
+
+  /// A frame to fill (at least proto::kMaxPacketSize bytes), or an empty span when none is free: flush() or
+  /// exchange() first. Calling it again without tx_commit() returns the same frame.
+  virtual MutBytes tx_frame() = 0;
+  /// Queues the frame that tx_frame() returned last. Its path's source must be an address of this port.
+  virtual void tx_commit(const proto::Transmit& transmit) = 0;
+  /// Submits everything queued.
+  virtual void flush() = 0;
+  /// Submits everything queued and hands at most about `rx_budget` packets that have already arrived to `sink`, in one
+  /// system call where the engine can. Never blocks. Returns the number of packets received.
+  virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;
+
+  /// Blocks until a packet can be received (only if `for_packets`), until `deadline`, or until wake(). Any thread, no
+  /// lock needed; spurious returns are fine.
+  virtual void wait(std::optional<Instant> deadline, bool for_packets) = 0;
+  /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
+  virtual void wake() = 0;
+
+  virtual PortInfo info() const = 0;
+  virtual PortCounters counters() const = 0;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,29 @@
+// Invariant CRC of RoCEv2 (IBTA Annex A17.3.3): CRC-32 (reflected 0x04C11DB7) over 8 bytes of 0xFF, the IP and UDP
+// headers with the fields that routers may change forced to ones, and BTH (its FECN/BECN/reserved byte as ones) ..
+// payload and pad. Stored little-endian.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "proto/path.h"
+
+namespace uroce::proto {
+
+/// ICRC of a packet on `path` whose bytes from BTH to the last pad byte are `packet`. `ip_id` is the IPv4
+/// Identification (covered by the ICRC; ignored for IPv6).
+std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0);
+
+/// Outcome of checking a received packet.
+struct IcrcCheck {
+  bool ok = false;
+  /// The IPv4 Identification under which the ICRC is right: 0 unless the sender numbers its packets, as rxe does.
+  std::uint16_t ip_id = 0;
+};
+
+/// Checks the ICRC of BTH .. ICRC received along `path`. A UDP socket does not show the IPv4 Identification. CRC is
+/// linear, so the difference to the ICRC for ID 0 must be the image of a 16-bit ID; that recovers the ID and leaves 16
+/// bits of redundancy (none of it is used up when the ID is 0).
+IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc);
+
+}  // namespace uroce::proto

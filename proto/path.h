@@ -1,0 +1,62 @@
+// Addresses and paths: what identifies a RoCEv2 flow outside of BTH. A GID is an address: IPv4 ones are written
+// IPv4-mapped (::ffff:a.b.c.d), as in the GID table of every RoCEv2 device.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "proto/bytes.h"
+
+namespace uroce::proto {
+
+/// 16 bytes in network order: an IPv6 address, or an IPv4 address in ::ffff:0:0/96.
+struct Gid {
+  std::array<std::uint8_t, 16> raw{};
+
+  static constexpr Gid from_v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d) {
+    return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}};
+  }
+  constexpr bool is_v4() const {
+    constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+    return std::equal(kMapped.begin(), kMapped.end(), raw.begin());
+  }
+  constexpr bool is_zero() const { return *this == Gid{}; }
+  /// The four IPv4 bytes; meaningful only when is_v4().
+  constexpr const std::uint8_t* v4() const { return raw.data() + 12; }
+  friend constexpr bool operator==(const Gid&, const Gid&) = default;
+};
+
+/// UDP destination port of RoCEv2 (IBTA Annex A17).
+inline constexpr std::uint16_t kRocePort = 4791;
+
+/// The IP and UDP side of one packet, as seen from its sender. Everything here but `tclass` and `hop_limit`
+/// is covered by the ICRC.
+struct Path {
+  Gid source;
+  Gid destination;
+  std::uint16_t source_port = 0xC000;  ///< Entropy only; receivers accept any.
+  std::uint8_t tclass = 0;             ///< IPv4 TOS or IPv6 traffic class: DSCP (6 bits) and ECN (2 bits).
+  std::uint8_t hop_limit = 64;         ///< IPv4 TTL or IPv6 hop limit.
+  std::uint32_t flow_label = 0;        ///< IPv6 only, 20 bits.
+
+  friend constexpr bool operator==(const Path&, const Path&) = default;
+};
+
+/// ECN field of IP: 3 = congestion experienced (RFC 3168).
+inline constexpr std::uint8_t kEcnMask = 0x3;
+
+/// One received RoCEv2 packet: the addresses it came with, and the UDP payload (BTH .. ICRC).
+/// The bytes belong to the driver and are borrowed for the duration of the call.
+struct Datagram {
+  Path path;
+  Bytes payload;
+};
+
+/// One packet to send: where to, and how many bytes of the lent frame are filled (BTH .. ICRC).
+struct Transmit {
+  Path path;
+  std::uint32_t size = 0;
+};
+
+}  // namespace uroce::proto

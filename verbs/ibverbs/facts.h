@@ -1,0 +1,26 @@
+// Facts about an emulated NIC that no verb tells: for summaries, --json and diagnosis.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/port.h"
+#include "verbs/nic/counters.h"
+
+namespace uroce::ibv {
+
+struct NicFacts {
+  std::vector<std::string> addresses;  ///< Textual IP addresses, in GID order.
+  engine::PortInfo port;
+  engine::PortCounters port_counters;
+  nic::Counters counters;
+  std::string pcap;  ///< File that the capture goes to, or empty.
+};
+
+/// Facts of the NIC behind `context`, or nothing when the context is not uroce's.
+std::optional<NicFacts> nic_facts(struct ibv_context* context);
+
+}  // namespace uroce::ibv

@@ -1,0 +1,43 @@
+// Completion queue: a ring that the NIC fills and the user drains, with one-shot notification (IBTA Vol 1, 11.4.2).
+// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR.
+#pragma once
+
+#include <vector>
+
+#include "verbs/nic/types.h"
+
+namespace uroce::nic {
+
+class Cq {
+ public:
+  /// `capacity` >= 1 completions. `user` is the owner's cookie, returned with events.
+  Cq(std::uint32_t capacity, void* user);
+
+  enum class PushResult : std::uint8_t { kQueued, kNotify, kOverflow };
+  /// Adds a completion. kNotify: the CQ was armed for this one; it is disarmed now and the owner must be told.
+  PushResult push(const Completion& completion);
+  /// Takes up to out.size() completions, oldest first; returns how many.
+  std::size_t poll(std::span<Completion> out);
+  /// Asks for one notification at the next completion (or the next solicited or failed one).
+  void arm(bool solicited_only);
+  /// EINVAL when more completions are queued than would fit.
+  Errno resize(std::uint32_t capacity);
+
+  std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+  std::uint32_t size() const { return count_; }
+  bool overflowed() const { return overflowed_; }
+  void* user() const { return user_; }
+  /// QPs attached (twice when one serves both queues): a CQ in use can't be destroyed.
+  std::uint32_t users = 0;
+
+ private:
+  enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  std::vector<Completion> ring_;
+  std::uint32_t head_ = 0;
+  std::uint32_t count_ = 0;
+  Armed armed_ = Armed::kNo;
+  bool overflowed_ = false;
+  void* user_;
+};
+
+}  // namespace uroce::nic
