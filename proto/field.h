@@ -75,12 +75,16 @@ class View {
   explicit constexpr View(std::span<Byte, H::kSize> bytes) : bytes_(bytes.data()) {}
   explicit constexpr View(Byte* bytes) : bytes_(bytes) {}
 
-  // clang-format off (version 14 does not know requires clauses)
+  // Version 14 of clang-format does not know requires clauses.
+  // clang-format off
   template <class F>
-  requires std::same_as<typename F::Header, H>
-  constexpr typename F::Value get() const { return F::load(bytes_); }
+    requires std::same_as<typename F::Header, H>
+  constexpr typename F::Value get() const {
+    return F::load(bytes_);
+  }
   template <class F>
-  requires(kMutable&& std::same_as<typename F::Header, H>) constexpr const View& set(typename F::Value value) const {
+    requires(kMutable && std::same_as<typename F::Header, H>)
+  constexpr const View& set(typename F::Value value) const {
     F::store(bytes_, value);
     return *this;
   }
