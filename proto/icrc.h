@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "proto/ip_udp.h"
 #include "proto/path.h"
 
 namespace uroce::proto {
@@ -18,9 +19,13 @@ constexpr void store_icrc(MutBytes at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i, value >>= 8) at[i] = static_cast<std::uint8_t>(value);
 }
 
-/// ICRC of a packet on `path` whose bytes from BTH to the last pad byte are `packet`. `ip_id` is the IPv4
-/// Identification (covered by the ICRC; ignored for IPv6). `packet` has at least the 12 bytes of BTH.
-std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0);
+/// ICRC of a packet on `path` whose bytes from BTH to the last pad byte are `packet`, at least the 12 bytes of BTH.
+/// `ip_id` and `ip_flags` are the Identification and the three flag bits of IPv4, which the ICRC covers (ignored for
+/// IPv6).
+std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0, std::uint8_t ip_flags = kDontFragment);
+
+/// As icrc(), for RoCEv1: the GRH takes the place of IP and UDP (IBTA Annex A16).
+std::uint32_t icrc_v1(const Path& path, Bytes packet);
 
 /// Outcome of checking a received packet.
 struct IcrcCheck {
@@ -30,8 +35,8 @@ struct IcrcCheck {
 };
 
 /// Checks the ICRC of BTH .. ICRC received along `path`; any bytes, too few are simply not ok. A UDP socket does not
-/// show the IPv4 Identification. CRC is linear, so the difference to the ICRC for ID 0 must be the image of a 16-bit
-/// ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0).
+/// show the IPv4 Identification. CRC is linear, so the difference to the ICRC for ID 0 and DF must be the image of a
+/// 16-bit ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0).
 IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc);
 
 }  // namespace uroce::proto
