@@ -121,7 +121,6 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     ++counters_.icrc_errors;
     return;
   }
-  if (icrc.ip_id != 0) ++counters_.icrc_id_recovered;
   if (!accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
     ++counters_.wrong_pkey;
     return;
@@ -135,7 +134,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     ++counters_.wrong_state_or_service;
     return;
   }
-  qp->on_packet(*packet, datagram.path, now);
+  qp->on_packet(*packet, datagram.path, icrc.ip_id, now);
   core_->touched(*qp);
 }
 

@@ -15,8 +15,8 @@ class Qp {
   Errno modify(const QpAttr& attr, std::uint32_t mask);
   Errno post_send(const SendWr& wr);
   Errno post_recv(const RecvWr& wr);
-  /// A packet for this QP of the right service; the ICRC has been checked.
-  void on_packet(const proto::PacketView& packet, const Path& path, Instant now);
+  /// A packet for this QP of the right service; its ICRC is right under the IPv4 Identification `ip_id`.
+  void on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);
   void on_timeout(Instant now);
   TxStatus poll_transmit(Instant now, MutBytes frame, proto::Transmit& out);
   std::optional<Instant> next_deadline() const { return timers_.next(); }
@@ -40,6 +40,7 @@ class Qp {
   } links;
 
  private:
+  bool plausible_id(std::uint16_t ip_id);
   Errno check_ranges(const QpAttr& attr, std::uint32_t mask) const;
   void apply(const QpAttr& attr, std::uint32_t mask);
   void enter(QpState from, QpState to, const QpAttr& attr);
@@ -50,6 +51,7 @@ class Qp {
   Requester requester_;
   Responder responder_;
   bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
+  int zero_ids_ = 0;         ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.
   bool drained_ = false;     ///< SQD: the drain has completed (and been told).
 };
 
