@@ -75,6 +75,8 @@ class View {
   explicit constexpr View(std::span<Byte, H::kSize> bytes) : bytes_(bytes.data()) {}
   explicit constexpr View(Byte* bytes) : bytes_(bytes) {}
 
+  // Version 14 of clang-format does not know requires clauses.
+  // clang-format off
   template <class F>
     requires std::same_as<typename F::Header, H>
   constexpr typename F::Value get() const {
@@ -86,6 +88,7 @@ class View {
     F::store(bytes_, value);
     return *this;
   }
+  // clang-format on
 
  private:
   Byte* bytes_;

@@ -21,8 +21,8 @@ struct Bth {
   using AckReq = Field<Bth, "a", std::uint8_t, 64, 1>;
   using Resv7 = Field<Bth, "resv7", std::uint8_t, 65, 7>;
   using PsnField = Field<Bth, "psn", std::uint32_t, 72, 24>;
-  using All = Fields<Opcode, SolicitedEvent, MigReq, PadCount, TVer, PKey, Fecn, Becn, Resv6, DestQp, AckReq, Resv7,
-                     PsnField>;
+  using All =
+      Fields<Opcode, SolicitedEvent, MigReq, PadCount, TVer, PKey, Fecn, Becn, Resv6, DestQp, AckReq, Resv7, PsnField>;
 };
 static_assert(Bth::All::tile(Bth::kSize));
 
@@ -112,8 +112,7 @@ struct Grh {
   using SgidLow = Field<Grh, "sgid_lo", std::uint64_t, 128, 64>;
   using DgidHigh = Field<Grh, "dgid_hi", std::uint64_t, 192, 64>;
   using DgidLow = Field<Grh, "dgid_lo", std::uint64_t, 256, 64>;
-  using All =
-      Fields<IpVer, TClass, FlowLabel, PayLen, NextHeader, HopLimit, SgidHigh, SgidLow, DgidHigh, DgidLow>;
+  using All = Fields<IpVer, TClass, FlowLabel, PayLen, NextHeader, HopLimit, SgidHigh, SgidLow, DgidHigh, DgidLow>;
 };
 static_assert(Grh::All::tile(Grh::kSize));
 
@@ -121,7 +120,18 @@ static_assert(Grh::All::tile(Grh::kSize));
 inline constexpr std::size_t kIcrcSize = 4;
 
 /// Headers that can follow BTH.
-enum class HeaderId : std::uint8_t { kBth, kDeth, kReth, kAtomicEth, kAeth, kAtomicAckEth, kImmDt, kIeth, kCnpPad, kCount };
+enum class HeaderId : std::uint8_t {
+  kBth,
+  kDeth,
+  kReth,
+  kAtomicEth,
+  kAeth,
+  kAtomicAckEth,
+  kImmDt,
+  kIeth,
+  kCnpPad,
+  kCount
+};
 
 struct HeaderInfo {
   HeaderId id;
@@ -161,14 +171,10 @@ constexpr HeaderInfo header_row(std::string_view name) {
 
 /// One row per HeaderId, in its order.
 inline constexpr std::array kHeaders{
-    detail::header_row<Bth>("BTH"),
-    detail::header_row<Deth>("DETH"),
-    detail::header_row<Reth>("RETH"),
-    detail::header_row<AtomicEth>("AtomicETH"),
-    detail::header_row<Aeth>("AETH"),
-    detail::header_row<AtomicAckEth>("AtomicAckETH"),
-    detail::header_row<ImmDt>("ImmDt"),
-    detail::header_row<Ieth>("IETH"),
+    detail::header_row<Bth>("BTH"),     detail::header_row<Deth>("DETH"),
+    detail::header_row<Reth>("RETH"),   detail::header_row<AtomicEth>("AtomicETH"),
+    detail::header_row<Aeth>("AETH"),   detail::header_row<AtomicAckEth>("AtomicAckETH"),
+    detail::header_row<ImmDt>("ImmDt"), detail::header_row<Ieth>("IETH"),
     detail::header_row<CnpPad>("CNP"),
 };
 static_assert(kHeaders.size() == static_cast<std::size_t>(HeaderId::kCount));

@@ -6,13 +6,26 @@
 #include <cstdint>
 #include <optional>
 
+#include "proto/ip_udp.h"
 #include "proto/path.h"
 
 namespace uroce::proto {
 
-/// ICRC of a packet on `path` whose bytes from BTH to the last pad byte are `packet`. `ip_id` is the IPv4
-/// Identification (covered by the ICRC; ignored for IPv6).
-std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0);
+/// The ICRC as it stands in a packet: the only little-endian field of the protocol. `at` must have 4 bytes.
+constexpr std::uint32_t load_icrc(Bytes at) {
+  return std::uint32_t{at[0]} | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
+}
+constexpr void store_icrc(MutBytes at, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i, value >>= 8) at[i] = static_cast<std::uint8_t>(value);
+}
+
+/// ICRC of a packet on `path` whose bytes from BTH to the last pad byte are `packet`, at least the 12 bytes of BTH.
+/// `ip_id` and `ip_flags` are the Identification and the three flag bits of IPv4, which the ICRC covers (ignored for
+/// IPv6).
+std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0, std::uint8_t ip_flags = kDontFragment);
+
+/// As icrc(), for RoCEv1: the GRH takes the place of IP and UDP (IBTA Annex A16).
+std::uint32_t icrc_v1(const Path& path, Bytes packet);
 
 /// Outcome of checking a received packet.
 struct IcrcCheck {
@@ -21,9 +34,9 @@ struct IcrcCheck {
   std::uint16_t ip_id = 0;
 };
 
-/// Checks the ICRC of BTH .. ICRC received along `path`. A UDP socket does not show the IPv4 Identification. CRC is
-/// linear, so the difference to the ICRC for ID 0 must be the image of a 16-bit ID; that recovers the ID and leaves 16
-/// bits of redundancy (none of it is used up when the ID is 0).
+/// Checks the ICRC of BTH .. ICRC received along `path`; any bytes, too few are simply not ok. A UDP socket does not
+/// show the IPv4 Identification. CRC is linear, so the difference to the ICRC for ID 0 and DF must be the image of a
+/// 16-bit ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0).
 IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc);
 
 }  // namespace uroce::proto

@@ -11,6 +11,5 @@ namespace uroce {
 
 /// Aborts when `expression` is false, in every build type. Must not be reachable from wire bytes or
 /// from misuse of the API: those are values, not bugs.
-#define UROCE_ASSERT(expression)                                     \
-  ((expression) ? static_cast<void>(0)                               \
-                : ::uroce::check_failed(#expression, __FILE__, __LINE__))
+#define UROCE_ASSERT(expression) \
+  ((expression) ? static_cast<void>(0) : ::uroce::check_failed(#expression, __FILE__, __LINE__))
