@@ -37,6 +37,6 @@ std::optional<ibv::NicFacts> nic_facts(ibv_context* context) {
   return ibv::nic_facts(context);
 }
 
-std::string last_backend_error() { return {}; }
+std::string last_backend_error() { return selected_backend() == Backend::kUroce ? ibv::last_error() : std::string(); }
 
 }  // namespace uroce::tools

@@ -30,10 +30,10 @@ class Config : public CLI::ConfigTOML {
   Config(const CLI::App& app, Role role) : app_(app), role_(role) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
-    std::erase_if(items,
+    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(input);
+    std::erase_if(entries,
                   [this](const CLI::ConfigItem& item) { return for_other_tool(item) || set_by_environment(item); });
-    return items;
+    return entries;
   }
 
  private:
@@ -63,9 +63,29 @@ void add_size(CLI::App& app, const std::string& name, std::uint64_t& value, cons
               const std::string& fallback, const std::string& group) {
   app.add_option_function<std::string>(
          name, [&value](const std::string& text) { value = parse_size(text).value_or(value); }, help)
-      ->check(CLI::Validator(check_size, "SIZE"))
+      ->check(CLI::Validator(check_size, ""))
       ->type_name("SIZE")
       ->default_str(fallback)
+      ->group(group);
+}
+
+/// A range for CLI11, shown in --help as "1..1024".
+template <class T>
+CLI::Range in_range(T low, T high) {
+  return CLI::Range(low, high, fmt::format("{}..{}", low, high));
+}
+
+/// An option of a few bits (CLI11 takes uint8_t for a character).
+struct Bounds {
+  unsigned low, high;
+};
+void add_small(CLI::App& app, const std::string& name, std::uint8_t& value, Bounds bounds, const std::string& help,
+               const std::string& group) {
+  app.add_option_function<unsigned>(
+         name, [&value](unsigned v) { value = static_cast<std::uint8_t>(v); }, help)
+      ->check(in_range(bounds.low, bounds.high))
+      ->type_name("N")
+      ->default_str(std::to_string(value))
       ->group(group);
 }
 
@@ -86,10 +106,11 @@ void add_place(CLI::App& app, Options& o, Role role) {
       ->capture_default_str()
       ->group(group);
   app.add_option("num-qp,--num-qp", o.session.workload.qps, "Queue pairs; the same number on both sides")
-      ->check(CLI::Range(1u, kMaxQps))
+      ->check(in_range(1u, kMaxQps))
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--ib-port", o.device.ib_port, "Port of the device")->capture_default_str()->group(group);
+  add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {
     app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);
     app.add_flag("--loop", o.loop, "Serve one client after the other until interrupted")->group(group);
@@ -98,7 +119,8 @@ void add_place(CLI::App& app, Options& o, Role role) {
            "--connect-timeout",
            [&o](double s) { o.connect_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)); },
            "Seconds to wait for the TCP connection")
-        ->check(CLI::Range(0.001, 3600.0))
+        ->check(in_range(0.001, 3600.0))
+        ->type_name("SECONDS")
         ->default_str("5")
         ->group(group);
   }
@@ -116,15 +138,18 @@ void add_workload(CLI::App& app, Options& o) {
       ->group(group);
   add_size(app, "--size", w.size, "Bytes of a message, e.g. 0, 4096, 64K, 1M, 64M (atomics: always 8)", "64K", group);
   app.add_option("--iters", w.iterations, "Operations per QP (and direction)")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxIterations))
+      ->check(in_range(std::uint64_t{1}, kMaxIterations))
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("--mtu", w.mtu, "Path MTU (default: the active MTU of the ports)")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->type_name("BYTES")
       ->default_str("")
       ->group(group);
   app.add_option("--depth", w.depth, "Outstanding operations per QP; reduced to what memory and devices allow")
-      ->check(CLI::Range(1u, kMaxDepth))
+      ->check(in_range(1u, kMaxDepth))
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_flag("--bidir", w.bidirectional, "Both sides initiate at the same time")->group(group);
@@ -132,7 +157,8 @@ void add_workload(CLI::App& app, Options& o) {
       ->group(group);
   app.add_flag("--inline", w.inline_data, "Post the data of SENDs and WRITEs inline")->group(group);
   app.add_option("--sges", w.sges, "Pieces per message (scatter/gather entries)")
-      ->check(CLI::Range(1u, kMaxSges))
+      ->check(in_range(1u, kMaxSges))
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
 }
@@ -140,18 +166,16 @@ void add_workload(CLI::App& app, Options& o) {
 void add_transport(CLI::App& app, Options& o, Role role) {
   const std::string group = "Transport, of this side's QPs";
   RtsAttributes& rts = o.session.rts;
-  const auto small = [&](const char* name, std::uint8_t& value, unsigned low, unsigned high, const std::string& help) {
-    app.add_option_function<unsigned>(
-           name, [&value](unsigned v) { value = static_cast<std::uint8_t>(v); }, help)
-        ->check(CLI::Range(low, high))
-        ->default_str(std::to_string(value))
-        ->group(group);
+  const auto small = [&](const char* name, std::uint8_t& value, Bounds bounds, const std::string& help) {
+    add_small(app, name, value, bounds, help, group);
   };
-  small("--timeout", rts.timeout, 0, 31, "Local ACK timeout, 4.096 us * 2^N; 0 = never");
-  small("--retry-cnt", rts.retry_cnt, 0, 7, "Retries after a timeout or a sequence error");
-  small("--rnr-retry", rts.rnr_retry, 0, 7, "Retries when the peer has no receive posted; 7 = for ever");
-  small("--min-rnr-timer", o.session.min_rnr_timer, 0, 31, "How long our RNR NAKs ask the peer to wait; 12 = 0.64 ms");
-  small("--rd-atomic", rts.max_rd_atomic, 1, 128, "READs and atomics under way per QP, at most what the devices allow");
+  small("--timeout", rts.timeout, {0, 31}, "Local ACK timeout, 4.096 us * 2^N; 0 = never");
+  small("--retry-cnt", rts.retry_cnt, {0, 7}, "Retries after a timeout or a sequence error");
+  small("--rnr-retry", rts.rnr_retry, {0, 7}, "Retries when the peer has no receive posted; 7 = for ever");
+  small("--min-rnr-timer", o.session.min_rnr_timer, {0, 31},
+        "How long our RNR NAKs ask the peer to wait; 12 = 0.64 ms");
+  small("--rd-atomic", rts.max_rd_atomic, {1, 128},
+        "READs and atomics under way per QP, at most what the devices allow");
   app.add_flag("--events", o.session.events,
                std::string("Sleep on a completion channel instead of polling") +
                    (role == Role::kClient ? " (the server does so too)" : ""))
@@ -160,6 +184,7 @@ void add_transport(CLI::App& app, Options& o, Role role) {
   app.add_option_function<unsigned>(
          "--stall-limit", [&o](unsigned s) { o.session.stall_limit = std::chrono::seconds(s); },
          "Give up when nothing completes for so many seconds; 0 = never")
+      ->type_name("SECONDS")
       ->default_str("30")
       ->group(group);
 }

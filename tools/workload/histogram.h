@@ -42,7 +42,7 @@ class Histogram {
   /// Values below 64 have a bucket each; above, the leading one and the six bits behind it choose.
   static constexpr std::size_t index_of(std::uint64_t value) {
     if (value < kSub) return static_cast<std::size_t>(value);
-    const int shift = std::bit_width(value) - 1 - kSubBits;
+    const int shift = static_cast<int>(std::bit_width(value)) - 1 - kSubBits;
     return (static_cast<std::size_t>(shift) + 1) * kSub + static_cast<std::size_t>((value >> shift) - kSub);
   }
   /// The largest value of bucket `index`.

@@ -15,10 +15,10 @@ enum class Op : std::uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead, kCas, 
 inline constexpr std::size_t kOpCount = 7;
 std::string_view op_name(Op op);
 
-inline bool uses_receive(Op op) { return op == Op::kSend || op == Op::kSendImm || op == Op::kWriteImm; }
-inline bool lands_in_receive(Op op) { return op == Op::kSend || op == Op::kSendImm; }
-inline bool is_write(Op op) { return op == Op::kWrite || op == Op::kWriteImm; }
-inline bool is_atomic(Op op) { return op == Op::kCas || op == Op::kFaa; }
+constexpr bool uses_receive(Op op) { return op == Op::kSend || op == Op::kSendImm || op == Op::kWriteImm; }
+constexpr bool lands_in_receive(Op op) { return op == Op::kSend || op == Op::kSendImm; }
+constexpr bool is_write(Op op) { return op == Op::kWrite || op == Op::kWriteImm; }
+constexpr bool is_atomic(Op op) { return op == Op::kCas || op == Op::kFaa; }
 
 /// What --op names: one operation, or all of them in rotation. Values go over the wire.
 enum class Mix : std::uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead, kCas, kFaa, kMixed };
