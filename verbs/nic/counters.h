@@ -26,13 +26,13 @@ struct Counters {
   std::uint64_t out_of_seq_request = 0;
   std::uint64_t rcvd_rnr_err = 0;
   std::uint64_t send_rnr_err = 0;
-  std::uint64_t rcvd_seq_err = 0;     ///< NAKs "PSN sequence error" received.
+  std::uint64_t rcvd_seq_err = 0;  ///< NAKs "PSN sequence error" received.
   std::uint64_t implied_nak = 0;
   std::uint64_t local_ack_timeout_err = 0;
   std::uint64_t retry_exceeded_err = 0;
   std::uint64_t retry_rnr_exceeded_err = 0;
   std::uint64_t retransmitted_pkts = 0;
-  std::uint64_t ghost_acks = 0;       ///< Responses outside the window, ignored.
+  std::uint64_t ghost_acks = 0;  ///< Responses outside the window, ignored.
 };
 
 }  // namespace uroce::nic

@@ -3,6 +3,7 @@
 // memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -20,9 +21,9 @@ struct Mr {
   Pd* pd = nullptr;
   std::uint8_t* memory = nullptr;  ///< Where the region's first byte lies.
   std::uint64_t length = 0;
-  std::uint64_t iova = 0;          ///< The address by which WRs and peers name the first byte.
-  std::uint32_t access = 0;        ///< Access bits. Local read is always granted.
-  std::uint32_t key = 0;           ///< lkey and rkey.
+  std::uint64_t iova = 0;    ///< The address by which WRs and peers name the first byte.
+  std::uint32_t access = 0;  ///< Access bits. Local read is always granted.
+  std::uint32_t key = 0;     ///< lkey and rkey.
 };
 
 enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
@@ -32,8 +33,8 @@ class MrTable {
   explicit MrTable(std::uint32_t max_mrs);
   ~MrTable();
 
-  /// Registers memory. EINVAL: length 0, or remote write/atomic without local write (IBTA C10-..., and every
-  /// provider); ENOMEM: table full. The PD's user count goes up.
+  /// Registers memory. EINVAL: length 0, a range that wraps around, unknown access bits, or remote write/atomic without
+  /// local write (IBTA Vol 1, 10.6.3.1, and every provider); ENOMEM: table full. The PD's user count goes up.
   Result<Mr*, Errno> add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova, std::uint32_t access);
   void remove(Mr* mr);
   /// Gives the region new rights, memory and/or PD under a new key (ibv_rereg_mr). Null/0 pointers keep the old value.
@@ -55,15 +56,18 @@ class MrTable {
   std::uint32_t size() const { return count_; }
 
  private:
+  static constexpr std::size_t kRestingIndices = 256;
   struct Slot {
     std::unique_ptr<Mr> mr;
     std::uint8_t tag = 0;
   };
+  std::uint32_t take_index();
+  std::uint32_t key_of(std::uint32_t index) const;
+
   std::uint32_t max_mrs_;
   std::uint32_t count_ = 0;
-  std::uint32_t next_index_ = 1;  ///< Index 0 is never used: key 0 is nobody's.
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
+  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used: keys below 256 are nobody's.
+  std::deque<std::uint32_t> free_;  ///< Longest-free first.
 };
 
 }  // namespace uroce::nic

@@ -1,59 +1,21 @@
-// The NIC: many QPs behind one port. Sans-I/O: calls, packets and `now` go in; packets, completions, events and the next
-// deadline come out. Deterministic: the same calls in the same order give the same packets. Not thread-safe; whoever
-// drives it (engine/runner.h, the simulator) serialises the calls.
+// The NIC: many QPs behind one port. Sans-I/O: calls, packets and `now` go in; packets, completions, events and the
+// next deadline come out. Deterministic: the same calls in the same order give the same packets. Not thread-safe;
+// whoever drives it (engine/runner.h, the simulator) serialises the calls.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
+#include "verbs/nic/config.h"
 #include "verbs/nic/counters.h"
-#include "verbs/nic/cq.h"
+#include "verbs/nic/event.h"
 #include "verbs/nic/limits.h"
-#include "verbs/nic/mr_table.h"
 #include "verbs/nic/qp_state.h"
 
 namespace uroce::nic {
-
-class Qp;  // verbs/transport/qp.h
-
-struct NicConfig {
-  std::vector<Gid> gids;         ///< GID table from index 0 on.
-  std::uint8_t qpn_slot = 0;     ///< Top byte of every QPN: which of several NICs that share an address (design, 5).
-  std::uint8_t mtu_max = 5;      ///< Path MTU enum, 1..5.
-  std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
-  Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
-};
-
-struct QpInit {
-  Pd* pd = nullptr;
-  Cq* send_cq = nullptr;
-  Cq* recv_cq = nullptr;
-  std::uint32_t max_send_wr = 0, max_recv_wr = 0;
-  std::uint32_t max_send_sge = 0, max_recv_sge = 0;
-  std::uint32_t max_inline = 0;
-  bool sq_sig_all = false;
-  void* user = nullptr;
-};
-
-/// Something the NIC has to tell its owner, in order of occurrence.
-struct Event {
-  enum class Kind : std::uint8_t {
-    kCqNotify,       ///< An armed CQ got a completion (completion channel).
-    kCqErr,          ///< CQ overflow.
-    kQpFatal,
-    kQpReqErr,       ///< Invalid request at the responder.
-    kQpAccessErr,    ///< Remote access error at the responder.
-    kCommEst,        ///< First packet arrived in RTR.
-    kSqDrained,
-  };
-  Kind kind;
-  Cq* cq = nullptr;
-  Qp* qp = nullptr;
-};
 
 class Nic {
  public:
@@ -84,25 +46,21 @@ class Nic {
   /// EINVAL: a capability above its limit.
   Result<Qp*, Errno> create_qp(const QpInit& init);
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
-  Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask, Instant now);
+  Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void destroy_qp(Qp* qp);
   /// EINVAL: wrong state, opcode or SGE count, inline too long; ENOMEM: queue full.
-  Errno post_send(Qp* qp, const SendWr& wr, Instant now);
-  Errno post_recv(Qp* qp, const RecvWr& wr, Instant now);
+  Errno post_send(Qp* qp, const SendWr& wr);
+  Errno post_recv(Qp* qp, const RecvWr& wr);
 
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
 
  private:
-  friend class Qp;
-  struct Core;
+  struct Core;  // The QP table, the lists and the heap over QPs.
   NicConfig config_;
   MrTable mrs_;
   Counters counters_;
-  std::vector<std::unique_ptr<Pd>> pds_;
-  std::vector<std::unique_ptr<Cq>> cqs_;
-  std::deque<Event> events_;
   std::unique_ptr<Core> core_;
 };
 

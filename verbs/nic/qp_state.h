@@ -41,16 +41,16 @@ struct QpAttr {
   QpState state = QpState::kReset;
   QpState cur_state = QpState::kReset;
   bool en_sqd_notify = false;
-  std::uint32_t access = 0;       ///< Access bits: what peers may do through this QP.
+  std::uint32_t access = 0;  ///< Access bits: what peers may do through this QP.
   std::uint16_t pkey_index = 0;
   std::uint8_t port = 1;
   std::uint8_t sgid_index = 0;
-  Path path;                      ///< Resolved by the caller from ibv_ah_attr: addresses, source port, class, hop limit.
-  std::uint8_t path_mtu = 1;      ///< Enum 1..5: 256, 512, 1024, 2048, 4096 bytes.
-  std::uint8_t timeout = 0;       ///< Local ACK timeout 4.096 us * 2^n, 0 = never.
-  std::uint8_t retry_cnt = 0;     ///< 0..7.
-  std::uint8_t rnr_retry = 0;     ///< 0..7, 7 = for ever.
-  std::uint8_t min_rnr_timer = 0; ///< 0..31.
+  Path path;                   ///< Resolved by the caller from ibv_ah_attr: addresses, source port, class, hop limit.
+  std::uint8_t path_mtu = 1;   ///< Enum 1..5: 256, 512, 1024, 2048, 4096 bytes.
+  std::uint8_t timeout = 0;    ///< Local ACK timeout 4.096 us * 2^n, 0 = never.
+  std::uint8_t retry_cnt = 0;  ///< 0..7.
+  std::uint8_t rnr_retry = 0;  ///< 0..7, 7 = for ever.
+  std::uint8_t min_rnr_timer = 0;       ///< 0..31.
   std::uint8_t max_rd_atomic = 0;       ///< READ/atomic we may have outstanding.
   std::uint8_t max_dest_rd_atomic = 0;  ///< READ/atomic the peer may have outstanding.
   Psn rq_psn;

@@ -89,13 +89,13 @@ struct Sge {
 struct SendWr {
   std::uint64_t wr_id = 0;
   SendOp op = SendOp::kSend;
-  std::uint32_t flags = 0;          ///< SendFlag bits.
-  std::uint32_t imm = 0;            ///< Immediate data as a host integer; or the rkey of SEND with invalidate.
+  std::uint32_t flags = 0;  ///< SendFlag bits.
+  std::uint32_t imm = 0;    ///< Immediate data as a host integer; or the rkey of SEND with invalidate.
   std::uint64_t remote_addr = 0;
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
-  std::span<const Sge> sges;        ///< Borrowed for the call.
+  std::span<const Sge> sges;  ///< Borrowed for the call.
 };
 
 struct RecvWr {
@@ -109,12 +109,12 @@ struct Completion {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   std::uint32_t byte_len = 0;
-  std::uint32_t imm = 0;     ///< Immediate data as a host integer, or the invalidated rkey.
-  std::uint32_t flags = 0;   ///< WcFlag bits.
+  std::uint32_t imm = 0;    ///< Immediate data as a host integer, or the invalidated rkey.
+  std::uint32_t flags = 0;  ///< WcFlag bits.
   std::uint32_t qpn = 0;
   std::uint32_t src_qp = 0;
   std::uint32_t vendor_err = 0;
-  bool solicited = false;    ///< Counts for a CQ armed with solicited_only (errors always do).
+  bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
 };
 
 }  // namespace uroce::nic

@@ -1,0 +1,121 @@
+#include "verbs/nic/cq.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace uroce::nic {
+namespace {
+
+using PushResult = Cq::PushResult;
+
+Completion completion(std::uint64_t wr_id) { return {.wr_id = wr_id}; }
+
+std::vector<std::uint64_t> drain(Cq& cq, std::size_t at_most = 64) {
+  std::vector<Completion> out(at_most);
+  out.resize(cq.poll(out));
+  std::vector<std::uint64_t> ids;
+  for (const Completion& c : out) ids.push_back(c.wr_id);
+  return ids;
+}
+
+using Ids = std::vector<std::uint64_t>;
+
+TEST(Cq, IsFirstInFirstOutAcrossTheEndOfTheRing) {
+  Cq cq(3, nullptr);
+  std::uint64_t next_in = 0;
+  std::uint64_t next_out = 0;
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_EQ(cq.push(completion(next_in++)), PushResult::kQueued);
+    EXPECT_EQ(cq.push(completion(next_in++)), PushResult::kQueued);
+    EXPECT_EQ(cq.size(), 2u);
+    EXPECT_EQ(drain(cq, 1), Ids{next_out});
+    EXPECT_EQ(drain(cq), Ids{next_out + 1});
+    next_out += 2;
+  }
+  EXPECT_EQ(cq.size(), 0u);
+  EXPECT_TRUE(drain(cq).empty());
+}
+
+TEST(Cq, LosesWhatDoesNotFitAndSaysSo) {
+  Cq cq(2, nullptr);
+  cq.push(completion(1));
+  cq.push(completion(2));
+  EXPECT_FALSE(cq.overflowed());
+  EXPECT_EQ(cq.push(completion(3)), PushResult::kOverflow);
+  EXPECT_TRUE(cq.overflowed());
+  EXPECT_EQ(drain(cq), (Ids{1, 2}));
+}
+
+TEST(Cq, OverflowDoesNotNotify) {
+  Cq cq(1, nullptr);
+  cq.push(completion(1));
+  cq.arm(false);
+  EXPECT_EQ(cq.push(completion(2)), PushResult::kOverflow);
+}
+
+TEST(Cq, NotifiesOncePerArming) {
+  Cq cq(8, nullptr);
+  EXPECT_EQ(cq.push(completion(1)), PushResult::kQueued);
+  cq.arm(false);  // What is there already does not count.
+  EXPECT_EQ(cq.push(completion(2)), PushResult::kNotify);
+  EXPECT_EQ(cq.push(completion(3)), PushResult::kQueued);
+  cq.arm(false);
+  cq.arm(false);
+  EXPECT_EQ(cq.push(completion(4)), PushResult::kNotify);
+  EXPECT_EQ(cq.push(completion(5)), PushResult::kQueued);
+}
+
+TEST(Cq, ArmedForSolicitedWaitsForSolicitedOrFailed) {
+  Completion solicited = completion(2);
+  solicited.solicited = true;
+  Completion failed = completion(3);
+  failed.status = WcStatus::kWrFlushErr;
+
+  Cq cq(8, nullptr);
+  cq.arm(true);
+  EXPECT_EQ(cq.push(completion(1)), PushResult::kQueued);
+  EXPECT_EQ(cq.push(solicited), PushResult::kNotify);
+  EXPECT_EQ(cq.push(solicited), PushResult::kQueued);
+  cq.arm(true);
+  EXPECT_EQ(cq.push(failed), PushResult::kNotify);
+}
+
+TEST(Cq, AskingForSolicitedDoesNotTakeBackAskingForAll) {
+  Cq cq(8, nullptr);
+  cq.arm(false);
+  cq.arm(true);
+  EXPECT_EQ(cq.push(completion(1)), PushResult::kNotify);
+  cq.arm(true);
+  cq.arm(false);
+  EXPECT_EQ(cq.push(completion(2)), PushResult::kNotify);
+}
+
+TEST(Cq, ResizeKeepsContentOrderAndArming) {
+  Cq cq(4, nullptr);
+  for (std::uint64_t id : {0, 1, 2, 3}) cq.push(completion(id));
+  drain(cq, 2);
+  cq.push(completion(4));  // Head is in the middle now, content wraps around.
+  cq.push(completion(5));
+  cq.arm(false);
+  EXPECT_EQ(cq.resize(3), EINVAL);
+  EXPECT_EQ(cq.capacity(), 4u);
+  EXPECT_EQ(cq.resize(0), EINVAL);
+  EXPECT_EQ(cq.resize(6), 0);
+  EXPECT_EQ(cq.capacity(), 6u);
+  EXPECT_EQ(cq.push(completion(6)), PushResult::kNotify);
+  EXPECT_EQ(cq.push(completion(7)), PushResult::kQueued);
+  EXPECT_EQ(cq.push(completion(8)), PushResult::kOverflow);
+  EXPECT_EQ(drain(cq), (Ids{2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(cq.resize(1), 0);
+  EXPECT_EQ(cq.push(completion(9)), PushResult::kQueued);
+  EXPECT_EQ(drain(cq), Ids{9});
+}
+
+TEST(Cq, RemembersItsOwner) {
+  int owner = 0;
+  EXPECT_EQ(Cq(1, &owner).user(), &owner);
+}
+
+}  // namespace
+}  // namespace uroce::nic

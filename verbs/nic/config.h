@@ -1,0 +1,31 @@
+// What a NIC and a QP are made with.
+#pragma once
+
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "verbs/nic/cq.h"
+#include "verbs/nic/mr_table.h"
+
+namespace uroce::nic {
+
+struct NicConfig {
+  std::vector<Gid> gids;      ///< GID table from index 0 on.
+  std::uint8_t qpn_slot = 0;  ///< Top byte of every QPN: which of several NICs that share an address (design, 5).
+  std::uint8_t mtu_max = 5;   ///< Path MTU enum, 1..5.
+  std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
+  Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
+};
+
+struct QpInit {
+  Pd* pd = nullptr;
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  std::uint32_t max_send_wr = 0, max_recv_wr = 0;
+  std::uint32_t max_send_sge = 0, max_recv_sge = 0;
+  std::uint32_t max_inline = 0;
+  bool sq_sig_all = false;
+  void* user = nullptr;
+};
+
+}  // namespace uroce::nic

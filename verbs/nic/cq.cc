@@ -1,0 +1,56 @@
+#include "verbs/nic/cq.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "proto/base/check.h"
+
+namespace uroce::nic {
+
+Cq::Cq(std::uint32_t capacity, void* user) : ring_(capacity), user_(user) { UROCE_ASSERT(capacity >= 1); }
+
+Cq::PushResult Cq::push(const Completion& completion) {
+  if (count_ == ring_.size()) {
+    overflowed_ = true;
+    return PushResult::kOverflow;
+  }
+  ring_[(head_ + count_) % ring_.size()] = completion;
+  ++count_;
+  // IBTA Vol 1, 11.4.2.2: a failed completion counts as solicited.
+  const bool solicited = completion.solicited || completion.status != WcStatus::kSuccess;
+  if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !solicited)) return PushResult::kQueued;
+  armed_ = Armed::kNo;
+  return PushResult::kNotify;
+}
+
+std::size_t Cq::poll(std::span<Completion> out) {
+  const std::size_t taken = std::min<std::size_t>(out.size(), count_);
+  for (std::size_t i = 0; i < taken; ++i) {
+    out[i] = ring_[head_];
+    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  }
+  count_ -= static_cast<std::uint32_t>(taken);
+  return taken;
+}
+
+void Cq::arm(bool solicited_only) {
+  // Asking for less does not take back an earlier request for more (IBTA Vol 1, 11.4.2.2).
+  if (!solicited_only) {
+    armed_ = Armed::kAny;
+  } else if (armed_ == Armed::kNo) {
+    armed_ = Armed::kSolicited;
+  }
+}
+
+Errno Cq::resize(std::uint32_t capacity) {
+  if (capacity < 1 || capacity < count_) return EINVAL;
+  std::vector<Completion> ring(capacity);
+  const std::uint32_t kept = count_;
+  poll({ring.data(), kept});
+  ring_ = std::move(ring);
+  head_ = 0;
+  count_ = kept;
+  return 0;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,116 @@
+#include "verbs/nic/mr_table.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+
+#include "proto/base/check.h"
+
+namespace uroce::nic {
+namespace {
+
+constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic;
+
+/// Remote writers write locally too: without local write they have no right to give (IBTA Vol 1, 10.6.3.1).
+bool valid_access(std::uint32_t access) {
+  if ((access & ~kAllAccess) != 0) return false;
+  return (access & (kRemoteWrite | kRemoteAtomic)) == 0 || (access & kLocalWrite) != 0;
+}
+
+/// True when [start, start + length) ends within the 64-bit address space.
+bool fits(std::uint64_t start, std::uint64_t length) {
+  return length - 1 <= std::numeric_limits<std::uint64_t>::max() - start;
+}
+
+bool valid_range(const std::uint8_t* memory, std::uint64_t length, std::uint64_t iova) {
+  return length != 0 && fits(reinterpret_cast<std::uintptr_t>(memory), length) && fits(iova, length);
+}
+
+}  // namespace
+
+MrTable::MrTable(std::uint32_t max_mrs) : max_mrs_(max_mrs) {
+  UROCE_ASSERT(max_mrs < 1u << 24);  // What is left of a key beside the tag.
+}
+
+MrTable::~MrTable() = default;
+
+Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova,
+                                std::uint32_t access) {
+  UROCE_ASSERT(pd != nullptr);
+  if (!valid_range(memory, length, iova) || !valid_access(access)) return Err{EINVAL};
+  if (count_ == max_mrs_) return Err{ENOMEM};
+  const std::uint32_t index = take_index();
+  Slot& slot = slots_[index];
+  UROCE_ASSERT(slot.mr == nullptr);
+  slot.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index)});
+  ++pd->users;
+  ++count_;
+  return slot.mr.get();
+}
+
+void MrTable::remove(Mr* mr) {
+  const std::uint32_t index = mr->key >> 8;
+  UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  UROCE_ASSERT(mr->pd->users > 0);
+  --mr->pd->users;
+  ++slots_[index].tag;
+  slots_[index].mr.reset();
+  free_.push_back(index);
+  --count_;
+}
+
+Errno MrTable::change(Mr* mr, const Change& change) {
+  const std::uint32_t index = mr->key >> 8;
+  UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  if (change.change_memory && !valid_range(change.memory, change.length, change.iova)) return EINVAL;
+  if (change.change_access && !valid_access(change.access)) return EINVAL;
+  if (change.change_memory) {
+    mr->memory = change.memory;
+    mr->length = change.length;
+    mr->iova = change.iova;
+  }
+  if (change.change_access) mr->access = change.access;
+  if (change.pd != nullptr && change.pd != mr->pd) {
+    UROCE_ASSERT(mr->pd->users > 0);
+    --mr->pd->users;
+    mr->pd = change.pd;
+    ++mr->pd->users;
+  }
+  ++slots_[index].tag;
+  mr->key = key_of(index);
+  return 0;
+}
+
+Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length,
+                                                    const Pd* pd, std::uint32_t rights) const {
+  const std::uint32_t index = key >> 8;
+  if (index >= slots_.size() || slots_[index].mr == nullptr) return Err{AccessError::kBadKey};
+  const Mr& mr = *slots_[index].mr;
+  if (mr.key != key) return Err{AccessError::kBadKey};
+  if (mr.pd != pd) return Err{AccessError::kWrongPd};
+  if ((rights & ~mr.access) != 0) return Err{AccessError::kNoRight};
+  // Subtractions only: va + length may exceed 64 bits.
+  if (va < mr.iova) return Err{AccessError::kOutOfBounds};
+  const std::uint64_t offset = va - mr.iova;
+  if (offset > mr.length || length > mr.length - offset) return Err{AccessError::kOutOfBounds};
+  return mr.memory + offset;
+}
+
+std::uint32_t MrTable::take_index() {
+  // A freed index rests until many others are free: with 8 bits of tag, a stale key fits again after 256 reuses.
+  const bool exhausted = slots_.size() > max_mrs_;
+  if (free_.size() > kRestingIndices || (exhausted && !free_.empty())) {
+    const std::uint32_t index = free_.front();
+    free_.pop_front();
+    return index;
+  }
+  UROCE_ASSERT(!exhausted);
+  const auto index = static_cast<std::uint32_t>(slots_.size());
+  // Neighbours start with different tags, so that a key that is off by one index names nothing.
+  slots_.push_back({nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu)});
+  return index;
+}
+
+std::uint32_t MrTable::key_of(std::uint32_t index) const { return index << 8 | slots_[index].tag; }
+
+}  // namespace uroce::nic

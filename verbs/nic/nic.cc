@@ -1,0 +1,248 @@
+#include "verbs/nic/nic.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+#include "proto/icrc.h"
+#include "verbs/nic/deadline_heap.h"
+#include "verbs/nic/qp_table.h"
+
+namespace uroce::nic {
+namespace {
+
+/// Packets that one QP may send before the next one has its turn.
+constexpr int kQuantum = 16;
+
+template <class T>
+bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
+  const auto it = std::find_if(all.begin(), all.end(), [one](const auto& p) { return p.get() == one; });
+  if (it == all.end()) return false;
+  std::swap(*it, all.back());
+  all.pop_back();
+  return true;
+}
+
+/// The receiver compares the low 15 bits with its table, in which we have only the default key (IBTA Vol 1, 10.9.3).
+constexpr bool accepts_pkey(std::uint16_t pkey) { return (pkey & 0x7FFF) == 0x7FFF; }
+
+}  // namespace
+
+struct Nic::Core final : QpEnv {
+  Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
+      : QpEnv(nic_config, nic_mrs, nic_counters), qps(nic_config.qpn_slot) {}
+
+  void complete(Cq& cq, const Completion& completion) override {
+    switch (cq.push(completion)) {
+      case Cq::PushResult::kQueued:
+        return;
+      case Cq::PushResult::kNotify:
+        events.push_back({Event::Kind::kCqNotify, &cq, nullptr});
+        return;
+      case Cq::PushResult::kOverflow:
+        if (std::find(overflowed.begin(), overflowed.end(), &cq) == overflowed.end()) overflowed.push_back(&cq);
+        return;
+    }
+  }
+  void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
+
+  /// After anything that may have given a QP something to send, a new deadline or an error.
+  void touched(Qp& qp) {
+    make_ready(qp);
+    deadlines.update(qp);
+    fail_overflowed();
+  }
+  void make_ready(Qp& qp) {
+    if (qp.links.ready) return;
+    qp.links.ready = true;
+    ready.push_back(&qp);
+  }
+  void make_waiting(Qp& qp) {
+    if (qp.links.waiting) return;
+    qp.links.waiting = true;
+    waiting.push_back(&qp);
+  }
+  void admit_waiting() {
+    for (Qp* qp : waiting) {
+      qp->links.waiting = false;
+      make_ready(*qp);
+    }
+    waiting.clear();
+  }
+  /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
+  /// too.
+  void fail_overflowed() {
+    while (!overflowed.empty()) {
+      Cq* const cq = overflowed.front();
+      overflowed.erase(overflowed.begin());
+      if (std::find(dead.begin(), dead.end(), cq) != dead.end()) continue;
+      dead.push_back(cq);
+      events.push_back({Event::Kind::kCqErr, cq, nullptr});
+      qps.for_each([&](Qp& qp) {
+        const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
+        if (!uses || qp.state() == QpState::kErr || qp.state() == QpState::kReset) return;
+        qp.enter_error(Event::Kind::kQpFatal);
+        deadlines.update(qp);
+      });
+    }
+  }
+  void forget(Qp& qp) {
+    deadlines.remove(qp);
+    std::erase(ready, &qp);
+    std::erase(waiting, &qp);
+    std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
+  }
+
+  QpTable qps;
+  DeadlineHeap deadlines;
+  std::deque<Qp*> ready;    ///< Asked for packets, the front one first.
+  std::deque<Qp*> waiting;  ///< Had a packet that the window did not admit.
+  int quantum = kQuantum;
+  std::deque<Event> events;
+  std::vector<Cq*> overflowed, dead;
+  std::vector<std::unique_ptr<Pd>> pds;
+  std::vector<std::unique_ptr<Cq>> cqs;
+};
+
+Nic::Nic(NicConfig config)
+    : config_(std::move(config)), mrs_(kMaxMr), core_(std::make_unique<Core>(config_, mrs_, counters_)) {}
+Nic::~Nic() = default;
+
+void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
+  ++counters_.rcvd_pkts;
+  if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) ++counters_.ecn_marked_pkts;
+  const auto packet = proto::parse_packet(datagram.payload);
+  if (!packet) {
+    ++counters_.parse_errors;
+    return;
+  }
+  const proto::IcrcCheck icrc = proto::check_icrc(datagram.path, datagram.payload);
+  if (!icrc.ok) {
+    ++counters_.icrc_errors;
+    return;
+  }
+  if (!accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
+    ++counters_.wrong_pkey;
+    return;
+  }
+  Qp* const qp = core_->qps.find(packet->dest_qp());
+  if (qp == nullptr) {
+    ++counters_.unknown_qp;
+    return;
+  }
+  if (packet->op().service != proto::Service::kRc) {
+    ++counters_.wrong_state_or_service;
+    return;
+  }
+  qp->on_packet(*packet, datagram.path, icrc.ip_id, now);
+  core_->touched(*qp);
+}
+
+void Nic::on_timeout(Instant now) {
+  DeadlineHeap& heap = core_->deadlines;
+  while (!heap.empty() && heap.front().links.deadline <= now) {
+    Qp& qp = heap.front();
+    qp.on_timeout(now);
+    core_->touched(qp);
+  }
+}
+
+std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
+  Core& c = *core_;
+  while (true) {
+    if (c.ready.empty()) {
+      if (c.waiting.empty() || !c.window.has_room()) return std::nullopt;
+      c.admit_waiting();
+    }
+    Qp& qp = *c.ready.front();
+    proto::Transmit out;
+    const TxStatus status = qp.poll_transmit(now, frame, out);
+    c.deadlines.update(qp);
+    c.fail_overflowed();
+    if (status == TxStatus::kSent && --c.quantum > 0) {
+      ++counters_.sent_pkts;
+      return out;
+    }
+    c.quantum = kQuantum;
+    c.ready.pop_front();
+    qp.links.ready = false;
+    if (status == TxStatus::kWindow) c.make_waiting(qp);
+    if (status != TxStatus::kSent) continue;
+    c.make_ready(qp);
+    ++counters_.sent_pkts;
+    return out;
+  }
+}
+
+std::optional<Instant> Nic::next_deadline() const {
+  const DeadlineHeap& heap = core_->deadlines;
+  if (heap.empty()) return std::nullopt;
+  return heap.front().links.deadline;
+}
+
+Pd* Nic::alloc_pd() { return core_->pds.emplace_back(std::make_unique<Pd>()).get(); }
+
+Errno Nic::dealloc_pd(Pd* pd) {
+  if (pd->users != 0) return EBUSY;
+  return erase_owned(core_->pds, pd) ? 0 : EINVAL;
+}
+
+Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
+  if (capacity < 1 || capacity > kMaxCqe) return Err{EINVAL};
+  return core_->cqs.emplace_back(std::make_unique<Cq>(capacity, user)).get();
+}
+
+Errno Nic::destroy_cq(Cq* cq) {
+  if (cq->users != 0) return EBUSY;
+  std::erase(core_->dead, cq);
+  std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
+  return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
+}
+
+Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
+  if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) return Err{EINVAL};
+  if (init.max_send_wr > kMaxQpWr || init.max_recv_wr > kMaxQpWr) return Err{EINVAL};
+  if (init.max_send_sge > kMaxSge || init.max_recv_sge > kMaxSge || init.max_inline > kMaxInline) return Err{EINVAL};
+  const auto qpn = core_->qps.next_qpn();
+  if (!qpn) return Err{ENOMEM};
+  ++init.pd->users;
+  ++init.send_cq->users;
+  ++init.recv_cq->users;
+  return core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
+}
+
+Errno Nic::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
+  const Errno error = qp->modify(attr, mask);
+  core_->touched(*qp);
+  return error;
+}
+
+void Nic::destroy_qp(Qp* qp) {
+  qp->release();
+  core_->forget(*qp);
+  --qp->init().pd->users;
+  --qp->init().send_cq->users;
+  --qp->init().recv_cq->users;
+  core_->qps.erase(qp->qpn());
+}
+
+Errno Nic::post_send(Qp* qp, const SendWr& wr) {
+  const Errno error = qp->post_send(wr);
+  core_->touched(*qp);
+  return error;
+}
+
+Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
+  const Errno error = qp->post_recv(wr);
+  if (qp->state() == QpState::kErr) core_->touched(*qp);
+  return error;
+}
+
+std::optional<Event> Nic::poll_event() {
+  if (core_->events.empty()) return std::nullopt;
+  const Event event = core_->events.front();
+  core_->events.pop_front();
+  return event;
+}
+
+}  // namespace uroce::nic

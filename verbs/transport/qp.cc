@@ -1,0 +1,189 @@
+#include "verbs/transport/qp.h"
+
+#include <cerrno>
+
+#include "verbs/nic/limits.h"
+
+namespace uroce::nic {
+
+Qp::Qp(QpEnv& env, std::uint32_t qpn, const QpInit& init)
+    : c_{env, this, qpn, init}, requester_(c_, timers_), responder_(c_) {}
+
+Errno Qp::post_send(const SendWr& wr) {
+  if (!rights(state()).post_send) return EINVAL;
+  if (const Errno error = requester_.post(wr)) return error;
+  if (rights(state()).flush) requester_.flush();
+  return 0;
+}
+
+Errno Qp::post_recv(const RecvWr& wr) {
+  if (!rights(state()).post_recv) return EINVAL;
+  if (const Errno error = responder_.post(wr)) return error;
+  if (rights(state()).flush) responder_.flush();
+  return 0;
+}
+
+/// A recovered Identification costs 16 bits of the ICRC's redundancy. Peers that number their packets never send 0
+/// several times in a row; from one that did (uroce does), anything but 0 is a corrupt packet.
+bool Qp::plausible_id(std::uint16_t ip_id) {
+  constexpr int kZeroIdsProve = 3;
+  if (zero_ids_ == kZeroIdsProve) return ip_id == 0;
+  zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
+  return true;
+}
+
+void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+  Counters& counters = c_.env.counters;
+  if (!plausible_id(ip_id)) {
+    ++counters.icrc_errors;
+    return;
+  }
+  if (ip_id != 0) ++counters.icrc_id_recovered;
+  const bool is_response = packet.op().kind == proto::Kind::kReadResponse ||
+                           packet.op().kind == proto::Kind::kAcknowledge ||
+                           packet.op().kind == proto::Kind::kAtomicAcknowledge;
+  if (is_response ? !rights(state()).complete : !rights(state()).respond) {
+    ++counters.wrong_state_or_service;
+    return;
+  }
+  // IBTA Vol 1, 9.6.1.?: a connected QP hears only its peer.
+  if (path.source != c_.attr.path.destination || path.destination != c_.attr.path.source) {
+    ++counters.wrong_source;
+    return;
+  }
+  if (is_response) {
+    requester_.on_response(packet, now);
+  } else {
+    if (state() == QpState::kRtr) c_.env.raise(Event::Kind::kCommEst, this);
+    responder_.on_request(packet);
+  }
+  settle();
+}
+
+void Qp::on_timeout(Instant now) {
+  requester_.on_timeout(now);
+  settle();
+}
+
+TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
+  const bool may_request = rights(state()).complete;  // In SQD, to finish what was begun.
+  for (int i = 0; i < 2; ++i) {
+    const bool answer = answer_next_ == (i == 0);
+    if (answer) {
+      if (responder_.poll_transmit(frame, out) == TxStatus::kSent) {
+        answer_next_ = false;
+        settle();
+        return TxStatus::kSent;
+      }
+    } else if (may_request) {
+      if (requester_.poll_transmit(now, frame, !rights(state()).request, out) == TxStatus::kSent) {
+        answer_next_ = true;
+        settle();
+        return TxStatus::kSent;
+      }
+    }
+  }
+  settle();
+  return may_request && requester_.waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
+}
+
+/// Draws the consequences of what the halves found.
+void Qp::settle() {
+  if (state() == QpState::kErr || state() == QpState::kReset) return;
+  if (requester_.failed()) {
+    enter_error(std::nullopt);
+  } else if (const auto why = responder_.failure()) {
+    enter_error(why);
+  } else if (state() == QpState::kSqd && !drained_ && requester_.drained()) {
+    drained_ = true;
+    if (c_.attr.en_sqd_notify) c_.env.raise(Event::Kind::kSqDrained, this);
+  }
+}
+
+void Qp::enter_error(std::optional<Event::Kind> why) {
+  c_.attr.state = QpState::kErr;
+  if (why) c_.env.raise(*why, this);
+  responder_.flush();
+  requester_.flush();
+}
+
+Errno Qp::check_ranges(const QpAttr& attr, std::uint32_t mask) const {
+  const auto has = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
+  if (has(kAttrCurState) && attr.cur_state != state()) return EINVAL;
+  if (has(kAttrPort) && attr.port != 1) return EINVAL;
+  if (has(kAttrPkeyIndex) && attr.pkey_index != 0) return EINVAL;
+  if (has(kAttrPathMtu) && (!proto::is_mtu_code(attr.path_mtu) || attr.path_mtu > c_.env.config.mtu_max)) return EINVAL;
+  if (has(kAttrTimeout) && attr.timeout > 31) return EINVAL;
+  if (has(kAttrRetryCnt) && attr.retry_cnt > 7) return EINVAL;
+  if (has(kAttrRnrRetry) && attr.rnr_retry > 7) return EINVAL;
+  if (has(kAttrMinRnrTimer) && attr.min_rnr_timer > 31) return EINVAL;
+  if (has(kAttrMaxRdAtomic) && attr.max_rd_atomic > kMaxRdAtomic) return EINVAL;
+  if (has(kAttrMaxDestRdAtomic) && attr.max_dest_rd_atomic > kMaxRdAtomic) return EINVAL;
+  return 0;
+}
+
+Errno Qp::modify(const QpAttr& attr, std::uint32_t mask) {
+  const QpState from = state();
+  const QpState to = (mask & kAttrState) ? attr.state : from;
+  if (check_rc_transition(from, to, mask).code != TransitionVerdict::Code::kOk) return EINVAL;
+  if (const Errno error = check_ranges(attr, mask)) return error;
+  apply(attr, mask);
+  enter(from, to, attr);
+  return 0;
+}
+
+void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
+  QpAttr& a = c_.attr;
+  const auto take = [mask](std::uint32_t bit, auto& to, const auto& from) {
+    if (mask & bit) to = from;
+  };
+  take(kAttrAccess, a.access, attr.access);
+  take(kAttrPkeyIndex, a.pkey_index, attr.pkey_index);
+  take(kAttrPort, a.port, attr.port);
+  take(kAttrAv, a.path, attr.path);
+  take(kAttrAv, a.sgid_index, attr.sgid_index);
+  take(kAttrPathMtu, a.path_mtu, attr.path_mtu);
+  take(kAttrTimeout, a.timeout, attr.timeout);
+  take(kAttrRetryCnt, a.retry_cnt, attr.retry_cnt);
+  take(kAttrRnrRetry, a.rnr_retry, attr.rnr_retry);
+  take(kAttrMinRnrTimer, a.min_rnr_timer, attr.min_rnr_timer);
+  take(kAttrMaxRdAtomic, a.max_rd_atomic, attr.max_rd_atomic);
+  take(kAttrMaxDestRdAtomic, a.max_dest_rd_atomic, attr.max_dest_rd_atomic);
+  take(kAttrRqPsn, a.rq_psn, attr.rq_psn);
+  take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
+  if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
+  if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_.reload_retry_counts();
+}
+
+void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
+  c_.attr.state = to;
+  switch (to) {
+    case QpState::kReset:
+      requester_.clear();
+      responder_.clear();
+      c_.attr = QpAttr{};
+      zero_ids_ = 0;
+      break;
+    case QpState::kRtr:
+      responder_.start();
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) requester_.start();
+      break;
+    case QpState::kSqd:
+      if (from == QpState::kRts) {
+        drained_ = false;
+        c_.attr.en_sqd_notify = attr.en_sqd_notify;
+        settle();
+      }
+      break;
+    case QpState::kErr:
+      responder_.drop_output();
+      enter_error(std::nullopt);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace uroce::nic

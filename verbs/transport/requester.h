@@ -1,0 +1,101 @@
+// The requester half of an RC QP (IBTA Vol 1, 9.7.2 .. 9.7.6): turns send WRs into request packets and responses into
+// completions.
+//
+//        head               una   next        max              tail        WQEs:  [head, tail), oldest first
+//   ------|------------------|-----|-----------|----------------|--------> PSN
+//         completed before   | in  | sent once, to be sent again (after a rewind)
+//                            | flight
+//
+// Reliability is go-back-N without stored packets: `next` is a cursor into the send queue, a NAK or a timeout moves it
+// back to `una`, and the packets are generated again. A READ takes one PSN per response packet; it is issued in pieces
+// of at most kReadPieceBytes, so that its responses cannot overrun our own receive buffer.
+#pragma once
+
+#include "proto/syndrome.h"
+#include "verbs/transport/qp_context.h"
+#include "verbs/transport/timers.h"
+#include "verbs/transport/work_queues.h"
+
+namespace uroce::nic {
+
+/// Largest READ request on the wire. A longer READ becomes several, all but the last ending on a multiple of this.
+inline constexpr std::uint32_t kReadPieceBytes = 64 * 1024;
+/// Inside a long message every so many packets ask for an ACK.
+inline constexpr std::uint32_t kAckEvery = 16;
+/// After so long without progress our packets are out of every receive buffer: read, or lost.
+inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
+
+class Requester {
+ public:
+  Requester(QpContext& context, TimerTable& timers);
+
+  /// EINVAL: opcode, SGE count, inline size or atomic operand; ENOMEM: queue full. The state is the caller's check.
+  Errno post(const SendWr& wr);
+  /// Takes over the attributes of RTS: first PSN and retry counts.
+  void start();
+  /// The next request packet. While `no_new_messages` (SQD) only messages already begun go on.
+  TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out);
+  /// Takes in an ACK, NAK, READ response or atomic ACK. Those outside the window are ignored.
+  void on_response(const proto::PacketView& packet, Instant now);
+  void on_timeout(Instant now);
+  /// Completes everything queued with WR_FLUSH_ERR, signalled or not.
+  void flush();
+  /// Drops everything queued without a completion (RESET).
+  void clear();
+  /// True when a WQE failed: the QP must go to ERR.
+  bool failed() const { return failed_; }
+  /// True when the last poll_transmit() had a packet that the NIC's window did not admit.
+  bool waits_for_window() const { return waits_for_window_; }
+  /// True when every message that was begun has completed.
+  bool drained() const;
+  /// Starts the retry and RNR counts afresh from the attributes.
+  void reload_retry_counts();
+
+ private:
+  // requester_transmit.cc
+  bool blocked(const SendWqe& wqe, bool no_new_messages) const;
+  proto::Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) const;
+  bool fill_payload(MutBytes out, std::uint32_t packet);
+  bool build_request(MutBytes frame, proto::Transmit& out);
+  bool wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const;
+  void account_sent(Psn end, Instant now);
+
+  // requester_response.cc
+  void on_acknowledge(const proto::PacketView& packet, Instant now);
+  void on_nak(proto::NakCode code);
+  void on_rnr(std::uint8_t timer, Instant now);
+  void on_read_response(const proto::PacketView& packet, Instant now);
+  void on_atomic_acknowledge(const proto::PacketView& packet, Instant now);
+  void acknowledge_before(Psn psn, Instant now);
+  void advance_una(std::uint32_t packets);
+  void complete_head(WcStatus status);
+  void fail_head(WcStatus status);
+
+  // requester_retry.cc
+  void retry();
+  void retry_once_for_missing_response();
+  void rewind();
+  void note_progress(Instant now);
+  void fail_locally(WcStatus status);
+  void release_window();
+
+  std::uint32_t packet_index(const SendWqe& wqe) const { return psn_distance(next_, wqe.first_psn); }
+  std::uint32_t piece_end(const SendWqe& wqe, std::uint32_t packet) const;
+
+  QpContext& c_;
+  TimerTable& timers_;
+  SendQueue sq_;
+  std::uint64_t cursor_ = 0;  ///< WQE that `next_` lies in.
+  Psn una_, next_, max_;
+  Psn post_;                ///< First PSN of the next WR to be posted.
+  Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the NIC's window.
+  std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
+  std::uint8_t retry_left_ = 0, rnr_left_ = 0;
+  std::uint32_t since_ack_request_ = 0;
+  bool missing_response_retried_ = false;
+  bool failed_ = false;
+  bool waits_for_window_ = false;
+  std::optional<WcStatus> local_error_;  ///< Of the WQE at the cursor; reported when those before it have completed.
+};
+
+}  // namespace uroce::nic

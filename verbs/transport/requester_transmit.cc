@@ -1,0 +1,152 @@
+// Generating request packets from the send queue (IBTA Vol 1, 9.7.2 and 9.7.3).
+#include "verbs/transport/requester.h"
+#include "verbs/transport/sges.h"
+
+namespace uroce::nic {
+
+using proto::Opcode;
+
+namespace {
+
+/// Opcodes of a segmented operation by position.
+struct Positions {
+  Opcode first, middle, last, only;
+};
+
+constexpr Positions positions(SendOp op) {
+  using O = Opcode;
+  switch (op) {
+    case SendOp::kSendImm:
+      return {O::kRcSendFirst, O::kRcSendMiddle, O::kRcSendLastImm, O::kRcSendOnlyImm};
+    case SendOp::kSendInv:
+      return {O::kRcSendFirst, O::kRcSendMiddle, O::kRcSendLastInvalidate, O::kRcSendOnlyInvalidate};
+    case SendOp::kWrite:
+      return {O::kRcWriteFirst, O::kRcWriteMiddle, O::kRcWriteLast, O::kRcWriteOnly};
+    case SendOp::kWriteImm:
+      return {O::kRcWriteFirst, O::kRcWriteMiddle, O::kRcWriteLastImm, O::kRcWriteOnlyImm};
+    default:
+      return {O::kRcSendFirst, O::kRcSendMiddle, O::kRcSendLast, O::kRcSendOnly};
+  }
+}
+
+}  // namespace
+
+Opcode Requester::opcode_at(const SendWqe& wqe, std::uint32_t packet) const {
+  if (wqe.is_read()) return Opcode::kRcReadRequest;
+  if (wqe.op == SendOp::kCompareSwap) return Opcode::kRcCompareSwap;
+  if (wqe.op == SendOp::kFetchAdd) return Opcode::kRcFetchAdd;
+  const Positions p = positions(wqe.op);
+  if (wqe.packets == 1) return p.only;
+  if (packet == 0) return p.first;
+  return packet + 1 == wqe.packets ? p.last : p.middle;
+}
+
+/// One past the last packet that the next request packet covers: itself, or for a READ the rest of its piece.
+std::uint32_t Requester::piece_end(const SendWqe& wqe, std::uint32_t packet) const {
+  if (!wqe.is_read()) return packet + 1;
+  const std::uint32_t per_piece = kReadPieceBytes / c_.mtu();
+  return std::min(wqe.packets, (packet / per_piece + 1) * per_piece);
+}
+
+bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
+  if (local_error_ || timers_.running(Timer::kRnr)) return true;
+  const bool at_start = next_ == wqe.first_psn;
+  if (no_new_messages && at_start && next_ == max_) return true;
+  // IBTA Vol 1, 10.8.3.3: a fenced WR waits for the READs and atomics before it.
+  if (wqe.fence && at_start && !reads_.empty()) return true;
+  return wqe.needs_response() && reads_.size() >= c_.attr.max_rd_atomic;
+}
+
+TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
+  waits_for_window_ = false;
+  if (cursor_ == sq_.tail()) return TxStatus::kIdle;
+  const SendWqe& wqe = sq_.at(cursor_);
+  if (wqe.needs_response() && c_.attr.max_rd_atomic == 0 && !local_error_) {
+    fail_locally(WcStatus::kLocQpOpErr);  // It could never be sent.
+    return TxStatus::kIdle;
+  }
+  if (blocked(wqe, no_new_messages)) return TxStatus::kIdle;
+  if (!c_.env.window.has_room()) {
+    waits_for_window_ = true;
+    return TxStatus::kIdle;
+  }
+  if (!build_request(frame, out)) {
+    fail_locally(WcStatus::kLocProtErr);
+    return TxStatus::kIdle;
+  }
+  account_sent(next_ + (piece_end(wqe, packet_index(wqe)) - packet_index(wqe)), now);
+  return TxStatus::kSent;
+}
+
+bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
+  const SendWqe& wqe = sq_.at(cursor_);
+  const std::size_t offset = std::size_t{packet} * c_.mtu();
+  if (!wqe.is_inline) return gather(c_.env.mrs, c_.init.pd, sq_.sges(cursor_), offset, out);
+  if (!out.empty()) std::memcpy(out.data(), sq_.inline_data(cursor_).data() + offset, out.size());
+  return true;
+}
+
+bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const {
+  return end_packet == wqe.packets || wqe.needs_response() || since_ack_request_ + 1 >= kAckEvery ||
+         !c_.env.window.has_room();
+}
+
+bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
+  const SendWqe& wqe = sq_.at(cursor_);
+  const std::uint32_t packet = packet_index(wqe);
+  const std::uint32_t end = piece_end(wqe, packet);
+  const Opcode opcode = opcode_at(wqe, packet);
+  const proto::OpcodeInfo& op = proto::info(opcode);
+  proto::PacketBuilder builder = c_.begin(frame, opcode, next_);
+
+  if (op.has(proto::HeaderId::kReth)) {
+    const std::uint64_t offset = std::uint64_t{packet} * c_.mtu();
+    const std::uint32_t length = wqe.is_read() ? std::min(wqe.length, end * c_.mtu()) - packet * c_.mtu() : wqe.length;
+    builder.header<proto::Reth>()
+        .set<proto::Reth::Va>(wqe.remote_addr + offset)
+        .set<proto::Reth::RKey>(wqe.rkey)
+        .set<proto::Reth::DmaLength>(length);
+  }
+  if (op.has(proto::HeaderId::kAtomicEth)) {
+    const bool swap = wqe.op == SendOp::kCompareSwap;
+    builder.header<proto::AtomicEth>()
+        .set<proto::AtomicEth::Va>(wqe.remote_addr)
+        .set<proto::AtomicEth::RKey>(wqe.rkey)
+        .set<proto::AtomicEth::SwapAdd>(swap ? wqe.swap : wqe.compare_add)
+        .set<proto::AtomicEth::Compare>(swap ? wqe.compare_add : 0);
+  }
+  if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
+  if (op.has(proto::HeaderId::kIeth)) builder.header<proto::Ieth>().set<proto::Ieth::RKey>(wqe.imm);
+  if (op.has_payload) {
+    const std::uint32_t size = wqe.packet_bytes(packet, c_.mtu());
+    if (!fill_payload(builder.payload(size), packet)) return false;
+    c_.env.counters.sent_payload_bytes += size;
+  }
+
+  for (std::uint32_t i = packet; i < end; ++i) {
+    c_.env.window.take(Window::cost(wqe.packet_bytes(i, c_.mtu())));
+  }
+  const bool ack = wants_ack(wqe, end);
+  since_ack_request_ = ack ? 0 : since_ack_request_ + 1;
+  const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
+  builder.bth().set<proto::Bth::AckReq>(ack).set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
+  out = c_.finish(builder);
+  return true;
+}
+
+void Requester::account_sent(Psn end, Instant now) {
+  const SendWqe& wqe = sq_.at(cursor_);
+  if (next_ - max_ < 0) ++c_.env.counters.retransmitted_pkts;
+  if (wqe.needs_response()) reads_.push_back(end);
+  next_ = end;
+  if (next_ - max_ > 0) max_ = next_;
+  if (next_ == wqe.end_psn()) ++cursor_;
+  if (!timers_.running(Timer::kAck)) {
+    if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {
+      timers_.set(Timer::kAck, now + std::max(*timeout, c_.env.config.ack_timeout_floor));
+    }
+  }
+  if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + kStallAfter);
+}
+
+}  // namespace uroce::nic

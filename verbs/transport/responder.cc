@@ -1,0 +1,190 @@
+#include "verbs/transport/responder.h"
+
+#include <cerrno>
+
+#include "verbs/nic/limits.h"
+#include "verbs/transport/sges.h"
+
+namespace uroce::nic {
+
+using proto::NakCode;
+using proto::Opcode;
+
+Responder::Responder(QpContext& context) : c_(context), rq_(context.init.max_recv_wr, context.init.max_recv_sge) {}
+
+Errno Responder::post(const RecvWr& wr) {
+  if (wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
+  if (c_.init.max_recv_wr == 0 || rq_.full()) return ENOMEM;
+  rq_.push(wr, total_length(wr.sges));
+  return 0;
+}
+
+void Responder::start() {
+  expected_ = c_.attr.rq_psn;
+  msn_ = 0;
+  nak_sent_ = false;
+  message_ = {};
+  pending_.reset();
+  failure_.reset();
+  replay_.resize(c_.attr.max_dest_rd_atomic);
+  // Twice the depth: a duplicate may queue up behind the answers to a full set of new requests.
+  responses_.resize(2u * c_.attr.max_dest_rd_atomic);
+}
+
+void Responder::flush() {
+  message_ = {};
+  for (; !rq_.empty(); rq_.pop()) {
+    Completion completion;
+    completion.wr_id = rq_.front().wr_id;
+    completion.status = WcStatus::kWrFlushErr;
+    completion.opcode = WcOpcode::kRecv;
+    c_.complete(*c_.init.recv_cq, completion);
+  }
+}
+
+void Responder::drop_output() {
+  responses_.clear();
+  pending_.reset();
+}
+
+void Responder::clear() {
+  drop_output();
+  rq_.clear();
+  message_ = {};
+  failure_.reset();
+}
+
+void Responder::on_request(const proto::PacketView& packet) {
+  Verdict verdict;
+  for (const Check& check : checks()) {
+    verdict = (this->*check.run)(packet);
+    if (verdict.kind != Verdict::Kind::kContinue) break;
+  }
+  if (verdict.kind == Verdict::Kind::kContinue) verdict = execute(packet);
+  switch (verdict.kind) {
+    case Verdict::Kind::kContinue:
+      break;
+    case Verdict::Kind::kDrop:
+      return;
+    case Verdict::Kind::kRnr:
+      ++c_.env.counters.send_rnr_err;
+      schedule(expected_, proto::syndrome::Rnr{c_.attr.min_rnr_timer});
+      nak_sent_ = true;
+      return;
+    case Verdict::Kind::kNak:
+      return refuse(verdict.code);
+  }
+  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  const proto::Kind kind = packet.op().kind;
+  const bool answered_by_data =
+      kind == proto::Kind::kReadRequest || kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd;
+  if (!answered_by_data && packet.bth().get<proto::Bth::AckReq>()) schedule(expected_ - 1, proto::syndrome::Ack{});
+}
+
+/// A fatal NAK (IBTA Vol 1, 9.9.3): the receive in use reports it, the QP goes to ERR.
+void Responder::refuse(NakCode code) {
+  schedule(expected_, proto::syndrome::Nak{code});
+  if (message_.kind == proto::Kind::kSend && !rq_.empty() && code == NakCode::kInvalidRequest) {
+    Completion completion;
+    completion.wr_id = rq_.front().wr_id;
+    completion.status = WcStatus::kRemInvReqErr;
+    completion.opcode = WcOpcode::kRecv;
+    c_.complete(*c_.init.recv_cq, completion);
+    rq_.pop();
+  }
+  failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
+             : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
+                                                   : Event::Kind::kQpFatal;
+}
+
+/// Makes an ACK or NAK the pending one, unless a pending NAK or a later ACK says more.
+void Responder::schedule(Psn psn, proto::Syndrome syndrome) {
+  if (pending_) {
+    const bool pending_is_ack = std::holds_alternative<proto::syndrome::Ack>(pending_->syndrome);
+    const bool is_ack = std::holds_alternative<proto::syndrome::Ack>(syndrome);
+    if (is_ack && (!pending_is_ack || psn - pending_->psn < 0)) return;
+  }
+  pending_ = Pending{psn, syndrome};
+}
+
+/// Queues the answer to a READ or atomic. It acknowledges everything before it, so a pending ACK is not needed.
+void Responder::enqueue(const Response& response) {
+  if (Response* queued = responses_.find_end(response.end)) {
+    *queued = response;  // A duplicate of a request whose answer is still being sent: start that one again.
+    return;
+  }
+  if (responses_.full()) return;  // Only duplicates come here; the requester will ask again.
+  responses_.push(response);
+  if (pending_ && std::holds_alternative<proto::syndrome::Ack>(pending_->syndrome) &&
+      pending_->psn - response.psn < 0) {
+    pending_.reset();
+  }
+}
+
+TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
+  while (!responses_.empty()) {
+    Response& response = responses_.front();
+    if (response.is_atomic) {
+      build_atomic_response(frame, out);
+      responses_.pop();
+      return TxStatus::kSent;
+    }
+    if (build_read_response(frame, out)) return TxStatus::kSent;
+    // The region is gone since the request was accepted: all that is left is to say so.
+    const Psn psn = response.psn;
+    drop_output();
+    pending_ = Pending{psn, proto::syndrome::Nak{NakCode::kRemoteAccessError}};
+    failure_ = Event::Kind::kQpAccessErr;
+  }
+  if (!pending_) return TxStatus::kIdle;
+  proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAcknowledge, pending_->psn);
+  builder.header<proto::Aeth>()
+      .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(pending_->syndrome))
+      .set<proto::Aeth::Msn>(msn_);
+  out = c_.finish(builder);
+  pending_.reset();
+  return TxStatus::kSent;
+}
+
+bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
+  Response& r = responses_.front();
+  const bool last = r.psn + 1 == r.end;
+  const std::uint32_t size = std::min(r.left, c_.mtu());
+  const Opcode opcode = r.begun ? (last ? Opcode::kRcReadResponseLast : Opcode::kRcReadResponseMiddle)
+                                : (last ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseFirst);
+  const std::uint8_t* memory = nullptr;
+  if (size != 0) {
+    const auto resolved = c_.env.mrs.resolve(r.rkey, r.va, size, c_.init.pd, kRemoteRead);
+    if (!resolved) return false;
+    memory = *resolved;
+  }
+  proto::PacketBuilder builder = c_.begin(frame, opcode, r.psn);
+  if (opcode != Opcode::kRcReadResponseMiddle) {
+    builder.header<proto::Aeth>()
+        .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(proto::syndrome::Ack{}))
+        .set<proto::Aeth::Msn>(msn_);
+  }
+  const MutBytes payload = builder.payload(size);
+  if (size != 0) std::memcpy(payload.data(), memory, size);
+  out = c_.finish(builder);
+  c_.env.counters.sent_payload_bytes += size;
+
+  r.begun = true;
+  r.va += size;
+  r.left -= size;
+  ++r.psn;
+  if (last) responses_.pop();
+  return true;
+}
+
+void Responder::build_atomic_response(MutBytes frame, proto::Transmit& out) {
+  const Response& r = responses_.front();
+  proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAtomicAcknowledge, r.psn);
+  builder.header<proto::Aeth>()
+      .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(proto::syndrome::Ack{}))
+      .set<proto::Aeth::Msn>(msn_);
+  builder.header<proto::AtomicAckEth>().set<proto::AtomicAckEth::Original>(r.original);
+  out = c_.finish(builder);
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,102 @@
+// The responder half of an RC QP (IBTA Vol 1, 9.7.4 and 9.7.5): checks requests in the order of the specification,
+// executes them, and answers in the order of their PSNs.
+//
+// Output is two-stage: a queue of READ/atomic responses still to be sent, and behind it at most one pending ACK or NAK.
+// ACKs coalesce because a later one replaces an earlier one that has not been sent. READs and atomics already executed
+// stay in the replay ring (max_dest_rd_atomic entries), so that duplicates are answered again; an atomic is never
+// executed twice.
+#pragma once
+
+#include "proto/syndrome.h"
+#include "verbs/transport/qp_context.h"
+#include "verbs/transport/replay_ring.h"
+#include "verbs/transport/work_queues.h"
+
+namespace uroce::nic {
+
+class Responder {
+ public:
+  explicit Responder(QpContext& context);
+
+  /// EINVAL: too many SGEs; ENOMEM: queue full. The state is the caller's check.
+  Errno post(const RecvWr& wr);
+  /// Takes over the attributes of RTR: first expected PSN and the depth of the replay ring.
+  void start();
+  /// Takes in a request packet.
+  void on_request(const proto::PacketView& packet);
+  TxStatus poll_transmit(MutBytes frame, proto::Transmit& out);
+  bool has_output() const { return !responses_.empty() || pending_.has_value(); }
+  /// Completes posted receives with WR_FLUSH_ERR. Answers that are still to be sent stay (the NAK that says why).
+  void flush();
+  /// Forgets answers still to be sent.
+  void drop_output();
+  /// Drops everything queued without a completion (RESET).
+  void clear();
+  /// Set when a request was refused for good: the QP must go to ERR, and its owner hears of it.
+  std::optional<Event::Kind> failure() const { return failure_; }
+
+ private:
+  /// What a check says of a request; the first one that does not continue decides.
+  struct Verdict {
+    enum class Kind : std::uint8_t { kContinue, kDrop, kNak, kRnr } kind = Kind::kContinue;
+    proto::NakCode code{};
+
+    static Verdict go_on() { return {}; }
+    static Verdict drop() { return {Kind::kDrop, {}}; }
+    static Verdict nak(proto::NakCode code) { return {Kind::kNak, code}; }
+    static Verdict rnr() { return {Kind::kRnr, {}}; }
+  };
+  struct Check {
+    const char* name;
+    Verdict (Responder::*run)(const proto::PacketView&);
+  };
+  // responder_checks.cc
+  static std::span<const Check> checks();
+  Verdict check_psn(const proto::PacketView& packet);
+  Verdict check_sequence(const proto::PacketView& packet);
+  Verdict check_opcode(const proto::PacketView& packet);
+  Verdict check_resources(const proto::PacketView& packet);
+  Verdict check_length(const proto::PacketView& packet);
+  Verdict check_access(const proto::PacketView& packet);
+
+  // responder_execute.cc
+  Verdict execute(const proto::PacketView& packet);
+  Verdict execute_send(const proto::PacketView& packet);
+  Verdict execute_write(const proto::PacketView& packet);
+  Verdict execute_read(const proto::PacketView& packet);
+  Verdict execute_atomic(const proto::PacketView& packet);
+  void complete_receive(const proto::PacketView& packet, WcOpcode opcode, std::uint32_t byte_len);
+  void finish_message();
+  void on_duplicate(const proto::PacketView& packet);
+
+  // responder.cc
+  void refuse(proto::NakCode code);
+  void schedule(Psn psn, proto::Syndrome syndrome);
+  void enqueue(const Response& response);
+  bool build_read_response(MutBytes frame, proto::Transmit& out);
+  void build_atomic_response(MutBytes frame, proto::Transmit& out);
+
+  QpContext& c_;
+  RecvQueue rq_;
+  ReplayRing replay_;
+  ResponseQueue responses_;
+  Psn expected_;
+  std::uint32_t msn_ = 0;
+  bool nak_sent_ = false;  ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
+  /// The message whose FIRST has arrived and whose LAST has not.
+  struct Message {
+    std::optional<proto::Kind> kind;
+    std::uint64_t offset = 0;  ///< Bytes received so far.
+    std::uint64_t va = 0;      ///< WRITE: where the next byte goes.
+    std::uint32_t rkey = 0;
+    std::uint32_t left = 0;  ///< WRITE: bytes that RETH announced and that have not come.
+  } message_;
+  struct Pending {
+    Psn psn;
+    proto::Syndrome syndrome;
+  };
+  std::optional<Pending> pending_;
+  std::optional<Event::Kind> failure_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,189 @@
+// The effects of requests that passed the checks, and answers to duplicates (IBTA Vol 1, 9.4 and 9.7.5).
+#include "verbs/transport/responder.h"
+#include "verbs/transport/sges.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+using proto::NakCode;
+using proto::PacketView;
+
+Responder::Verdict Responder::execute(const PacketView& packet) {
+  switch (packet.op().kind) {
+    case Kind::kSend:
+      return execute_send(packet);
+    case Kind::kWrite:
+      return execute_write(packet);
+    case Kind::kReadRequest:
+      return execute_read(packet);
+    case Kind::kCompareSwap:
+    case Kind::kFetchAdd:
+      return execute_atomic(packet);
+    default:
+      return Verdict::drop();  // check_opcode() lets nothing else through.
+  }
+}
+
+Responder::Verdict Responder::execute_send(const PacketView& packet) {
+  if (packet.op().starts()) message_ = {Kind::kSend, 0, 0, 0, 0};
+  const Bytes payload = packet.payload();
+  const auto fail_receive = [&](WcStatus status) {
+    Completion completion;
+    completion.wr_id = rq_.front().wr_id;
+    completion.status = status;
+    completion.opcode = WcOpcode::kRecv;
+    c_.complete(*c_.init.recv_cq, completion);
+    rq_.pop();
+    message_ = {};
+  };
+  if (message_.offset + payload.size() > rq_.front().length) {
+    fail_receive(WcStatus::kLocLenErr);  // 9.9.3.1.?: longer than the receive: an invalid request to the peer.
+    return Verdict::nak(NakCode::kInvalidRequest);
+  }
+  if (!scatter(c_.env.mrs, c_.init.pd, rq_.front_sges(), message_.offset, payload)) {
+    fail_receive(WcStatus::kLocProtErr);
+    return Verdict::nak(NakCode::kRemoteOperationalError);
+  }
+  message_.offset += payload.size();
+  if (packet.op().ends()) {
+    // Without memory windows no R_Key can be invalidated from remote, so the request names one that is not valid for
+    // it.
+    if (packet.has<proto::Ieth>()) return Verdict::nak(NakCode::kRemoteAccessError);
+    complete_receive(packet, WcOpcode::kRecv, static_cast<std::uint32_t>(message_.offset));
+    finish_message();
+  }
+  ++expected_;
+  return Verdict::go_on();
+}
+
+Responder::Verdict Responder::execute_write(const PacketView& packet) {
+  if (packet.op().starts()) {
+    const auto reth = packet.header<proto::Reth>();
+    message_ = {Kind::kWrite, 0, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::RKey>(),
+                reth.get<proto::Reth::DmaLength>()};
+  }
+  const Bytes payload = packet.payload();
+  if (!payload.empty()) {
+    // Again for every packet: the region may have been deregistered since the first one.
+    const auto memory = c_.env.mrs.resolve(message_.rkey, message_.va, payload.size(), c_.init.pd, kRemoteWrite);
+    if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
+    std::memcpy(*memory, payload.data(), payload.size());
+  }
+  message_.va += payload.size();
+  message_.offset += payload.size();
+  message_.left -= static_cast<std::uint32_t>(payload.size());
+  if (packet.op().ends()) {
+    if (packet.op().consumes_receive) {
+      complete_receive(packet, WcOpcode::kRecvWithImm, static_cast<std::uint32_t>(message_.offset));
+    }
+    finish_message();
+  }
+  ++expected_;
+  return Verdict::go_on();
+}
+
+void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std::uint32_t byte_len) {
+  Completion completion;
+  completion.wr_id = rq_.front().wr_id;
+  completion.opcode = opcode;
+  completion.byte_len = byte_len;
+  completion.src_qp = c_.attr.dest_qpn;
+  completion.solicited = packet.bth().get<proto::Bth::SolicitedEvent>() != 0;
+  if (packet.has<proto::ImmDt>()) {
+    completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
+    completion.flags |= kWcWithImm;
+  }
+  c_.complete(*c_.init.recv_cq, completion);
+  rq_.pop();
+}
+
+void Responder::finish_message() {
+  message_.kind.reset();
+  msn_ = (msn_ + 1) & Psn::kMask;
+}
+
+Responder::Verdict Responder::execute_read(const PacketView& packet) {
+  const auto reth = packet.header<proto::Reth>();
+  Replay replay;
+  replay.first_psn = expected_;
+  replay.va = reth.get<proto::Reth::Va>();
+  replay.rkey = reth.get<proto::Reth::RKey>();
+  replay.length = reth.get<proto::Reth::DmaLength>();
+  replay.packets = replay.length == 0 ? 1 : (replay.length + c_.mtu() - 1) / c_.mtu();
+  replay_.add(replay);
+  expected_ = expected_ + replay.packets;
+  finish_message();
+  enqueue({false, false, replay.first_psn, expected_, replay.va, replay.length, replay.rkey, 0});
+  return Verdict::go_on();
+}
+
+Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
+  const auto atomic = packet.header<proto::AtomicEth>();
+  const std::uint64_t va = atomic.get<proto::AtomicEth::Va>();
+  const auto memory = c_.env.mrs.resolve(atomic.get<proto::AtomicEth::RKey>(), va, 8, c_.init.pd, kRemoteAtomic);
+  UROCE_ASSERT(memory.ok());  // check_access() has just looked.
+  // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
+  if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
+  void* const word = *memory;
+  const std::uint64_t operand = atomic.get<proto::AtomicEth::SwapAdd>();
+
+  Replay replay;
+  replay.is_atomic = true;
+  replay.first_psn = expected_;
+  replay.packets = 1;
+  if (packet.op().kind == Kind::kFetchAdd) {
+    replay.original = __atomic_fetch_add(static_cast<std::uint64_t*>(word), operand, __ATOMIC_SEQ_CST);
+  } else {
+    replay.original = atomic.get<proto::AtomicEth::Compare>();
+    __atomic_compare_exchange_n(static_cast<std::uint64_t*>(word), &replay.original, operand, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+  }
+  replay_.add(replay);
+  ++expected_;
+  finish_message();
+  enqueue({true, false, replay.first_psn, expected_, 0, 0, 0, replay.original});
+  return Verdict::go_on();
+}
+
+/// 9.7.5.1.?: SEND and WRITE are acknowledged again without effect; READ is executed again, in whole or from any packet
+/// on; an atomic is answered from the saved result. What the replay ring no longer has is met with silence.
+void Responder::on_duplicate(const PacketView& packet) {
+  const Psn psn = packet.psn();
+  switch (packet.op().kind) {
+    case Kind::kSend:
+    case Kind::kWrite: {
+      // Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
+      Psn newest = expected_ - 1;
+      for (const Replay& r : replay_.all()) {
+        if (r.packets != 0 && r.first_psn - psn > 0 && r.first_psn - newest <= 0) newest = r.first_psn - 1;
+      }
+      schedule(newest, proto::syndrome::Ack{});
+      return;
+    }
+    case Kind::kReadRequest: {
+      const Replay* saved = replay_.find(psn);
+      if (saved == nullptr || saved->is_atomic) return;
+      const auto reth = packet.header<proto::Reth>();
+      const std::uint64_t offset = std::uint64_t{psn_distance(psn, saved->first_psn)} * c_.mtu();
+      const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
+      if (reth.get<proto::Reth::Va>() != saved->va + offset || reth.get<proto::Reth::RKey>() != saved->rkey ||
+          offset + length > saved->length) {
+        return;
+      }
+      const std::uint32_t packets = length == 0 ? 1 : (length + c_.mtu() - 1) / c_.mtu();
+      enqueue({false, offset != 0, psn, psn + packets, saved->va + offset, length, saved->rkey, 0});
+      return;
+    }
+    case Kind::kCompareSwap:
+    case Kind::kFetchAdd: {
+      const Replay* saved = replay_.find(psn);
+      if (saved == nullptr || !saved->is_atomic) return;
+      enqueue({true, false, psn, psn + 1, 0, 0, 0, saved->original});
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace uroce::nic
