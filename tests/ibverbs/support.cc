@@ -44,7 +44,9 @@ Node::~Node() {
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   EXPECT_EQ(v().ibv_destroy_cq(send_cq), 0);
   EXPECT_EQ(v().ibv_destroy_cq(recv_cq), 0);
-  if (channel != nullptr) EXPECT_EQ(v().ibv_destroy_comp_channel(channel), 0);
+  if (channel != nullptr) {
+    EXPECT_EQ(v().ibv_destroy_comp_channel(channel), 0);
+  }
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
 }
 
