@@ -1,0 +1,164 @@
+// Command line, environment and configuration file, and which of them wins; loading a verbs library.
+#include "tools/cli/options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tools/rdma/failure.h"
+
+namespace uroce::tools {
+namespace {
+
+class OptionsTest : public ::testing::Test {
+ protected:
+  OptionsTest() { unsetenv("UROCE_BACKEND"); }
+  ~OptionsTest() override {
+    unsetenv("UROCE_BACKEND");
+    if (!file_.empty()) unlink(file_.c_str());
+  }
+
+  static std::variant<Options, int> parse(Role role, std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "tool");
+    // The library explains errors on its own; they are expected here.
+    ::testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStdout();
+    auto result = parse_options(role, static_cast<int>(arguments.size()), arguments.data());
+    ::testing::internal::GetCapturedStdout();
+    ::testing::internal::GetCapturedStderr();
+    return result;
+  }
+  static Options good(Role role, const std::vector<const char*>& arguments) {
+    auto result = parse(role, arguments);
+    if (const auto* options = std::get_if<Options>(&result)) return *options;
+    ADD_FAILURE() << "refused";
+    return {};
+  }
+  static int refused(Role role, const std::vector<const char*>& arguments) {
+    auto result = parse(role, arguments);
+    const int* status = std::get_if<int>(&result);
+    return status != nullptr ? *status : -1;
+  }
+  const char* config(const std::string& text) {
+    file_ = ::testing::TempDir() + "uroce_options_test." + std::to_string(getpid()) + ".ini";
+    std::ofstream(file_) << text;
+    return file_.c_str();
+  }
+
+ private:
+  std::string file_;
+};
+
+TEST_F(OptionsTest, Defaults) {
+  const Options o = good(Role::kClient, {"10.0.0.1"});
+  EXPECT_EQ(o.server, "10.0.0.1");
+  EXPECT_EQ(o.device.name, "");
+  EXPECT_EQ(o.port, 18515);
+  EXPECT_EQ(o.device.gid_index, 1);
+  EXPECT_EQ(o.device.ib_port, 1);
+  EXPECT_EQ(o.session.workload.qps, 4u);
+  EXPECT_EQ(o.session.rts.timeout, 14);
+  EXPECT_EQ(o.session.rts.retry_cnt, 7);
+  EXPECT_EQ(o.session.rts.rnr_retry, 7);
+  EXPECT_EQ(o.backend, Backend::kUroce);
+  EXPECT_FALSE(o.session.mtu_chosen);
+}
+
+TEST_F(OptionsTest, PositionalAndFlagsMeanTheSame) {
+  const Options p = good(Role::kClient, {"host", "dev1", "4000", "2", "16"});
+  const Options f = good(
+      Role::kClient, {"--server", "host", "--device", "dev1", "--port", "4000", "--gid-index", "2", "--num-qp", "16"});
+  for (const Options& o : {p, f}) {
+    EXPECT_EQ(o.server, "host");
+    EXPECT_EQ(o.device.name, "dev1");
+    EXPECT_EQ(o.port, 4000);
+    EXPECT_EQ(o.device.gid_index, 2);
+    EXPECT_EQ(o.session.workload.qps, 16u);
+  }
+  const Options s = good(Role::kServer, {"dev1", "4000", "2", "16"});
+  EXPECT_EQ(s.device.name, "dev1");
+  EXPECT_EQ(s.session.workload.qps, 16u);
+}
+
+TEST_F(OptionsTest, Workload) {
+  const Options o = good(Role::kClient, {"host", "--op", "write-imm", "--size", "1M", "--mtu", "2048", "--iters", "7",
+                                         "--depth", "3", "--bidir", "--verify", "--inline", "--sges", "4", "--events"});
+  const Workload& w = o.session.workload;
+  EXPECT_EQ(w.mix, Mix::kWriteImm);
+  EXPECT_EQ(w.size, 1u << 20);
+  EXPECT_EQ(w.mtu, 2048u);
+  EXPECT_TRUE(o.session.mtu_chosen);
+  EXPECT_EQ(w.iterations, 7u);
+  EXPECT_EQ(w.depth, 3u);
+  EXPECT_EQ(w.sges, 4u);
+  EXPECT_TRUE(w.bidirectional && w.verify && w.inline_data && w.events);
+}
+
+TEST_F(OptionsTest, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
+  const char* file = config("backend = ibverbs\nnum-qp = 9\n");
+  EXPECT_EQ(good(Role::kServer, {"--config", file}).backend, Backend::kIbverbs);
+  EXPECT_EQ(good(Role::kServer, {"--config", file}).session.workload.qps, 9u);
+  EXPECT_EQ(good(Role::kServer, {"--config", file, "--num-qp", "3"}).session.workload.qps, 3u);
+  setenv("UROCE_BACKEND", "uroce", 1);
+  EXPECT_EQ(good(Role::kServer, {"--config", file}).backend, Backend::kUroce);
+  EXPECT_EQ(good(Role::kServer, {"--config", file, "--backend", "ibverbs"}).backend, Backend::kIbverbs);
+  setenv("UROCE_BACKEND", "ibverbs", 1);
+  EXPECT_EQ(good(Role::kServer, {}).backend, Backend::kIbverbs);
+  EXPECT_EQ(good(Role::kServer, {"--backend", "uroce"}).backend, Backend::kUroce);
+}
+
+TEST_F(OptionsTest, OneFileServesBothTools) {
+  const char* file = config("port = 4000\nop = \"read\"\nverify = true\nloop = true\nserver = \"host\"\n");
+  EXPECT_TRUE(good(Role::kServer, {"--config", file}).loop);
+  const Options client = good(Role::kClient, {"--config", file});
+  EXPECT_EQ(client.session.workload.mix, Mix::kRead);
+  EXPECT_TRUE(client.session.workload.verify);
+  EXPECT_EQ(client.server, "host");
+}
+
+TEST_F(OptionsTest, MistakesEndWithStatusTwo) {
+  EXPECT_EQ(refused(Role::kClient, {}), kExitUsage);  // no server
+  EXPECT_EQ(refused(Role::kClient, {"host", "--op", "teleport"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--size", "3x"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--size", "3G"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--mtu", "1500"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--num-qp", "0"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--num-qp", "1025"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kClient, {"host", "--timeout", "32"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kServer, {"--port", "65536"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kServer, {"--op", "send"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kServer, {"--config", "no-such-file.ini"}), kExitUsage);
+  EXPECT_EQ(refused(Role::kServer, {"--config", config("num-pq = 4\n")}), kExitUsage);
+  setenv("UROCE_BACKEND", "hardware", 1);
+  EXPECT_EQ(refused(Role::kServer, {}), kExitUsage);
+}
+
+TEST_F(OptionsTest, HelpIsNoFailure) { EXPECT_EQ(refused(Role::kClient, {"--help"}), kExitOk); }
+
+TEST(LoadVerbs, AMissingLibraryNamesThePackagesAndTheAlternative) {
+  ibv::VerbsTable table;
+  const auto error = load_verbs("libibverbs-that-is-not-there.so.1", table);
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->find("install libibverbs1 and ibverbs-providers"), std::string::npos) << *error;
+  EXPECT_NE(error->find("--backend uroce"), std::string::npos) << *error;
+}
+
+TEST(LoadVerbs, AnotherLibraryIsRefused) {
+  ibv::VerbsTable table;
+  EXPECT_TRUE(load_verbs("libm.so.6", table));
+}
+
+TEST(LoadVerbs, TheSystemsLibraryHasEveryFunction) {
+  ibv::VerbsTable table;
+  if (const auto error = load_verbs("libibverbs.so.1", table)) GTEST_SKIP() << *error;
+#define UROCE_VERB(ret, name, params, args, version) EXPECT_NE(table.name, nullptr) << #name;
+#include "verbs/ibverbs/functions.def"
+#undef UROCE_VERB
+}
+
+}  // namespace
+}  // namespace uroce::tools

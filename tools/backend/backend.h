@@ -1,0 +1,36 @@
+// Which verbs implementation this program talks to, chosen at run time. The program itself is written on plain
+// <infiniband/verbs.h>: verbs_forward.cc defines those functions and sends each call to the table selected here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "verbs/ibverbs/facts.h"
+#include "verbs/ibverbs/verbs_table.h"
+
+namespace uroce::tools {
+
+enum class Backend { kUroce, kIbverbs };
+
+std::string_view backend_name(Backend backend);
+
+/// Directs every ibv_* call of this process to `backend`. kIbverbs opens the system's libibverbs with dlopen, so that
+/// the binary needs it only when it is asked for. Returns the reason as one sentence when that fails. Call it before
+/// any verb and not again while anything is open.
+std::optional<std::string> select_backend(Backend backend);
+
+/// The selected backend and its functions. Before select_backend(): uroce.
+Backend selected_backend();
+const ibv::VerbsTable& selected_verbs();
+
+/// Why the last call of the selected backend failed, or "" where it says no more than errno.
+std::string last_backend_error();
+
+/// Facts about the NIC behind `context`; nothing when the backend is not uroce.
+std::optional<ibv::NicFacts> nic_facts(ibv_context* context);
+
+/// Fills `table` from the shared library `soname`. Returns the reason as one sentence when that fails.
+std::optional<std::string> load_verbs(const char* soname, ibv::VerbsTable& table);
+
+}  // namespace uroce::tools

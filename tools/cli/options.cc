@@ -1,0 +1,243 @@
+#include "tools/cli/options.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "tools/rdma/failure.h"
+#include "tools/workload/workload.h"
+
+namespace uroce::tools {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit status: 0 all went well; 1 the transfer failed (verification, transport error, peer gone);\n"
+    "2 it never started (options, device, address, peer that does not match); 130 interrupted.\n"
+    "Precedence of settings: command line, environment (UROCE_BACKEND), --config FILE, default.";
+
+/// Options of rdma_client that have no meaning for rdma_server: both may share one configuration file.
+constexpr std::array kClientOnly = {"server", "op",     "size", "iters",          "mtu", "depth", "bidir",
+                                    "verify", "inline", "sges", "connect-timeout"};
+constexpr std::array kServerOnly = {"loop", "bind"};
+
+/// CLI11's own configuration reader lets a file win over the environment; here an option whose variable is set does not
+/// look at the file. And it leaves out what is meant for the other tool.
+class Config : public CLI::ConfigTOML {
+ public:
+  Config(const CLI::App& app, Role role) : app_(app), role_(role) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(input);
+    std::erase_if(entries,
+                  [this](const CLI::ConfigItem& item) { return for_other_tool(item) || set_by_environment(item); });
+    return entries;
+  }
+
+ private:
+  bool for_other_tool(const CLI::ConfigItem& item) const {
+    const auto named = [&item](const char* name) { return item.name == name; };
+    return role_ == Role::kServer ? std::any_of(kClientOnly.begin(), kClientOnly.end(), named)
+                                  : std::any_of(kServerOnly.begin(), kServerOnly.end(), named);
+  }
+  bool set_by_environment(const CLI::ConfigItem& item) const {
+    const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
+    if (option == nullptr || option->get_envname().empty()) return false;
+    const char* value = std::getenv(option->get_envname().c_str());
+    return value != nullptr && *value != '\0';
+  }
+
+  const CLI::App& app_;
+  const Role role_;
+};
+
+/// A check for CLI11: explains what is wrong, or "" when `text` is a size.
+std::string check_size(const std::string& text) {
+  return parse_size(text) ? "" : "'" + text + "' is not a size like 4096, 64K or 1M";
+}
+
+/// An option that holds a size; `fallback` is shown as its default.
+void add_size(CLI::App& app, const std::string& name, std::uint64_t& value, const std::string& help,
+              const std::string& fallback, const std::string& group) {
+  app.add_option_function<std::string>(
+         name, [&value](const std::string& text) { value = parse_size(text).value_or(value); }, help)
+      ->check(CLI::Validator(check_size, ""))
+      ->type_name("SIZE")
+      ->default_str(fallback)
+      ->group(group);
+}
+
+/// A range for CLI11, shown in --help as "1..1024".
+template <class T>
+CLI::Range in_range(T low, T high) {
+  return CLI::Range(low, high, fmt::format("{}..{}", low, high));
+}
+
+/// An option of a few bits (CLI11 takes uint8_t for a character).
+struct Bounds {
+  unsigned low, high;
+};
+void add_small(CLI::App& app, const std::string& name, std::uint8_t& value, Bounds bounds, const std::string& help,
+               const std::string& group) {
+  app.add_option_function<unsigned>(
+         name, [&value](unsigned v) { value = static_cast<std::uint8_t>(v); }, help)
+      ->check(in_range(bounds.low, bounds.high))
+      ->type_name("N")
+      ->default_str(std::to_string(value))
+      ->group(group);
+}
+
+void add_place(CLI::App& app, Options& o, Role role) {
+  const std::string group = "Device and peer";
+  if (role == Role::kClient) {
+    app.add_option("server,--server", o.server, "Name or address of the host on which rdma_server runs")
+        ->required()
+        ->group(group);
+  }
+  app.add_option("device,--device", o.device.name, "RDMA device, as ibv_devices lists it (default: the first one)")
+      ->group(group);
+  app.add_option("port,--port", o.port,
+                 "TCP port of the server" + std::string(role == Role::kServer ? "; 0 = any free one" : ""))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("gid-index,--gid-index", o.device.gid_index, "Entry of the device's GID table: which of its addresses")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("num-qp,--num-qp", o.session.workload.qps, "Queue pairs; the same number on both sides")
+      ->check(in_range(1u, kMaxQps))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
+  if (role == Role::kServer) {
+    app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);
+    app.add_flag("--loop", o.loop, "Serve one client after the other until interrupted")->group(group);
+  } else {
+    app.add_option_function<double>(
+           "--connect-timeout",
+           [&o](double s) { o.connect_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)); },
+           "Seconds to wait for the TCP connection")
+        ->check(in_range(0.001, 3600.0))
+        ->type_name("SECONDS")
+        ->default_str("5")
+        ->group(group);
+  }
+}
+
+void add_workload(CLI::App& app, Options& o) {
+  const std::string group = "Workload";
+  Workload& w = o.session.workload;
+  app.add_option_function<std::string>(
+         "--op", [&w](const std::string& name) { w.mix = parse_mix(name).value_or(w.mix); },
+         "Operation: send, send-imm, write, write-imm, read, cas, faa; mixed = these in rotation")
+      ->check(CLI::IsMember({"send", "send-imm", "write", "write-imm", "read", "cas", "faa", "mixed"}))
+      ->type_name("OP")
+      ->default_str("send")
+      ->group(group);
+  add_size(app, "--size", w.size, "Bytes of a message, e.g. 0, 4096, 64K, 1M, 64M (atomics: always 8)", "64K", group);
+  app.add_option("--iters", w.iterations, "Operations per QP (and direction)")
+      ->check(in_range(std::uint64_t{1}, kMaxIterations))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--mtu", w.mtu, "Path MTU (default: the active MTU of the ports)")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->type_name("BYTES")
+      ->default_str("")
+      ->group(group);
+  app.add_option("--depth", w.depth, "Outstanding operations per QP; reduced to what memory and devices allow")
+      ->check(in_range(1u, kMaxDepth))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--bidir", w.bidirectional, "Both sides initiate at the same time")->group(group);
+  app.add_flag("--verify", w.verify, "Check every byte where it arrives (WRITE: the target acknowledges over TCP)")
+      ->group(group);
+  app.add_flag("--inline", w.inline_data, "Post the data of SENDs and WRITEs inline")->group(group);
+  app.add_option("--sges", w.sges, "Pieces per message (scatter/gather entries)")
+      ->check(in_range(1u, kMaxSges))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void add_transport(CLI::App& app, Options& o, Role role) {
+  const std::string group = "Transport, of this side's QPs";
+  RtsAttributes& rts = o.session.rts;
+  const auto small = [&](const char* name, std::uint8_t& value, Bounds bounds, const std::string& help) {
+    add_small(app, name, value, bounds, help, group);
+  };
+  small("--timeout", rts.timeout, {0, 31}, "Local ACK timeout, 4.096 us * 2^N; 0 = never");
+  small("--retry-cnt", rts.retry_cnt, {0, 7}, "Retries after a timeout or a sequence error");
+  small("--rnr-retry", rts.rnr_retry, {0, 7}, "Retries when the peer has no receive posted; 7 = for ever");
+  small("--min-rnr-timer", o.session.min_rnr_timer, {0, 31},
+        "How long our RNR NAKs ask the peer to wait; 12 = 0.64 ms");
+  small("--rd-atomic", rts.max_rd_atomic, {1, 128},
+        "READs and atomics under way per QP, at most what the devices allow");
+  app.add_flag("--events", o.session.events,
+               std::string("Sleep on a completion channel instead of polling") +
+                   (role == Role::kClient ? " (the server does so too)" : ""))
+      ->group(group);
+  add_size(app, "--max-memory", o.session.max_memory, "Most memory to use for buffers", "1G", group);
+  app.add_option_function<unsigned>(
+         "--stall-limit", [&o](unsigned s) { o.session.stall_limit = std::chrono::seconds(s); },
+         "Give up when nothing completes for so many seconds; 0 = never")
+      ->type_name("SECONDS")
+      ->default_str("30")
+      ->group(group);
+}
+
+void add_output(CLI::App& app, Options& o) {
+  const std::string group = "Backend and output";
+  const std::map<std::string, Backend> backends = {{"uroce", Backend::kUroce}, {"ibverbs", Backend::kIbverbs}};
+  app.add_option("--backend", o.backend, "uroce = the emulated NIC, ibverbs = the system's libibverbs")
+      ->transform(CLI::CheckedTransformer(backends).description(""))
+      ->type_name("uroce|ibverbs")
+      ->envname("UROCE_BACKEND")
+      ->default_str("uroce")
+      ->group(group);
+  app.add_option("--pcap", o.pcap, "Write all RoCE packets to FILE (backend uroce)")->type_name("FILE")->group(group);
+  app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
+  app.add_flag("--trace", o.trace, "Tell every step and the QPs' states, on stderr")->group(group);
+}
+
+}  // namespace
+
+std::variant<Options, int> parse_options(Role role, int argc, const char* const* argv) {
+  Options options;
+  options.session.role = role;
+  const bool client = role == Role::kClient;
+  CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports how that went."
+                      : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
+               client ? "rdma_client" : "rdma_server");
+  app.footer(kExitCodes);
+  app.get_formatter()->column_width(34);
+  add_place(app, options, role);
+  if (client) add_workload(app, options);
+  add_transport(app, options, role);
+  add_output(app, options);
+  app.set_config("--config", "", "Read settings from FILE: lines like num-qp = 16 (INI or TOML)")
+      ->type_name("FILE")
+      ->group("Backend and output");
+  app.config_formatter(std::make_shared<Config>(app, role));
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  options.session.mtu_chosen =
+      app.get_options([](const CLI::Option* o) { return o->check_lname("mtu"); }).size() == 1 && app.count("--mtu") > 0;
+  if (options.device.name == "any") options.device.name.clear();
+  options.session.workload.events = client && options.session.events;
+  options.session.progress_line = !options.trace;
+  if (const auto error = check(options.session.workload)) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), *error);
+    return kExitUsage;
+  }
+  return options;
+}
+
+}  // namespace uroce::tools

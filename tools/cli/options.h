@@ -1,0 +1,32 @@
+// What the user asked for: command line, environment and configuration file, in this order of precedence.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "tools/backend/backend.h"
+#include "tools/rdma/rdma.h"
+#include "tools/session/session.h"
+
+namespace uroce::tools {
+
+struct Options {
+  SessionOptions session;
+  DeviceChoice device;
+  Backend backend = Backend::kUroce;
+  std::string server;        ///< Client: whom to connect to.
+  std::string bind_address;  ///< Server: where to listen, "" = everywhere.
+  std::uint16_t port = 18515;
+  std::chrono::milliseconds connect_timeout{5000};
+  bool loop = false;
+  bool json = false;
+  bool trace = false;
+  std::string pcap;
+};
+
+/// The options, or the status to exit with at once (help was printed, or an error explained on stderr).
+std::variant<Options, int> parse_options(Role role, int argc, const char* const* argv);
+
+}  // namespace uroce::tools

@@ -1,0 +1,101 @@
+#include "tools/cli/report.h"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+
+#include <cstdio>
+
+namespace uroce::tools {
+namespace {
+
+double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+std::string bytes_text(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.1f} MB", value / 1e6);
+  if (value >= 1e3) return fmt::format("{:.1f} kB", value / 1e3);
+  return fmt::format("{} B", bytes);
+}
+
+std::string rate_text(double amount, std::uint64_t bytes, double span) {
+  if (span <= 0) return "";
+  return fmt::format("{:.2f} Gb/s, {:.0f} op/s", static_cast<double>(bytes) * 8e-9 / span, amount / span);
+}
+
+std::string latency_text(const Histogram& latency) {
+  const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1000; };
+  return fmt::format("min {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  max {:.1f} us (post to completion)",
+                     us(latency.min()), us(latency.percentile(0.5)), us(latency.percentile(0.99)),
+                     us(latency.percentile(0.999)), us(latency.max()));
+}
+
+std::string workload_text(const Workload& w) {
+  return fmt::format("{} QPs, {} of {} x {} each{}, MTU {}, depth {}{}{}{}", w.qps, mix_name(w.mix), size_text(w.size),
+                     w.iterations, w.bidirectional ? " both ways" : "", w.mtu, w.depth,
+                     w.sges > 1 ? fmt::format(", {} SGEs", w.sges) : "", w.inline_data ? ", inline" : "",
+                     w.events ? ", events" : "");
+}
+
+std::string nic_text(const ibv::NicFacts& nic) {
+  const nic::Counters& c = nic.counters;
+  std::string text = fmt::format("  engine     {} ({})\n", nic.port.engine, nic.port.reason);
+  text += fmt::format(
+      "  NIC        {} packets sent, {} received, {} retransmitted, {} timeouts, {} ICRC errors, {} RNR NAKs\n",
+      c.sent_pkts, c.rcvd_pkts, c.retransmitted_pkts, c.local_ack_timeout_err, c.icrc_errors,
+      c.rcvd_rnr_err + c.send_rnr_err);
+  if (!nic.pcap.empty()) text += fmt::format("  capture    {}\n", nic.pcap);
+  return text;
+}
+
+}  // namespace
+
+void Report::describe_device(const RdmaResources& resources) {
+  if (resources.context == nullptr) return;
+  device = ibv_get_device_name(resources.context->device);
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET6, resources.gid.raw, text, sizeof text);
+  gid = text;
+  nic = nic_facts(resources.context);
+}
+
+std::string text_report(const Report& report) {
+  const Outcome& o = report.outcome;
+  if (!o.workload) return "";
+  std::string text = fmt::format("{}: {}\n", report.exit_code == kExitOk ? "ok" : "FAILED", workload_text(*o.workload));
+  for (const std::string& note : o.notes) text += fmt::format("  note       {}\n", note);
+  if (o.initiated && o.initiated->operations > 0) {
+    const InitiatorStats& s = *o.initiated;
+    const double span = seconds(s.started, s.ended);
+    text += fmt::format("  initiated  {} operations, {} in {:.3f} s: {}\n", s.operations, bytes_text(s.bytes), span,
+                        rate_text(static_cast<double>(s.operations), s.bytes, span));
+    text += fmt::format("  latency    {}\n", latency_text(s.latency));
+  }
+  if (o.received && o.received->receives > 0) {
+    const TargetStats& s = *o.received;
+    const double span = seconds(s.first, s.last);
+    text += fmt::format("  received   {} messages, {} in {:.3f} s: {}\n", s.receives, bytes_text(s.bytes), span,
+                        rate_text(static_cast<double>(s.receives), s.bytes, span));
+  }
+  if (o.workload->verify) {
+    const std::uint64_t peer_messages = o.peer_verdict ? o.peer_verdict->checked_messages : 0;
+    text += fmt::format("  verified   {} messages ({}) here, {} at the peer; {} wrong\n",
+                        o.verification.checked_messages, bytes_text(o.verification.checked_bytes), peer_messages,
+                        o.verification.wrong_messages + (o.peer_verdict ? o.peer_verdict->wrong_messages : 0));
+  }
+  text += fmt::format("  device     {}, GID {} (index {}), backend {}, peer {}\n", report.device, report.gid,
+                      report.options->device.gid_index, backend_name(report.options->backend), o.peer_address);
+  if (report.nic) text += nic_text(*report.nic);
+  return text;
+}
+
+void print_report(const Report& report) {
+  const Options& options = *report.options;
+  const std::string result = options.json ? json_report(report) + "\n" : text_report(report);
+  std::fputs(result.c_str(), stdout);
+  std::fflush(stdout);
+  if (report.error.empty()) return;
+  fmt::print(stderr, "{}: {}\n", options.session.role == Role::kClient ? "rdma_client" : "rdma_server", report.error);
+}
+
+}  // namespace uroce::tools

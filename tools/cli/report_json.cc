@@ -1,0 +1,145 @@
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "tools/cli/report.h"
+
+namespace uroce::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+double rate(double amount, double span) { return span > 0 ? amount / span : 0; }
+
+Json workload_json(const Workload& w) {
+  return {{"op", mix_name(w.mix)},
+          {"size", w.size},
+          {"iters", w.iterations},
+          {"num_qp", w.qps},
+          {"mtu", w.mtu},
+          {"depth", w.depth},
+          {"receive_depth", w.receive_depth},
+          {"sges", w.sges},
+          {"bidir", w.bidirectional},
+          {"verify", w.verify},
+          {"inline", w.inline_data},
+          {"events", w.events}};
+}
+
+Json initiated_json(const InitiatorStats& s) {
+  const double span = seconds(s.started, s.ended);
+  const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1000; };
+  Json json = {{"operations", s.operations},
+               {"bytes", s.bytes},
+               {"seconds", span},
+               {"gbit_per_s", rate(static_cast<double>(s.bytes) * 8e-9, span)},
+               {"operations_per_s", rate(static_cast<double>(s.operations), span)}};
+  json["latency_us"] = {{"min", us(s.latency.min())},
+                        {"mean", s.latency.mean() / 1000},
+                        {"p50", us(s.latency.percentile(0.5))},
+                        {"p99", us(s.latency.percentile(0.99))},
+                        {"p999", us(s.latency.percentile(0.999))},
+                        {"max", us(s.latency.max())}};
+  Json per_op = Json::object();
+  for (std::size_t i = 0; i < kOpCount; ++i) {
+    if (s.per_op[i] > 0) per_op[std::string(op_name(static_cast<Op>(i)))] = s.per_op[i];
+  }
+  json["per_op"] = per_op;
+  return json;
+}
+
+Json received_json(const TargetStats& s) {
+  const double span = seconds(s.first, s.last);
+  return {{"messages", s.receives},
+          {"bytes", s.bytes},
+          {"seconds", span},
+          {"gbit_per_s", rate(static_cast<double>(s.bytes) * 8e-9, span)}};
+}
+
+template <class V>
+Json verification_json(const V& v) {
+  Json json = {{"messages", v.checked_messages}, {"bytes", v.checked_bytes}, {"wrong_messages", v.wrong_messages}};
+  if (!v.first_error.empty()) json["first_error"] = v.first_error;
+  return json;
+}
+
+Json counters_json(const nic::Counters& c) {
+  return {{"sent_pkts", c.sent_pkts},
+          {"rcvd_pkts", c.rcvd_pkts},
+          {"sent_payload_bytes", c.sent_payload_bytes},
+          {"rcvd_payload_bytes", c.rcvd_payload_bytes},
+          {"parse_errors", c.parse_errors},
+          {"icrc_errors", c.icrc_errors},
+          {"icrc_id_recovered", c.icrc_id_recovered},
+          {"unknown_qp", c.unknown_qp},
+          {"wrong_pkey", c.wrong_pkey},
+          {"wrong_source", c.wrong_source},
+          {"wrong_state_or_service", c.wrong_state_or_service},
+          {"ecn_marked_pkts", c.ecn_marked_pkts},
+          {"duplicate_request", c.duplicate_request},
+          {"out_of_seq_request", c.out_of_seq_request},
+          {"rcvd_rnr_err", c.rcvd_rnr_err},
+          {"send_rnr_err", c.send_rnr_err},
+          {"rcvd_seq_err", c.rcvd_seq_err},
+          {"implied_nak", c.implied_nak},
+          {"local_ack_timeout_err", c.local_ack_timeout_err},
+          {"retry_exceeded_err", c.retry_exceeded_err},
+          {"retry_rnr_exceeded_err", c.retry_rnr_exceeded_err},
+          {"retransmitted_pkts", c.retransmitted_pkts},
+          {"ghost_acks", c.ghost_acks}};
+}
+
+Json nic_json(const ibv::NicFacts& nic) {
+  const engine::PortCounters& p = nic.port_counters;
+  return {{"addresses", nic.addresses},
+          {"engine", {{"name", nic.port.engine}, {"reason", nic.port.reason}, {"features", nic.port.features}}},
+          {"receive_buffer_bytes", nic.port.receive_buffer_bytes},
+          {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
+          {"counters", counters_json(nic.counters)},
+          {"port",
+           {{"sent_packets", p.sent_packets},
+            {"sent_bytes", p.sent_bytes},
+            {"received_packets", p.received_packets},
+            {"received_bytes", p.received_bytes},
+            {"send_errors", p.send_errors},
+            {"receive_overruns", p.receive_overruns},
+            {"system_calls", p.system_calls}}}};
+}
+
+Json loss_json(const PeerLoss& loss) {
+  return {{"outstanding", loss.outstanding},
+          {"probed", loss.probed},
+          {"status", loss.status.empty() ? Json(nullptr) : Json(loss.status)},
+          {"seconds", loss.seconds},
+          {"promised_seconds", loss.promised_seconds}};
+}
+
+}  // namespace
+
+std::string json_report(const Report& report) {
+  const Options& options = *report.options;
+  const Outcome& outcome = report.outcome;
+  Json json = {{"role", options.session.role == Role::kClient ? "client" : "server"},
+               {"ok", report.exit_code == kExitOk},
+               {"exit", static_cast<int>(report.exit_code)},
+               {"error", report.error.empty() ? Json(nullptr) : Json(report.error)},
+               {"backend", backend_name(options.backend)},
+               {"device", report.device},
+               {"gid_index", options.device.gid_index},
+               {"gid", report.gid},
+               {"peer", outcome.peer_address}};
+  if (outcome.workload) json["workload"] = workload_json(*outcome.workload);
+  if (!outcome.notes.empty()) json["notes"] = outcome.notes;
+  if (outcome.initiated) json["initiated"] = initiated_json(*outcome.initiated);
+  if (outcome.received) json["received"] = received_json(*outcome.received);
+  if (outcome.workload && outcome.workload->verify) {
+    json["verified"] = verification_json(outcome.verification);
+    if (outcome.peer_verdict) json["peer_verified"] = verification_json(*outcome.peer_verdict);
+  }
+  if (outcome.peer_loss) json["peer_loss"] = loss_json(*outcome.peer_loss);
+  if (report.nic) json["nic"] = nic_json(*report.nic);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace uroce::tools

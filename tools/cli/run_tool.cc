@@ -1,0 +1,65 @@
+#include "tools/cli/run_tool.h"
+
+#include <cstdlib>
+#include <exception>
+
+#include "tools/control/interrupt.h"
+#include "tools/rdma/trace.h"
+
+namespace uroce::tools {
+namespace {
+
+void select_backend_and_capture(const Options& options) {
+  if (!options.pcap.empty()) {
+    if (options.backend != Backend::kUroce) {
+      throw Failure(kExitUsage, "--pcap needs --backend uroce: packets of a hardware NIC don't come by here");
+    }
+    setenv("UROCE_PCAP", options.pcap.c_str(), 1);  // read when the device is opened
+  }
+  if (const auto error = select_backend(options.backend)) throw Failure(kExitUsage, *error);
+}
+
+/// A failure outside of any session.
+ExitCode report_failure(const Options& options, ExitCode code, const std::string& sentence) {
+  Report report;
+  report.options = &options;
+  report.exit_code = code;
+  report.error = sentence;
+  print_report(report);
+  return code;
+}
+
+}  // namespace
+
+int run_tool(Role role, int argc, const char* const* argv, const std::function<ExitCode(const Options&)>& body) {
+  const auto parsed = parse_options(role, argc, argv);
+  if (const int* status = std::get_if<int>(&parsed)) return *status;
+  const Options& options = std::get<Options>(parsed);
+  g_trace = options.trace;
+  try {
+    install_interrupt_handlers();
+    select_backend_and_capture(options);
+    return body(options);
+  } catch (const Failure& failure) {
+    return report_failure(options, failure.exit_code(), failure.what());
+  } catch (const std::exception& error) {  // out of memory, mostly
+    return report_failure(options, kExitFailed, error.what());
+  }
+}
+
+ExitCode run_and_report(const Options& options, Connection connection, RdmaResources& resources) {
+  Report report;
+  report.options = &options;
+  Control control(std::move(connection), options.session.role == Role::kClient ? "the server" : "the client");
+  try {
+    run_session(options.session, control, resources, report.outcome);
+  } catch (const Failure& failure) {
+    report.exit_code = failure.exit_code();
+    report.error = failure.what();
+  }
+  report.describe_device(resources);
+  print_report(report);
+  return report.exit_code;
+}
+
+}  // namespace uroce::tools

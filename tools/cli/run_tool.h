@@ -1,0 +1,17 @@
+// The frame of both tools: options, backend, signals, and one place where failures become a sentence and a status.
+#pragma once
+
+#include <functional>
+
+#include "tools/cli/options.h"
+#include "tools/cli/report.h"
+
+namespace uroce::tools {
+
+/// Parses the options, selects the backend and calls `body`. Returns the exit status of the process.
+int run_tool(Role role, int argc, const char* const* argv, const std::function<ExitCode(const Options&)>& body);
+
+/// Runs one session on an open device and prints its report. Returns how it went; never throws Failure.
+ExitCode run_and_report(const Options& options, Connection connection, RdmaResources& resources);
+
+}  // namespace uroce::tools

@@ -1,0 +1,55 @@
+#include "tools/control/interrupt.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "tools/rdma/failure.h"
+
+namespace uroce::tools {
+namespace {
+
+std::atomic<int> g_signal{0};
+int g_event_fd = -1;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler stores to it");
+
+extern "C" void on_signal(int signal) {
+  const int saved_errno = errno;
+  g_signal.store(signal, std::memory_order_relaxed);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(g_event_fd, &one, sizeof one);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void install_interrupt_handlers() {
+  if (g_event_fd >= 0) return;
+  g_event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (g_event_fd < 0) throw Failure(kExitUsage, std::string("can't create an eventfd: ") + std::strerror(errno));
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+bool interrupted() { return g_signal.load(std::memory_order_relaxed) != 0; }
+
+void throw_if_interrupted() {
+  const int signal = g_signal.load(std::memory_order_relaxed);
+  if (signal == 0) return;
+  throw Failure(kExitInterrupted, signal == SIGINT ? "interrupted (SIGINT)" : "interrupted (SIGTERM)");
+}
+
+int interrupt_fd() { return g_event_fd; }
+
+}  // namespace uroce::tools

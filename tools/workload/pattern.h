@@ -1,0 +1,41 @@
+// Data whose every byte is known in advance: message (direction, QP, iteration) is a window into a pseudo-random
+// stream. Neighbouring messages, QPs and directions differ in nearly every byte, so that a stale buffer, a swapped QP
+// or a byte that never arrived is found.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace uroce::tools {
+
+/// Who sends: part of the pattern, so that data that comes back is not taken for data that arrives.
+enum class Direction : std::uint8_t { kClientToServer, kServerToClient };
+constexpr Direction opposite(Direction direction) {
+  return direction == Direction::kClientToServer ? Direction::kServerToClient : Direction::kClientToServer;
+}
+
+/// Names one stream of bytes.
+struct PatternSeed {
+  std::uint64_t value = 0;
+};
+/// The stream of message `iteration` of QP `qp`.
+PatternSeed message_seed(Direction direction, std::uint32_t qp, std::uint64_t iteration);
+/// The stream that lies in memory for READs of QP `qp`; iteration i reads it from byte read_offset(i) on.
+PatternSeed read_source_seed(Direction direction, std::uint32_t qp);
+
+/// READ sources are longer than a message by this much, so that successive READs see different bytes.
+inline constexpr std::uint64_t kReadSpread = 4096;
+constexpr std::uint64_t read_offset(std::uint64_t iteration) { return iteration % 509 * 8; }
+static_assert(509 * 8 <= kReadSpread);
+
+/// Writes bytes [offset, offset + out.size()) of the stream.
+void fill_pattern(PatternSeed seed, std::uint64_t offset, std::span<std::uint8_t> out);
+/// How many bytes of `data` differ from bytes [offset, offset + data.size()) of the stream.
+std::uint64_t count_pattern_errors(PatternSeed seed, std::uint64_t offset, std::span<const std::uint8_t> data);
+
+/// Value `step` of the chain that the CAS operations of QP `qp` walk: each compares with one and swaps in the next.
+std::uint64_t cas_chain(Direction direction, std::uint32_t qp, std::uint64_t step);
+/// What FAA number `iteration` of QP `qp` adds. The sum says which of them happened, and how often.
+std::uint64_t faa_addend(Direction direction, std::uint32_t qp, std::uint64_t iteration);
+
+}  // namespace uroce::tools
