@@ -158,7 +158,9 @@ TEST_F(Data, FetchAndAddAdds) {
 TEST_F(Data, InlineDataIsTakenAtOnceAndNeedsNoKey) {
   ASSERT_EQ(post_recv(p.qb.get(), 7, p.b.sge(kThere, 256)), 0);
   std::vector<std::uint8_t> unregistered(256, 0x5A);
-  struct ibv_sge sge {reinterpret_cast<std::uintptr_t>(unregistered.data()), 256, 0};
+  struct ibv_sge sge {
+    reinterpret_cast<std::uintptr_t>(unregistered.data()), 256, 0
+  };
   ASSERT_EQ(post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge, IBV_SEND_SIGNALED | IBV_SEND_INLINE)), 0);
   std::fill(unregistered.begin(), unregistered.end(), std::uint8_t{0xEE});
   received(7, IBV_WC_RECV, 256);

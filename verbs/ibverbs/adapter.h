@@ -32,6 +32,10 @@ class Adapter {
   void try_progress() {
     if (!abandoned_) runner_.try_progress();
   }
+  /// The caller has polled and will sleep now: the background thread takes over.
+  void stop_polling() {
+    if (!abandoned_) runner_.stop_polling();
+  }
   NicFacts facts();
 
   // Around fork(), with the lock held in between. In the child nothing works any more: the threads stayed with the

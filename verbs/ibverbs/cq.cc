@@ -1,6 +1,7 @@
 // Completion queues.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/errors.h"
@@ -27,8 +28,9 @@ void unregister_cq(Context& context, CompletionQueue* cq) {
   context.cqs.erase(cq);
 }
 
-/// Takes completions that are there; at most `wanted`.
-int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc) {
+/// Takes completions that are there; at most `wanted`. `will_sleep` tells whether this was the last look before
+/// sleeping: programs arm the CQ, look once more for what came in between, and sleep.
+int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, bool* will_sleep = nullptr) {
   constexpr int kBatch = 32;
   std::array<nic::Completion, kBatch> batch;
   const NicLock lock(adapter);
@@ -40,6 +42,7 @@ int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc) {
     for (std::size_t i = 0; i < n; ++i) to_wc(batch[i], wc[taken++]);
     if (n < room) break;
   }
+  if (will_sleep != nullptr) *will_sleep = std::exchange(cq.armed_since_poll, false) && taken == 0;
   return taken;
 }
 
@@ -117,7 +120,9 @@ int ibv_destroy_cq(struct ibv_cq* cq) {
 int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   const NicLock lock(*context_of(cq->context).adapter);
   if (!lock) return refuse_after_fork();
-  static_cast<CompletionQueue*>(cq)->nic_cq->arm(solicited_only != 0);
+  auto& own = *static_cast<CompletionQueue*>(cq);
+  own.nic_cq->arm(solicited_only != 0);
+  own.armed_since_poll = true;
   return 0;
 }
 
@@ -125,11 +130,14 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   if (num_entries <= 0) return 0;
   auto& own = *static_cast<CompletionQueue*>(cq);
   Adapter& adapter = *context_of(cq->context).adapter;
-  const int taken = take(adapter, own, num_entries, wc);
+  int taken = take(adapter, own, num_entries, wc);
   if (taken != 0) return taken;
   // Nothing there: whoever polls turns the crank.
   adapter.try_progress();
-  return take(adapter, own, num_entries, wc);
+  bool will_sleep = false;
+  taken = take(adapter, own, num_entries, wc, &will_sleep);
+  if (will_sleep) adapter.stop_polling();
+  return taken;
 }
 
 }  // namespace impl

@@ -40,6 +40,7 @@ struct CompChannel : ibv_comp_channel {
 
 struct CompletionQueue : ibv_cq {
   nic::Cq* nic_cq = nullptr;
+  bool armed_since_poll = false;  ///< Under the NIC's lock.
   // Events given to the user so far. Destruction waits until as many are acknowledged.
   std::uint32_t comp_events_delivered = 0;   // Under the lock of the channel's queue.
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
