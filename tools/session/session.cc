@@ -49,6 +49,7 @@ Workload agree(const SessionOptions& options, const Hello& own, const Hello& pee
     throw Failure(kExitUsage,
                   fmt::format("path MTU {} is more than the active MTU of the ports, {}", w.mtu, active_mtu));
   }
+  if (!any_op(w.mix, [](Op op) { return !is_atomic(op); })) w.size = 8;
   const std::uint32_t sges = std::min(own.max_sges, peer.max_sges);
   if (w.sges > sges) throw Failure(kExitUsage, fmt::format("{} SGEs are more than the devices' {}", w.sges, sges));
   if (any_op(w.mix, is_atomic) && (own.atomics == 0 || peer.atomics == 0)) {
