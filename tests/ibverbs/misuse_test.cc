@@ -218,13 +218,14 @@ TEST_F(MisusePosting, ListStopsAtTheFirstBadWr) {
     wrs[i].wr.rdma.rkey = p.b.mr->rkey;
     wrs[i].next = i < 2 ? &wrs[i + 1] : nullptr;
   }
+  struct ibv_sge many[3] = {sge, sge, sge};
+  wrs[1].sg_list = many;
   wrs[1].num_sge = 3;
   struct ibv_send_wr* bad = nullptr;
   EXPECT_EQ(ibv_post_send(p.qa.get(), &wrs[0], &bad), EINVAL);
   EXPECT_EQ(bad, &wrs[1]);
   EXPECT_EQ(wait_completion(p.a.send_cq).wr_id, 0u);
   expect_no_completion(p.a.send_cq);
-  struct ibv_sge many[3] = {sge, sge, sge};
   struct ibv_recv_wr recvs[2]{};
   recvs[0].next = &recvs[1];
   recvs[1].sg_list = many;
