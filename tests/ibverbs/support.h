@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +115,13 @@ struct ibv_send_wr send_wr(std::uint64_t wr_id, enum ibv_wr_opcode opcode, struc
 struct ibv_wc wait_completion(struct ibv_cq* cq);
 /// Polls once: nothing must be there.
 void expect_no_completion(struct ibv_cq* cq);
+
+/// Stores any number in a variable of an enumeration, as C programs can.
+template <class Enum>
+void set_raw(Enum& value, int number) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  std::memcpy(&value, &number, sizeof number);
+}
 
 /// Whether `fd` becomes readable within `timeout_ms`.
 bool readable(int fd, int timeout_ms);

@@ -80,8 +80,9 @@ void to_wc(const nic::Completion& completion, struct ibv_wc& wc) {
 }
 
 Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& sges) {
-  if (wr.opcode < IBV_WR_RDMA_WRITE || wr.opcode > IBV_WR_SEND_WITH_INV) {
-    return Err{refuse(EINVAL, "opcode " + std::to_string(wr.opcode) + " does not exist on this NIC")};
+  const int opcode = raw(wr.opcode);
+  if (opcode < IBV_WR_RDMA_WRITE || opcode > IBV_WR_SEND_WITH_INV) {
+    return Err{refuse(EINVAL, "opcode " + std::to_string(opcode) + " does not exist on this NIC")};
   }
   if ((wr.send_flags & ~kSendFlags) != 0) {
     return Err{refuse(EINVAL, "send flags " + std::to_string(wr.send_flags) + ": one does not exist on this NIC")};
@@ -89,7 +90,7 @@ Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& 
   if (!copy_sges(wr, sges)) return Err{refuse_sges(wr)};
   nic::SendWr out;
   out.wr_id = wr.wr_id;
-  out.op = static_cast<nic::SendOp>(wr.opcode);
+  out.op = static_cast<nic::SendOp>(opcode);
   out.flags = wr.send_flags;
   out.sges = {sges.data(), static_cast<std::size_t>(wr.num_sge)};
   switch (out.op) {
@@ -135,15 +136,18 @@ Result<std::uint32_t, nic::Errno> from_access(unsigned int flags) {
 
 Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int mask, nic::QpState current) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
-  const auto is_state = [](enum ibv_qp_state state) { return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR; };
+  const auto is_state = [](int state) { return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR; };
   nic::QpAttr out;
   out.state = current;
   out.cur_state = current;
-  if (has(IBV_QP_ALT_PATH)) return Err{refuse(EOPNOTSUPP, "the NIC has no automatic path migration")};
-  if ((has(IBV_QP_STATE) && !is_state(attr.qp_state)) || (has(IBV_QP_CUR_STATE) && !is_state(attr.cur_qp_state))) {
+  if (has(IBV_QP_ALT_PATH) || (has(IBV_QP_PATH_MIG_STATE) && raw(attr.path_mig_state) != IBV_MIG_MIGRATED)) {
+    return Err{refuse(EOPNOTSUPP, "the NIC has no automatic path migration")};
+  }
+  if ((has(IBV_QP_STATE) && !is_state(raw(attr.qp_state))) ||
+      (has(IBV_QP_CUR_STATE) && !is_state(raw(attr.cur_qp_state)))) {
     return Err{refuse(EINVAL, "there is no such QP state")};
   }
-  if (has(IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096)) {
+  if (has(IBV_QP_PATH_MTU) && (raw(attr.path_mtu) < IBV_MTU_256 || raw(attr.path_mtu) > IBV_MTU_4096)) {
     return Err{refuse(EINVAL, "path_mtu is an enum ibv_mtu, 1 to 5")};
   }
   if (has(IBV_QP_ACCESS_FLAGS)) {
@@ -151,9 +155,9 @@ Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int ma
     if (!access.ok()) return Err{access.error()};
     out.access = *access;
   }
-  if (has(IBV_QP_STATE)) out.state = static_cast<nic::QpState>(attr.qp_state);
-  if (has(IBV_QP_CUR_STATE)) out.cur_state = static_cast<nic::QpState>(attr.cur_qp_state);
-  if (has(IBV_QP_PATH_MTU)) out.path_mtu = static_cast<std::uint8_t>(attr.path_mtu);
+  if (has(IBV_QP_STATE)) out.state = static_cast<nic::QpState>(raw(attr.qp_state));
+  if (has(IBV_QP_CUR_STATE)) out.cur_state = static_cast<nic::QpState>(raw(attr.cur_qp_state));
+  if (has(IBV_QP_PATH_MTU)) out.path_mtu = static_cast<std::uint8_t>(raw(attr.path_mtu));
   if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) out.en_sqd_notify = attr.en_sqd_async_notify != 0;
   // The rest has no value that could be lost on the way; the NIC checks the ranges of what the mask names.
   out.pkey_index = attr.pkey_index;

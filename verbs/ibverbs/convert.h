@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "proto/base/result.h"
@@ -12,6 +13,16 @@
 #include "verbs/nic/types.h"
 
 namespace uroce::ibv {
+
+/// The number that a C program stored in a variable of an enumeration, which need not be one of its enumerators: in
+/// C++, just reading such a variable is undefined.
+template <class Enum>
+int raw(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
 
 void to_wc(const nic::Completion& completion, struct ibv_wc& wc);
 

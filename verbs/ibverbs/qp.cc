@@ -76,7 +76,7 @@ void take_from_nic(QueuePair& qp) {
 }
 
 int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
-  if (init.qp_type != IBV_QPT_RC) return refuse(EOPNOTSUPP, "the NIC has RC queue pairs only");
+  if (raw(init.qp_type) != IBV_QPT_RC) return refuse(EOPNOTSUPP, "the NIC has RC queue pairs only");
   if (init.srq != nullptr) return refuse(EOPNOTSUPP, "the NIC has no shared receive queues");
   const struct ibv_qp_cap& cap = init.cap;
   if (std::max(cap.max_send_wr, cap.max_recv_wr) > nic::kMaxQpWr ||

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 
+#include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/impl.h"
 
 namespace uroce::ibv {
@@ -81,10 +82,10 @@ static_assert(kEvents.size() == IBV_EVENT_WQ_FATAL + 1);
 
 namespace impl {
 
-const char* ibv_wc_status_str(enum ibv_wc_status status) { return look_up(kStatuses, status); }
-const char* ibv_node_type_str(enum ibv_node_type type) { return look_up(kNodeTypes, type); }
-const char* ibv_port_state_str(enum ibv_port_state state) { return look_up(kPortStates, state); }
-const char* ibv_event_type_str(enum ibv_event_type event) { return look_up(kEvents, event); }
+const char* ibv_wc_status_str(enum ibv_wc_status status) { return look_up(kStatuses, raw(status)); }
+const char* ibv_node_type_str(enum ibv_node_type type) { return look_up(kNodeTypes, raw(type)); }
+const char* ibv_port_state_str(enum ibv_port_state state) { return look_up(kPortStates, raw(state)); }
+const char* ibv_event_type_str(enum ibv_event_type event) { return look_up(kEvents, raw(event)); }
 
 }  // namespace impl
 }  // namespace uroce::ibv
