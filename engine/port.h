@@ -26,8 +26,8 @@ struct PortCounters {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_packets = 0;
   std::uint64_t received_bytes = 0;
-  std::uint64_t send_errors = 0;      ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
-  std::uint64_t receive_overruns = 0; ///< Packets the kernel dropped because our socket buffer was full.
+  std::uint64_t send_errors = 0;       ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
+  std::uint64_t receive_overruns = 0;  ///< Packets the kernel dropped because our socket buffer was full.
   std::uint64_t system_calls = 0;
 };
 
@@ -64,6 +64,10 @@ class Port {
   virtual void wait(std::optional<Instant> deadline, bool for_packets) = 0;
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
+
+  /// In the child of fork(): lets go of the descriptors, which the parent still uses, without touching what they stand
+  /// for. Afterwards only the destructor may be called. Async-signal-safe.
+  virtual void abandon_after_fork() = 0;
 
   virtual PortInfo info() const = 0;
   virtual PortCounters counters() const = 0;

@@ -10,8 +10,6 @@
 namespace uroce::proto {
 namespace {
 
-constexpr std::size_t kDummySize = 8;  ///< Stands for the LRH of InfiniBand, all ones.
-
 std::uint32_t crc32(std::uint32_t seed, const std::uint8_t* bytes, std::size_t size) {
   // ISA-L's prototype lacks the const.
   return crc32_gzip_refl(seed, const_cast<std::uint8_t*>(bytes), size);

@@ -23,4 +23,8 @@ struct NicFacts {
 /// Facts of the NIC behind `context`, or nothing when the context is not uroce's.
 std::optional<NicFacts> nic_facts(struct ibv_context* context);
 
+/// Why the last verb that failed in this thread did so, as a sentence for people; empty when there is nothing to say
+/// beyond errno. Verbs that succeed leave it alone, as they do errno.
+std::string last_error();
+
 }  // namespace uroce::ibv

@@ -1,0 +1,68 @@
+#include "engine/capture_tap.h"
+
+#include "engine/os_clock.h"
+#include "proto/frame.h"
+#include "proto/icrc.h"
+
+namespace uroce::engine {
+namespace {
+
+/// Well below the writer's buffer (256 KiB), which would otherwise be written out in the middle of a record.
+constexpr std::size_t kPendingMax = 128 * 1024;
+constexpr std::size_t kRecordHeaderSize = 16;
+
+}  // namespace
+
+CaptureTap::~CaptureTap() {
+  if (!abandoned_) hand_over();
+}
+
+void CaptureTap::tx_commit(const proto::Transmit& transmit) {
+  record(transmit.path, frame_.first(transmit.size), 0);
+  port_->tx_commit(transmit);
+}
+
+void CaptureTap::flush() {
+  port_->flush();
+  hand_over();
+}
+
+std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
+  struct Recorder final : DatagramSink {
+    Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
+    void on_datagram(const proto::Datagram& datagram) override {
+      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id);
+      next.on_datagram(datagram);
+    }
+    CaptureTap& tap;
+    DatagramSink& next;
+  } recorder{*this, sink};
+
+  const std::size_t received = port_->exchange(recorder, rx_budget);
+  if (received == 0) hand_over();
+  return received;
+}
+
+void CaptureTap::abandon_after_fork() {
+  // The writer's buffer holds a copy of records that the parent will write; writing them here would double them.
+  abandoned_ = true;
+  port_->abandon_after_fork();
+}
+
+void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id) {
+  if (error_) return;
+  const proto::FrameFields fields = proto::frame_fields_for(path, ip_id);
+  buffer_.resize(proto::frame_size(fields, packet.size()));
+  const std::size_t size = proto::build_frame(fields, packet, buffer_);
+  error_ = writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size));
+  pending_bytes_ += size + kRecordHeaderSize;
+  if (pending_bytes_ > kPendingMax) hand_over();
+}
+
+void CaptureTap::hand_over() {
+  if (pending_bytes_ == 0 || error_) return;
+  error_ = writer_.flush();
+  pending_bytes_ = 0;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,56 @@
+// A Port around a Port that writes every packet sent and received to a capture file, as the frame that it would be on
+// an Ethernet: what tcpdump would have seen, without its privileges.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/port.h"
+#include "proto/pcap.h"
+
+namespace uroce::engine {
+
+/// Records are handed to the operating system whole: when the port falls idle, when much has gathered, and at the end.
+/// A process killed in the middle loses only the last batch. Received packets are recorded before the NIC sees
+/// them, so that the packet that breaks a NIC is in the file.
+class CaptureTap final : public Port {
+ public:
+  CaptureTap(std::unique_ptr<Port> port, proto::PcapWriter writer)
+      : port_(std::move(port)), writer_(std::move(writer)) {}
+  ~CaptureTap() override;
+
+  std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
+    return port_->acquire_source_port(local, wanted);
+  }
+  void release_source_port(const proto::Gid& local, std::uint16_t port) override {
+    port_->release_source_port(local, port);
+  }
+  MutBytes tx_frame() override { return frame_ = port_->tx_frame(); }
+  void tx_commit(const proto::Transmit& transmit) override;
+  void flush() override;
+  std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
+  void wait(std::optional<Instant> deadline, bool for_packets) override { port_->wait(deadline, for_packets); }
+  void wake() override { port_->wake(); }
+  void abandon_after_fork() override;
+  PortInfo info() const override { return port_->info(); }
+  PortCounters counters() const override { return port_->counters(); }
+
+  /// Why the capture is incomplete (a full disk, say); nothing while all is well. Packets flow on regardless.
+  const std::optional<std::string>& error() const { return error_; }
+
+ private:
+  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id);
+  void hand_over();
+
+  std::unique_ptr<Port> port_;
+  proto::PcapWriter writer_;
+  MutBytes frame_;
+  std::vector<std::uint8_t> buffer_;
+  std::size_t pending_bytes_ = 0;
+  std::optional<std::string> error_;
+  bool abandoned_ = false;
+};
+
+}  // namespace uroce::engine

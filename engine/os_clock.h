@@ -1,0 +1,21 @@
+// The one place that asks the operating system for the time.
+#pragma once
+
+#include <time.h>
+
+#include <chrono>
+
+#include "proto/base/clock.h"
+
+namespace uroce::engine {
+
+/// CLOCK_MONOTONIC: what drives NICs and what deadlines given to Port::wait() refer to.
+Instant os_now();
+
+/// Nanoseconds since the epoch (CLOCK_REALTIME), for time stamps in captures.
+std::chrono::nanoseconds wall_clock_now();
+
+/// How long from now until `deadline`, not negative, as ppoll() wants it.
+timespec time_until(Instant deadline);
+
+}  // namespace uroce::engine

@@ -1,0 +1,57 @@
+// UDP sockets as RoCEv2 needs them: DF set and IPv4 Identification 0 (the ICRC covers it), UDP checksum 0, and the IP
+// header's TOS/TTL or traffic class/hop limit set and seen per packet.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <optional>
+
+#include "engine/fd.h"
+#include "engine/setup_error.h"
+#include "engine/socket_address.h"
+#include "proto/base/result.h"
+
+namespace uroce::engine {
+
+struct ReceiveSocket {
+  Fd fd;
+  proto::Gid local;
+  std::uint32_t scope = 0;          ///< Interface of a link-local address.
+  std::uint32_t buffer_bytes = 0;   ///< SO_RCVBUF as the kernel accounts it: payload and its own overhead.
+  std::uint32_t overruns_seen = 0;  ///< Last SO_RXQ_OVFL value (wraps).
+};
+
+/// Opens the socket that receives everything sent to `local`, port 4791, with a receive buffer of up to 8 MiB (twice
+/// that in the kernel's accounting), or as much as net.core.rmem_max allows without CAP_NET_ADMIN. Non-blocking,
+/// close-on-exec. The error says which address is taken and what to do.
+Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local);
+
+/// Opens an unconnected socket that sends from `local`, UDP source port `port`; it never receives. Several processes
+/// may send from one address and port. Connected sockets would number their packets: the kernel sends ID 0 only for
+/// unconnected ones with IP_PMTUDISC_DO (measured on Linux 6.18).
+Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t port);
+
+/// Sets TOS/TTL or traffic class/hop limit of a send socket; false when the kernel refuses.
+bool set_header_fields(int fd, const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit);
+
+/// Control messages of one packet to send: traffic class and hop limit.
+struct SendControl {
+  alignas(cmsghdr) std::array<char, 2 * CMSG_SPACE(sizeof(int))> bytes;
+  /// Fills `bytes`; returns how many.
+  std::size_t fill(const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit);
+};
+
+/// Room for the control messages of one received packet.
+inline constexpr std::size_t kReceiveControlSize = 3 * CMSG_SPACE(sizeof(int));
+
+/// What the control messages of a received packet say.
+struct ReceiveControl {
+  std::uint8_t tclass = 0;
+  std::uint8_t hop_limit = 0;
+  std::optional<std::uint32_t> overruns;  ///< SO_RXQ_OVFL: packets dropped since the socket was opened.
+};
+/// `message` needs msg_control and msg_controllen only.
+ReceiveControl parse_receive_control(const msghdr& message);
+
+}  // namespace uroce::engine

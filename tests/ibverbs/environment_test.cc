@@ -1,0 +1,87 @@
+#include "verbs/ibverbs/environment.h"
+
+#include <gtest/gtest.h>
+
+#include "verbs/ibverbs/address.h"
+
+namespace uroce::ibv {
+namespace {
+
+using proto::Gid;
+
+AddressPlan plan(const char* devices, const char* addresses) {
+  auto result = plan_addresses(devices, addresses);
+  EXPECT_TRUE(result.ok()) << result.error();
+  return result.ok() ? *result : AddressPlan{};
+}
+
+std::string refusal(const char* devices, const char* addresses) {
+  auto result = plan_addresses(devices, addresses);
+  EXPECT_FALSE(result.ok());
+  return result.ok() ? "" : result.error();
+}
+
+TEST(Environment, WithoutAnythingThereIsOneAutomaticNic) {
+  EXPECT_EQ(plan(nullptr, nullptr), AddressPlan{{}});
+  EXPECT_EQ(plan("", ""), AddressPlan{{}});
+}
+
+TEST(Environment, CommasSeparateAddressesSemicolonsSeparateNics) {
+  Gid v6_loopback;
+  v6_loopback.raw[15] = 1;
+  EXPECT_EQ(plan(nullptr, "127.0.0.5,::1;127.0.0.6"),
+            (AddressPlan{{Gid::from_v4(127, 0, 0, 5), v6_loopback}, {Gid::from_v4(127, 0, 0, 6)}}));
+  EXPECT_EQ(plan(nullptr, ";127.0.0.6"), (AddressPlan{{}, {Gid::from_v4(127, 0, 0, 6)}}));
+}
+
+TEST(Environment, NicsWithoutAddressAreAutomatic) {
+  EXPECT_EQ(plan("3", "127.0.0.5"), (AddressPlan{{Gid::from_v4(127, 0, 0, 5)}, {}, {}}));
+}
+
+TEST(Environment, RefusesWhatMakesNoSense) {
+  for (const char* devices : {"0", "-1", "65", "2x", " 2", "many", "99999999999"}) {
+    EXPECT_NE(refusal(devices, nullptr).find("UROCE_DEVICES"), std::string::npos) << devices;
+  }
+  for (const char* addresses :
+       {"localhost", "127.0.0.1,", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "fe80::1", "1.2.3.4/8"}) {
+    EXPECT_NE(refusal(nullptr, addresses).find("UROCE_ADDR"), std::string::npos) << addresses;
+  }
+  EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);
+}
+
+TEST(Environment, EachNicHasACaptureOfItsOwn) {
+  EXPECT_EQ(capture_file("", 1), "");
+  EXPECT_EQ(capture_file("x.pcap", 0), "x.pcap");
+  EXPECT_EQ(capture_file("x.pcap", 1), "x.uroce1.pcap");
+  EXPECT_EQ(capture_file("dir.d/x", 2), "dir.d/x.uroce2");
+  EXPECT_EQ(capture_file("dir/.hidden", 1), "dir/.hidden.uroce1");
+}
+
+TEST(Address, PathMtuFollowsTheInterface) {
+  EXPECT_EQ(path_mtu_for(65536), 5);
+  EXPECT_EQ(path_mtu_for(9000), 5);
+  EXPECT_EQ(path_mtu_for(4200), 5);
+  EXPECT_EQ(path_mtu_for(4096), 4);
+  EXPECT_EQ(path_mtu_for(1500), 3);
+  EXPECT_EQ(path_mtu_for(1280), 3);
+  EXPECT_EQ(path_mtu_for(576), 1);
+  EXPECT_EQ(path_mtu_for(100), 1);
+}
+
+TEST(Address, FindsTheMtuOfLoopbackAndNothingForForeignAddresses) {
+  ASSERT_TRUE(interface_mtu(Gid::from_v4(127, 0, 0, 1)).has_value());
+  EXPECT_EQ(interface_mtu(Gid::from_v4(127, 0, 0, 77)), interface_mtu(Gid::from_v4(127, 0, 0, 1)));
+  EXPECT_FALSE(interface_mtu(Gid::from_v4(192, 0, 2, 1)).has_value());  // TEST-NET-1: nobody's (RFC 5737).
+}
+
+TEST(Address, GuidsAreLocalAndDiffer) {
+  const auto a = guid_of(Gid::from_v4(127, 0, 0, 1));
+  const auto b = guid_of(Gid::from_v4(127, 0, 0, 2));
+  EXPECT_EQ(a[0] & 0x03, 0x02) << "locally administered, unicast";
+  EXPECT_NE(a, b);
+  EXPECT_TRUE(is_link_local(link_local_gid(a)));
+  EXPECT_NE(link_local_gid(a), link_local_gid(b));
+}
+
+}  // namespace
+}  // namespace uroce::ibv

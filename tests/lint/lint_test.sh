@@ -1,0 +1,65 @@
+#!/bin/sh
+# lint_test.sh LINT_FOLDER CXX: the lints find what they are for.
+set -eu
+lint=$1 cxx=$2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+must_fail() {
+  if "$@" >"$tmp/out" 2>&1; then
+    echo "passed, but should have failed: $*" >&2
+    exit 1
+  fi
+}
+
+compile() {
+  printf '%s\n' "$2" | "$cxx" -std=c++20 -O1 -x c++ -c - -o "$tmp/$1.cc.o"
+  rm -f "$tmp/$1.a"
+  ar rc "$tmp/$1.a" "$tmp/$1.cc.o"
+}
+
+compile pure 'void post_recv(int); namespace n { int send(int); }
+int f(int x) { post_recv(x); return n::send(x); }'
+"$lint/purity.sh" "$tmp/pure.a"
+compile clock '#include <chrono>
+long f() { return std::chrono::steady_clock::now().time_since_epoch().count(); }'
+compile time '#include <ctime>
+long f() { return time(nullptr); }'
+compile send '#include <sys/socket.h>
+long f(int s) { return send(s, "x", 1, 0); }'
+compile print '#include <cstdio>
+void f(int x) { std::printf("%d %d", x, x); }'
+compile stream '#include <iostream>
+void f(int x) { std::cout << x; }'
+compile uring '#include <liburing.h>
+int f(io_uring* r) { return io_uring_submit(r); }'
+compile random '#include <random>
+unsigned f() { return std::random_device{}(); }'
+compile thread '#include <thread>
+void f() { std::thread([] {}).join(); }'
+for impure in clock time send print stream uring random thread; do
+  must_fail "$lint/purity.sh" "$tmp/$impure.a"
+  must_fail "$lint/purity.sh" "$tmp/pure.a" "$tmp/$impure.a"
+done
+must_fail "$lint/purity.sh" "$tmp/missing.a"
+compile check '#include <cstdio>
+void f(int x) { std::fprintf(stderr, "%d", x); }'
+"$lint/purity.sh" "$tmp/check.a" # the one exception
+
+tree() {
+  rm -rf "$tmp/tree"
+  mkdir -p "$tmp/tree/proto" "$tmp/tree/verbs/nic" "$tmp/tree/verbs/ibverbs" "$tmp/tree/engine" "$tmp/tree/tools"
+  echo '#include "proto/bytes.h"' >"$tmp/tree/proto/a.h"
+  echo '#include "proto/a.h"' >"$tmp/tree/verbs/nic/b.h"
+  echo '#include "proto/a.h"' >"$tmp/tree/engine/c.h"
+  printf '#include "verbs/nic/b.h"\n#include "engine/c.h"\n' >"$tmp/tree/verbs/ibverbs/d.cc"
+}
+tree
+"$lint/includes.py" "$tmp/tree"
+for case in 'proto/a.h verbs/nic/b.h' 'proto/a.h engine/c.h' 'verbs/nic/b.h engine/c.h' 'verbs/nic/b.h verbs/ibverbs/d.h' \
+            'engine/c.h verbs/nic/b.h' 'verbs/ibverbs/d.cc tools/e.h' 'engine/c.h ../proto/a.h' 'proto/a.h tests/x.h'; do
+  tree
+  echo "#include \"${case#* }\"" >>"$tmp/tree/${case%% *}"
+  must_fail "$lint/includes.py" "$tmp/tree"
+done
+must_fail "$lint/includes.py" "$tmp"

@@ -1,0 +1,31 @@
+// The captures of pcaps/rxe with their sidecars.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "proto/bytes.h"
+
+namespace uroce::proto::test {
+
+struct GoldenFrame {
+  std::string topic;    ///< "corrupt_icrc_only"
+  std::string capture;  ///< "corrupt_icrc_only.atB.pcap"
+  std::size_t number;   ///< From 1, as tshark counts.
+  std::vector<std::uint8_t> bytes;
+
+  bool is_probe() const { return topic.starts_with("probe_"); }
+  std::string label() const { return capture + " #" + std::to_string(number); }
+};
+
+/// All frames of all captures, in order of file name. Aborts the test when the captures are missing or unreadable.
+const std::vector<GoldenFrame>& golden_frames();
+
+/// The JSON file of a topic.
+const nlohmann::json& sidecar(const std::string& topic);
+
+/// What the sidecar says about a frame.
+const nlohmann::json& expectation(const GoldenFrame& frame);
+
+}  // namespace uroce::proto::test

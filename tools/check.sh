@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs all tests: release, then under address+undefined and thread sanitizers.
+#   tools/check.sh          everything (what CI runs)
+#   tools/check.sh quick    the release build and its tests only
+set -euo pipefail
+. "$(dirname "$0")/lib/setup.sh"
+cd "$ROOT"
+# shellcheck disable=SC2086
+install_packages $PACKAGES_BUILD $PACKAGES_TEST
+
+jobs=$(nproc)
+run_tests() { # run_tests PRESET CTEST_ARGUMENT...
+  local preset=$1
+  shift
+  say "tests (preset $preset)"
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --progress --no-tests=error "$@"
+}
+
+if [ "${1:-}" != quick ]; then
+  # Sanitizers slow the end-to-end runs down without seeing more than the API tests do, and the lints need no second look.
+  build asan
+  run_tests asan -LE 'e2e|wire|lint'
+  build tsan
+  run_tests tsan -L 'engine|ibverbs'
+fi
+build release
+run_tests release

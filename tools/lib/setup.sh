@@ -1,0 +1,46 @@
+# Sourced by tools/*.sh: where we are, what has to be installed, how to say things.
+# shellcheck shell=bash
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+# The only list of packages. Building; then what tests and the demo need besides.
+PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev
+  libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev"
+PACKAGES_TEST="tshark tcpdump iproute2 util-linux python3 ibverbs-utils"
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# install_packages PACKAGE...: installs with apt what dpkg does not have yet.
+install_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]}"
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || die "these packages are missing and neither root nor sudo is at hand: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
+  # wireshark-common would ask whether users may capture.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq </dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
+    </dev/null >/dev/null || die "apt-get could not install: ${missing[*]}"
+}
+
+# build PRESET [TARGET...]: configures and builds; quiet unless something is wrong.
+build() {
+  local preset=$1 log
+  shift
+  say "building (preset $preset)"
+  log=$(mktemp)
+  if ! { cmake -S "$ROOT" --preset "$preset" && cmake --build "$ROOT/build/$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    rm -f "$log"
+    die "the build failed"
+  fi
+  rm -f "$log"
+}

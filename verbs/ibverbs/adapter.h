@@ -1,0 +1,84 @@
+// A running NIC: the sans-I/O NIC, its port and its runner. All contexts that this process opens on one device share
+// it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/runner.h"
+#include "proto/base/result.h"
+#include "verbs/ibverbs/facts.h"
+#include "verbs/nic/nic.h"
+
+namespace uroce::ibv {
+
+class Adapter {
+ public:
+  /// Makes NIC `index` on `addresses` (at least one) as the environment wants it. The error is an errno value
+  /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
+  static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses);
+
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  const std::array<std::uint8_t, 8>& guid() const { return guid_; }
+  /// The GID table: 0 is link-local, the addresses follow.
+  const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
+  std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
+  /// Moves packets if nobody else does so at the moment. Never blocks.
+  void try_progress() {
+    if (!abandoned_) runner_.try_progress();
+  }
+  /// The caller has polled and will sleep now: the background thread takes over.
+  void stop_polling() {
+    if (!abandoned_) runner_.stop_polling();
+  }
+  NicFacts facts();
+
+  // Around fork(), with the lock held in between. In the child nothing works any more: the threads stayed with the
+  // parent.
+  void before_fork() { fork_lock_ = runner_.lock(); }
+  void after_fork_in_parent() { fork_lock_.unlock(); }
+  void after_fork_in_child();
+
+ private:
+  friend class NicLock;
+  Adapter(nic::NicConfig config, std::unique_ptr<engine::Port> port, std::string pcap);
+
+  std::array<std::uint8_t, 8> guid_;
+  std::string pcap_;
+  bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
+  nic::Nic nic_;
+  engine::Runner<nic::Nic> runner_;
+  std::unique_lock<std::mutex> fork_lock_;
+};
+
+/// The NIC, locked against its runner and other threads. Before it unlocks, the events that were raised meanwhile go to
+/// the users' queues: there is never one left in the NIC that points to something destroyed.
+///
+/// False, and not to be used, when the NIC was left behind by fork(); verbs return EIO then.
+class NicLock {
+ public:
+  explicit NicLock(Adapter& adapter);
+  ~NicLock();
+  NicLock(const NicLock&) = delete;
+  NicLock& operator=(const NicLock&) = delete;
+
+  explicit operator bool() const { return lock_.owns_lock(); }
+  nic::Nic* operator->() const { return &adapter_.nic_; }
+  engine::Port& port() const { return adapter_.runner_.port(); }
+  /// To be called after the NIC got something to send: sends it, or has it sent.
+  void posted() { adapter_.runner_.posted(lock_); }
+
+ private:
+  Adapter& adapter_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// Hands the NIC's events to completion channels and async queues. The caller holds the NIC's lock.
+void deliver_events(nic::Nic& nic);
+
+}  // namespace uroce::ibv

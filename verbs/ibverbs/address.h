@@ -1,0 +1,29 @@
+// IP addresses of this host as GIDs: the interface behind them, and what is derived from them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "proto/path.h"
+
+namespace uroce::ibv {
+
+/// MTU in bytes of the interface that has `address`; nothing when no interface of this host has it.
+std::optional<std::uint32_t> interface_mtu(const proto::Gid& address);
+
+/// The largest path MTU (enum 1..5) whose packets fit unfragmented into an interface MTU of `bytes`.
+std::uint8_t path_mtu_for(std::uint32_t bytes);
+
+/// EUI-64 of a NIC with this address, locally administered. Different IPv4 addresses give different ones.
+std::array<std::uint8_t, 8> guid_of(const proto::Gid& address);
+
+/// fe80::/64 with `guid` as interface identifier: GID 0 of every RoCE port.
+proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid);
+bool is_link_local(const proto::Gid& gid);
+bool is_multicast(const proto::Gid& gid);
+
+/// True when nobody on this host has bound the RoCE port of `address`.
+bool is_port_free(const proto::Gid& address);
+
+}  // namespace uroce::ibv

@@ -1,0 +1,198 @@
+// Opening, closing and querying a device.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/objects.h"
+
+namespace uroce::ibv {
+namespace {
+
+constexpr std::uint8_t kPort = 1;
+constexpr std::uint16_t kDefaultPkey = 0xFFFF;
+constexpr std::uint32_t kVendorId = 0x027572;  ///< A locally administered OUI: nobody's.
+
+// Values of ibv_port_attr that <infiniband/verbs.h> has no names for (IBTA Vol 1, 14.2.5.6).
+constexpr std::uint8_t kPhysStateLinkUp = 5;
+constexpr std::uint8_t kWidth1x = 1;
+constexpr std::uint8_t kSpeed10Gbps = 4;  ///< QDR: the order of what a core moves.
+
+__be64 guid_be(const Adapter& adapter) {
+  __be64 guid = 0;
+  std::memcpy(&guid, adapter.guid().data(), sizeof guid);
+  return guid;
+}
+
+int check_port(std::uint8_t port_num) {
+  return port_num == kPort ? 0 : refuse(EINVAL, "port " + std::to_string(port_num) + ": the NIC has port 1 only");
+}
+
+struct ibv_port_attr port_attr_of(const Adapter& adapter) {
+  struct ibv_port_attr attr {};
+  attr.state = IBV_PORT_ACTIVE;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = static_cast<enum ibv_mtu>(adapter.mtu_max());
+  attr.gid_tbl_len = static_cast<int>(adapter.gids().size());
+  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.max_msg_sz = nic::kMaxMessageBytes;
+  attr.pkey_tbl_len = 1;
+  attr.max_vl_num = 1;
+  attr.active_width = kWidth1x;
+  attr.active_speed = kSpeed10Gbps;
+  attr.phys_state = kPhysStateLinkUp;
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr.flags = IBV_QPF_GRH_REQUIRED;
+  return attr;
+}
+
+}  // namespace
+
+Context::Context(Device& device, std::shared_ptr<Adapter> shared)
+    : verbs_context{}, owner(device), adapter(std::move(shared)) {
+  verbs_context::sz = sizeof(verbs_context);
+  verbs_context::query_port = impl::query_port;
+  struct ibv_context& base = verbs_context::context;
+  base.device = &device;
+  // Slots that stay null make the inline verbs return EOPNOTSUPP.
+  base.ops.poll_cq = impl::poll_cq;
+  base.ops.req_notify_cq = impl::req_notify_cq;
+  base.ops.post_send = impl::post_send;
+  base.ops.post_recv = impl::post_recv;
+  base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  base.async_fd = async_events.fd();
+  base.num_comp_vectors = 1;
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&base.mutex, nullptr);
+}
+
+Context::~Context() {
+  for (QueuePair* qp : qps) destroy_queue_pair(qp);
+  if (const NicLock lock(*adapter); lock) {
+    for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
+    for (const MemoryRegion* mr : mrs) lock->mrs().remove(mr->nic_mr);
+    for (const ProtectionDomain* pd : pds) lock->dealloc_pd(pd->nic_pd);
+  }
+  for (CompletionQueue* cq : cqs) {
+    destroy_ack(*cq);
+    delete cq;
+  }
+  for (MemoryRegion* mr : mrs) delete mr;
+  for (ProtectionDomain* pd : pds) delete pd;
+  for (CompChannel* channel : channels) delete channel;
+  struct ibv_context& base = verbs_context::context;
+  pthread_mutex_destroy(&base.mutex);
+  if (base.cmd_fd >= 0) ::close(base.cmd_fd);
+}
+
+std::optional<NicFacts> nic_facts(struct ibv_context* context) {
+  if (context == nullptr || context->ops.poll_cq != impl::poll_cq) return std::nullopt;
+  return context_of(context).adapter->facts();
+}
+
+namespace impl {
+
+struct ibv_context* ibv_open_device(struct ibv_device* device) {
+  auto& owner = *static_cast<Device*>(device);
+  auto adapter = owner.open();
+  if (!adapter.ok()) {
+    errno = adapter.error();
+    return nullptr;
+  }
+  auto* context = new Context(owner, *adapter);
+  struct ibv_context* base = &context->verbs_context::context;
+  if (base->cmd_fd < 0 || base->async_fd < 0) {
+    const int error = errno;
+    impl::ibv_close_device(base);
+    return refuse_null(error, "no file descriptor for another context");
+  }
+  return base;
+}
+
+int ibv_close_device(struct ibv_context* context) {
+  Context* own = &context_of(context);
+  Device& owner = own->owner;
+  std::shared_ptr<Adapter> adapter = own->adapter;
+  delete own;
+  owner.close(std::move(adapter));
+  return 0;
+}
+
+int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) {
+  const Adapter& adapter = *context_of(context).adapter;
+  *attr = {};
+  std::memcpy(attr->fw_ver, "uroce " UROCE_VERSION, sizeof "uroce " UROCE_VERSION);
+  attr->node_guid = guid_be(adapter);
+  attr->sys_image_guid = attr->node_guid;
+  attr->max_mr_size = ~std::uint64_t{0};
+  attr->page_size_cap = 0xFFFFF000;
+  attr->vendor_id = kVendorId;
+  attr->vendor_part_id = 1;
+  attr->hw_ver = 1;
+  attr->max_qp = nic::kMaxQp;
+  attr->max_qp_wr = nic::kMaxQpWr;
+  attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attr->max_sge = nic::kMaxSge;
+  attr->max_sge_rd = nic::kMaxSge;
+  attr->max_cq = nic::kMaxCq;
+  attr->max_cqe = nic::kMaxCqe;
+  attr->max_mr = nic::kMaxMr;
+  attr->max_pd = nic::kMaxPd;
+  attr->max_qp_rd_atom = nic::kMaxRdAtomic;
+  attr->max_res_rd_atom = static_cast<int>(nic::kMaxRdAtomic * nic::kMaxQp);
+  attr->max_qp_init_rd_atom = nic::kMaxRdAtomic;
+  attr->atomic_cap = IBV_ATOMIC_HCA;
+  attr->max_pkeys = 1;
+  attr->local_ca_ack_delay = 15;  // 134 ms: a NIC that is a process may have to wait for a processor.
+  attr->phys_port_cnt = 1;
+  return 0;
+}
+
+int query_port(struct ibv_context* context, std::uint8_t port_num, struct ibv_port_attr* attr, std::size_t attr_size) {
+  if (const int error = check_port(port_num)) return error;
+  // The structure has grown over the years; callers say which one they have.
+  const struct ibv_port_attr ours = port_attr_of(*context_of(context).adapter);
+  std::memset(static_cast<void*>(attr), 0, attr_size);
+  std::memcpy(static_cast<void*>(attr), &ours, std::min(attr_size, sizeof ours));
+  return 0;
+}
+
+// The symbol has an older structure, which ends with `flags`.
+int ibv_query_port(struct ibv_context* context, std::uint8_t port_num, struct _compat_ibv_port_attr* attr) {
+  constexpr std::size_t kCompatSize = offsetof(struct ibv_port_attr, flags) + sizeof(std::uint8_t);
+  if (const int error = check_port(port_num)) return error;
+  const struct ibv_port_attr ours = port_attr_of(*context_of(context).adapter);
+  std::memcpy(static_cast<void*>(attr), &ours, kCompatSize);
+  return 0;
+}
+
+int ibv_query_gid(struct ibv_context* context, std::uint8_t port_num, int index, union ibv_gid* gid) {
+  const std::vector<proto::Gid>& gids = context_of(context).adapter->gids();
+  if (check_port(port_num) != 0 || index < 0 || static_cast<std::size_t>(index) >= gids.size()) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::memcpy(gid->raw, gids[static_cast<std::size_t>(index)].raw.data(), sizeof gid->raw);
+  return 0;
+}
+
+int ibv_query_pkey(struct ibv_context*, std::uint8_t port_num, int index, __be16* pkey) {
+  if (check_port(port_num) != 0 || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = kDefaultPkey;  // The same in either byte order.
+  return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context*, std::uint8_t port_num, __be16 pkey) {
+  if (check_port(port_num) == 0 && pkey == kDefaultPkey) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

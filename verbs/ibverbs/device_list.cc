@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "verbs/ibverbs/adapter.h"
+#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/device.h"
+#include "verbs/ibverbs/environment.h"
+#include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/fork.h"
+#include "verbs/ibverbs/impl.h"
+
+namespace uroce::ibv {
+namespace {
+
+template <std::size_t N>
+void set_text(char (&field)[N], std::string_view text) {
+  const std::size_t n = std::min(text.size(), N - 1);
+  std::memcpy(field, text.data(), n);
+  field[n] = '\0';
+}
+
+/// 127.0.0.1 .. 127.0.0.254.
+constexpr std::uint8_t kLastLoopback = 254;
+
+proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); }
+
+/// An address that guid() or open() of another automatic device has its eye on.
+std::mutex preference_mutex;
+std::vector<proto::Gid> preferences;
+
+}  // namespace
+
+// Itself never destroyed either: contexts may be closed by destructors that run after ours would.
+DeviceTable& device_table() {
+  static DeviceTable* const kTable = new DeviceTable;
+  return *kTable;
+}
+
+Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addresses)
+    : ibv_device{}, index(device_index), addresses(std::move(device_addresses)) {
+  node_type = IBV_NODE_CA;
+  transport_type = IBV_TRANSPORT_IB;
+  const std::string number = std::to_string(index);
+  set_text(name, "uroce" + number);
+  set_text(dev_name, "uverbs" + number);
+  set_text(dev_path, "/sys/class/infiniband_verbs/uverbs" + number);
+  set_text(ibdev_path, "/sys/class/infiniband/uroce" + number);
+}
+
+Result<std::shared_ptr<Adapter>, int> Device::open() {
+  const std::scoped_lock lock(mutex_);
+  if (auto adapter = adapter_.lock()) return adapter;
+  install_fork_handlers();
+  auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses);
+  if (made.ok()) adapter_ = *made;
+  return made;
+}
+
+void Device::close(std::shared_ptr<Adapter> adapter) {
+  const std::scoped_lock lock(mutex_);
+  adapter.reset();
+}
+
+Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
+  if (const auto first = preferred_loopback()) {
+    auto made = Adapter::make(index, {*first});
+    if (made.ok() || made.error() != EADDRINUSE) return made;
+  }
+  for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
+    auto made = Adapter::make(index, {loopback(n)});
+    if (made.ok() || made.error() != EADDRINUSE) return made;
+  }
+  return Err{refuse(EADDRINUSE, "every address from 127.0.0.1 to 127.0.0.254 has its RoCE port in use")};
+}
+
+std::optional<proto::Gid> Device::preferred_loopback() {
+  const std::scoped_lock lock(preference_mutex);
+  if (preferred_ && is_port_free(*preferred_)) return preferred_;
+  if (preferred_) std::erase(preferences, *preferred_);
+  preferred_.reset();
+  for (std::uint8_t n = 1; n <= kLastLoopback && !preferred_; ++n) {
+    const proto::Gid candidate = loopback(n);
+    const bool taken = std::find(preferences.begin(), preferences.end(), candidate) != preferences.end();
+    if (!taken && is_port_free(candidate)) preferred_ = candidate;
+  }
+  if (preferred_) preferences.push_back(*preferred_);
+  return preferred_;
+}
+
+std::array<std::uint8_t, 8> Device::guid() {
+  const std::scoped_lock lock(mutex_);
+  if (const auto adapter = adapter_.lock()) return adapter->guid();
+  if (!addresses.empty()) return guid_of(addresses.front());
+  const auto address = preferred_loopback();
+  return guid_of(address.value_or(loopback(1)));
+}
+
+void Device::before_fork() {
+  mutex_.lock();
+  forking_ = adapter_.lock();
+  if (forking_) forking_->before_fork();
+}
+
+void Device::after_fork_in_parent() {
+  if (forking_) forking_->after_fork_in_parent();
+  forking_.reset();
+  mutex_.unlock();
+}
+
+void Device::after_fork_in_child() {
+  if (forking_) {
+    forking_->after_fork_in_child();
+    left_behind_.push_back(std::move(forking_));
+  }
+  adapter_.reset();
+  preferred_.reset();
+  mutex_.unlock();
+}
+
+Result<const std::vector<Device*>*, std::string> devices() {
+  DeviceTable& t = device_table();
+  const std::scoped_lock lock(t.mutex);
+  if (t.devices.empty()) {
+    auto plan = plan_addresses(std::getenv("UROCE_DEVICES"), std::getenv("UROCE_ADDR"));
+    if (!plan.ok()) return Err{plan.error()};
+    for (std::vector<proto::Gid>& addresses : *plan) {
+      const auto index = static_cast<std::uint32_t>(t.devices.size());
+      t.devices.push_back(new Device(index, std::move(addresses)));
+    }
+  }
+  return const_cast<const std::vector<Device*>*>(&t.devices);
+}
+
+namespace impl {
+
+struct ibv_device** ibv_get_device_list(int* num_devices) {
+  if (num_devices != nullptr) *num_devices = 0;
+  const auto all = devices();
+  if (!all.ok()) return refuse_null(EINVAL, all.error());
+  const std::size_t count = (*all)->size();
+  auto** list = static_cast<struct ibv_device**>(std::calloc(count + 1, sizeof(struct ibv_device*)));
+  if (list == nullptr) return refuse_null(ENOMEM, "no memory for the device list");
+  std::copy((*all)->begin(), (*all)->end(), list);
+  if (num_devices != nullptr) *num_devices = static_cast<int>(count);
+  return list;
+}
+
+void ibv_free_device_list(struct ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(struct ibv_device* device) { return device->name; }
+
+__be64 ibv_get_device_guid(struct ibv_device* device) {
+  __be64 guid = 0;
+  const auto bytes = static_cast<Device*>(device)->guid();
+  std::memcpy(&guid, bytes.data(), sizeof guid);
+  return guid;
+}
+
+int ibv_get_device_index(struct ibv_device* device) { return static_cast<int>(static_cast<Device*>(device)->index); }
+
+}  // namespace impl
+}  // namespace uroce::ibv

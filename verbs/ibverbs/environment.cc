@@ -1,0 +1,71 @@
+#include "verbs/ibverbs/environment.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "proto/address.h"
+#include "verbs/ibverbs/address.h"
+
+namespace uroce::ibv {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<AddressPlan, std::string> plan_addresses(const char* devices, const char* addresses) {
+  AddressPlan plan;
+  if (addresses != nullptr && *addresses != '\0') {
+    for (const std::string& nic : split(addresses, ';')) {
+      std::vector<proto::Gid>& list = plan.emplace_back();
+      if (nic.empty()) continue;
+      for (const std::string& text : split(nic, ',')) {
+        const auto gid = proto::parse_gid(text);
+        if (!gid || gid->is_zero() || *gid == proto::Gid::from_v4(0, 0, 0, 0) || is_multicast(*gid) ||
+            is_link_local(*gid)) {
+          return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
+        }
+        list.push_back(*gid);
+      }
+    }
+  }
+  if (plan.size() > kMaxDevices) return Err{std::string("UROCE_ADDR names more than 64 NICs")};
+  if (devices == nullptr || *devices == '\0') {
+    if (plan.empty()) plan.emplace_back();
+    return plan;
+  }
+  std::uint32_t count = 0;
+  const char* end = devices + std::strlen(devices);
+  const auto [rest, error] = std::from_chars(devices, end, count);
+  if (error != std::errc{} || rest != end || count < 1 || count > kMaxDevices) {
+    return Err{"UROCE_DEVICES must be a number from 1 to 64, not '" + std::string(devices) + "'"};
+  }
+  if (plan.size() > count) {
+    return Err{"UROCE_ADDR has addresses for " + std::to_string(plan.size()) + " NICs, but UROCE_DEVICES is " +
+               std::to_string(count)};
+  }
+  plan.resize(count);
+  return plan;
+}
+
+std::string capture_file(const std::string& value, std::uint32_t index) {
+  if (value.empty() || index == 0) return value;
+  const std::string mark = ".uroce" + std::to_string(index);
+  const std::size_t slash = value.rfind('/');
+  const std::size_t dot = value.rfind('.');
+  const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
+  if (dot == std::string::npos || dot <= name) return value + mark;
+  return value.substr(0, dot) + mark + value.substr(dot);
+}
+
+}  // namespace uroce::ibv

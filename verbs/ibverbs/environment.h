@@ -1,0 +1,31 @@
+// The environment variables that shape the emulated NICs. docs: README.
+//   UROCE_DEVICES=N          number of NICs, uroce0 .. uroceN-1 (default: as many as UROCE_ADDR names, or 1)
+//   UROCE_ADDR=a,b;c         addresses: commas between those of one NIC, semicolons between NICs. A NIC without takes
+//   the
+//                            first free loopback address when it is opened.
+//   UROCE_ENGINE=auto|io_uring|socket
+//   UROCE_PCAP=FILE          capture of everything uroce0 sends and receives; uroceN writes FILE with .uroceN in its
+//   name
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "proto/path.h"
+
+namespace uroce::ibv {
+
+inline constexpr std::uint32_t kMaxDevices = 64;
+
+/// Addresses of each NIC; empty = automatic.
+using AddressPlan = std::vector<std::vector<proto::Gid>>;
+
+/// Reads the values of UROCE_DEVICES and UROCE_ADDR (null = not set). The error is a sentence for people.
+Result<AddressPlan, std::string> plan_addresses(const char* devices, const char* addresses);
+
+/// File name for the capture of device `index`, given the value of UROCE_PCAP.
+std::string capture_file(const std::string& value, std::uint32_t index);
+
+}  // namespace uroce::ibv

@@ -1,0 +1,18 @@
+// What goes wrong on the caller's side: an errno value for the program, a sentence for the person.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace uroce::ibv {
+
+/// Remembers `sentence` as this thread's last_error() (facts.h) and returns `error`, a positive errno value.
+int refuse(int error, std::string sentence);
+
+/// The same for verbs that return a pointer: sets errno and returns null.
+std::nullptr_t refuse_null(int error, std::string sentence);
+
+/// For verbs on what a child of fork() inherited: EIO.
+int refuse_after_fork();
+
+}  // namespace uroce::ibv

@@ -1,0 +1,20 @@
+// Our verbs, each under the name of the C function it stands for. One file per object: device_list.cc, context.cc, ...
+#pragma once
+
+#include "verbs/ibverbs/verbs_table.h"
+
+namespace uroce::ibv::impl {
+
+#define UROCE_VERB(ret, name, params, args, version) ret name params;
+#include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/functions_extra.def"
+#undef UROCE_VERB
+
+// Verbs that <infiniband/verbs.h> reaches through the context.
+int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
+int req_notify_cq(struct ibv_cq* cq, int solicited_only);
+int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
+int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);
+
+}  // namespace uroce::ibv::impl

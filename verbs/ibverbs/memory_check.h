@@ -1,0 +1,12 @@
+// Is a range of addresses memory of this process, with the rights that a NIC will need?
+#pragma once
+
+#include <cstddef>
+
+namespace uroce::ibv {
+
+/// 0 when [start, start + length) is mapped, readable, and writable if `writable`; EFAULT when not. What the kernel
+/// finds out when it pins the pages for a device. Says nothing about later: who unmaps registered memory crashes.
+int check_memory(const void* start, std::size_t length, bool writable);
+
+}  // namespace uroce::ibv

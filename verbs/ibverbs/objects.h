@@ -1,0 +1,112 @@
+// What a verbs user holds: the public structures of <infiniband/verbs.h> with our part behind them. Every pointer a
+// user passes in was made by us, so that a static_cast leads back.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+
+#include "verbs/ibverbs/adapter.h"
+#include "verbs/ibverbs/device.h"
+#include "verbs/ibverbs/event_queue.h"
+#include "verbs/nic/nic.h"
+
+namespace uroce::ibv {
+
+struct CompletionQueue;
+struct QueuePair;
+
+/// An asynchronous event of a CQ or a QP (one of the two is set).
+struct AsyncEvent {
+  enum ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
+  CompletionQueue* cq = nullptr;
+  QueuePair* qp = nullptr;
+};
+
+struct ProtectionDomain : ibv_pd {
+  nic::Pd* nic_pd = nullptr;
+};
+
+struct MemoryRegion : ibv_mr {
+  nic::Mr* nic_mr = nullptr;
+};
+
+struct CompChannel : ibv_comp_channel {
+  EventQueue<CompletionQueue*> events;
+};
+
+struct CompletionQueue : ibv_cq {
+  nic::Cq* nic_cq = nullptr;
+  bool armed_since_poll = false;  ///< Under the NIC's lock.
+  // Events given to the user so far. Destruction waits until as many are acknowledged.
+  std::uint32_t comp_events_delivered = 0;   // Under the lock of the channel's queue.
+  std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
+};
+
+/// A source port that the NIC's port holds open for a QP.
+struct HeldSourcePort {
+  proto::Gid local;
+  std::uint16_t port = 0;
+};
+
+struct QueuePair : ibv_qp {
+  nic::Qp* nic_qp = nullptr;
+  struct ibv_qp_cap cap {};
+  bool sq_sig_all = false;
+  struct ibv_qp_attr set {};  ///< What modify has set since RESET, for query.
+  std::optional<HeldSourcePort> source_port;
+  std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
+};
+
+struct Context : verbs_context {
+  Context(Device& device, std::shared_ptr<Adapter> adapter);
+  ~Context();  ///< Destroys what the user left behind, as the kernel does.
+
+  Device& owner;
+  std::shared_ptr<Adapter> adapter;
+  EventQueue<AsyncEvent> async_events;
+
+  // What lives in this context. `mutex` of ibv_context is the user's business.
+  std::mutex objects_mutex;
+  std::unordered_set<ProtectionDomain*> pds;
+  std::unordered_set<MemoryRegion*> mrs;
+  std::unordered_set<CompChannel*> channels;
+  std::unordered_set<CompletionQueue*> cqs;
+  std::unordered_set<QueuePair*> qps;
+};
+
+inline Context& context_of(struct ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
+
+/// Destroys a QP without a word to anybody. The caller has made sure that no event of it is in the user's hands.
+void destroy_queue_pair(QueuePair* qp);
+
+/// Initialises and destroys the lock and the condition variable that ibv_cq and ibv_qp have for acknowledgements.
+template <class Object>
+void init_ack(Object& object) {
+  pthread_mutex_init(&object.mutex, nullptr);
+  pthread_cond_init(&object.cond, nullptr);
+}
+template <class Object>
+void destroy_ack(Object& object) {
+  pthread_cond_destroy(&object.cond);
+  pthread_mutex_destroy(&object.mutex);
+}
+/// Counts acknowledged events, and wakes who waits for them.
+template <class Object>
+void acknowledge(Object& object, std::uint32_t Object::*completed, std::uint32_t n) {
+  pthread_mutex_lock(&object.mutex);
+  object.*completed += n;
+  pthread_cond_broadcast(&object.cond);
+  pthread_mutex_unlock(&object.mutex);
+}
+template <class Object>
+void await_acknowledged(Object& object, std::uint32_t Object::*completed, std::uint32_t delivered) {
+  pthread_mutex_lock(&object.mutex);
+  while (object.*completed != delivered) pthread_cond_wait(&object.cond, &object.mutex);
+  pthread_mutex_unlock(&object.mutex);
+}
+
+}  // namespace uroce::ibv

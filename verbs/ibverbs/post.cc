@@ -1,0 +1,49 @@
+// Work requests.
+#include "verbs/ibverbs/convert.h"
+#include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/objects.h"
+
+namespace uroce::ibv::impl {
+
+// 0, or an errno value with *bad_wr at the first WR that was refused; those before it stay posted.
+int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
+  nic::Qp* const nic_qp = static_cast<QueuePair*>(qp)->nic_qp;
+  NicLock lock(*context_of(qp->context).adapter);
+  int error = 0;
+  if (!lock) {
+    *bad_wr = wr;
+    return refuse_after_fork();
+  }
+  for (; wr != nullptr; wr = wr->next) {
+    SgeArray sges;
+    const auto converted = from_wr(*wr, sges);
+    error = converted.ok() ? lock->post_send(nic_qp, *converted) : converted.error();
+    if (error == 0) continue;
+    *bad_wr = wr;
+    break;
+  }
+  lock.posted();
+  return error;
+}
+
+// As post_send().
+int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  nic::Qp* const nic_qp = static_cast<QueuePair*>(qp)->nic_qp;
+  const NicLock lock(*context_of(qp->context).adapter);
+  if (!lock) {
+    *bad_wr = wr;
+    return refuse_after_fork();
+  }
+  for (; wr != nullptr; wr = wr->next) {
+    SgeArray sges;
+    const auto converted = from_wr(*wr, sges);
+    const int error = converted.ok() ? lock->post_recv(nic_qp, *converted) : converted.error();
+    if (error == 0) continue;
+    *bad_wr = wr;
+    return error;
+  }
+  return 0;
+}
+
+}  // namespace uroce::ibv::impl

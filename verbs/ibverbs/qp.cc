@@ -1,0 +1,226 @@
+// Queue pairs.
+#include "verbs/transport/qp.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/address.h"
+#include "proto/entropy.h"
+#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/convert.h"
+#include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/objects.h"
+
+namespace uroce::ibv {
+namespace {
+
+constexpr std::uint8_t kDefaultHopLimit = 64;
+
+Adapter& adapter_of(const struct ibv_qp& qp) { return *context_of(qp.context).adapter; }
+
+/// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
+/// reach; ENODATA: a GID without an address behind it.
+Result<proto::Path, int> resolve(const Adapter& adapter, const struct ibv_ah_attr& ah) {
+  if (ah.is_global == 0)
+    return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
+  if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
+  if (ah.grh.sgid_index >= adapter.gids().size()) {
+    return Err{refuse(EINVAL, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
+                                  std::to_string(adapter.gids().size()) + " entries")};
+  }
+  proto::Path path;
+  path.source = adapter.gids()[ah.grh.sgid_index];
+  std::copy(std::begin(ah.grh.dgid.raw), std::end(ah.grh.dgid.raw), path.destination.raw.begin());
+  if (is_link_local(path.source)) {
+    return Err{refuse(ENODATA, "GID 0 is link-local and no interface has it; use sgid_index 1")};
+  }
+  if (path.destination.is_zero() || is_multicast(path.destination)) {
+    return Err{refuse(EINVAL, "a connected QP needs a unicast destination GID")};
+  }
+  if (path.source.is_v4() != path.destination.is_v4()) {
+    return Err{refuse(EINVAL, "source " + proto::to_string(path.source) + " and destination " +
+                                  proto::to_string(path.destination) + " are of different IP versions")};
+  }
+  path.tclass = ah.grh.traffic_class;
+  // 0 and 1 are what programs written for InfiniBand pass. The kernel replaces them by the route's value.
+  path.hop_limit = ah.grh.hop_limit <= 1 ? kDefaultHopLimit : ah.grh.hop_limit;
+  path.flow_label = path.source.is_v4() ? 0 : ah.grh.flow_label & 0xFFFFF;
+  return path;
+}
+
+/// Sets the path of `attr`, with a source port that the caller now holds.
+Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const struct ibv_qp_attr& attr, int mask,
+                                      nic::QpAttr& out) {
+  const auto path = resolve(adapter_of(qp), attr.ah_attr);
+  if (!path.ok()) return Err{path.error()};
+  out.path = *path;
+  out.sgid_index = attr.ah_attr.grh.sgid_index;
+  const std::uint32_t peer = (mask & IBV_QP_DEST_QPN) != 0 ? out.dest_qpn : qp.nic_qp->attr().dest_qpn;
+  const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_num, peer);
+  out.path.source_port = lock.port().acquire_source_port(path->source, wanted);
+  return HeldSourcePort{path->source, out.path.source_port};
+}
+
+void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
+  if (held) lock.port().release_source_port(held->local, held->port);
+  held.reset();
+}
+
+/// After this the NIC knows the QP no more, and raises no event for it.
+void take_from_nic(QueuePair& qp) {
+  const NicLock lock(adapter_of(qp));
+  if (!lock) return;
+  lock->destroy_qp(qp.nic_qp);
+  release(lock, qp.source_port);
+}
+
+int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
+  if (raw(init.qp_type) != IBV_QPT_RC) return refuse(EOPNOTSUPP, "the NIC has RC queue pairs only");
+  if (init.srq != nullptr) return refuse(EOPNOTSUPP, "the NIC has no shared receive queues");
+  const struct ibv_qp_cap& cap = init.cap;
+  if (std::max(cap.max_send_wr, cap.max_recv_wr) > nic::kMaxQpWr ||
+      std::max(cap.max_send_sge, cap.max_recv_sge) > nic::kMaxSge || cap.max_inline_data > nic::kMaxInline) {
+    return refuse(EINVAL, "a QP takes at most " + std::to_string(nic::kMaxQpWr) + " WRs, " +
+                              std::to_string(nic::kMaxSge) + " SGEs, and " + std::to_string(nic::kMaxInline) +
+                              " bytes of inline data");
+  }
+  if (init.send_cq == nullptr || init.recv_cq == nullptr)
+    return refuse(EINVAL, "a QP needs two CQs (or twice the same)");
+  if (init.send_cq->context != pd.context || init.recv_cq->context != pd.context) {
+    return refuse(EINVAL, "the CQs belong to another context than the protection domain");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void destroy_queue_pair(QueuePair* qp) {
+  take_from_nic(*qp);
+  destroy_ack(*qp);
+  delete qp;
+}
+
+namespace impl {
+
+struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
+  if (const int error = check_init(*pd, *init)) {
+    errno = error;
+    return nullptr;
+  }
+  Context& context = context_of(pd->context);
+  auto* qp = new QueuePair{};
+  nic::QpInit wanted;
+  wanted.pd = static_cast<ProtectionDomain*>(pd)->nic_pd;
+  wanted.send_cq = static_cast<CompletionQueue*>(init->send_cq)->nic_cq;
+  wanted.recv_cq = static_cast<CompletionQueue*>(init->recv_cq)->nic_cq;
+  wanted.max_send_wr = init->cap.max_send_wr;
+  wanted.max_recv_wr = init->cap.max_recv_wr;
+  wanted.max_send_sge = init->cap.max_send_sge;
+  wanted.max_recv_sge = init->cap.max_recv_sge;
+  wanted.max_inline = init->cap.max_inline_data;
+  wanted.sq_sig_all = init->sq_sig_all != 0;
+  wanted.user = qp;
+  {
+    const NicLock lock(*context.adapter);
+    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_after_fork()};
+    if (!made.ok()) {
+      delete qp;
+      errno = made.error();
+      return nullptr;
+    }
+    qp->nic_qp = *made;
+    qp->qp_num = qp->nic_qp->qpn();
+  }
+  qp->context = pd->context;
+  qp->qp_context = init->qp_context;
+  qp->pd = pd;
+  qp->send_cq = init->send_cq;
+  qp->recv_cq = init->recv_cq;
+  qp->handle = qp->qp_num;
+  qp->state = IBV_QPS_RESET;
+  qp->qp_type = init->qp_type;
+  qp->cap = init->cap;
+  qp->sq_sig_all = wanted.sq_sig_all;
+  init_ack(*qp);
+  const std::scoped_lock lock(context.objects_mutex);
+  context.qps.insert(qp);
+  return qp;
+}
+
+int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
+  auto& own = *static_cast<QueuePair*>(qp);
+  NicLock lock(adapter_of(*qp));
+  if (!lock) return refuse_after_fork();
+  const nic::QpState from = own.nic_qp->state();
+  auto converted = from_attr(*attr, mask, from);
+  if (!converted.ok()) return converted.error();
+  const nic::QpState to = converted->state;
+  const auto bits = static_cast<std::uint32_t>(mask);
+  if (nic::check_rc_transition(from, to, bits).code != nic::TransitionVerdict::Code::kOk) {
+    return refuse(EINVAL, explain(from, to, mask));
+  }
+  std::optional<HeldSourcePort> held;
+  if ((mask & IBV_QP_AV) != 0) {
+    const auto got = hold_path(lock, own, *attr, mask, *converted);
+    if (!got.ok()) return got.error();
+    held = *got;
+  }
+  if (const int error = lock->modify_qp(own.nic_qp, *converted, bits)) {
+    release(lock, held);
+    return refuse(error, explain(from, to, mask));
+  }
+  if (to == nic::QpState::kReset) {
+    own.set = {};
+    release(lock, own.source_port);
+  }
+  merge(own.set, *attr, mask);
+  if (held) {
+    release(lock, own.source_port);
+    own.source_port = held;
+  }
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  lock.posted();
+  return 0;
+}
+
+int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
+  auto& own = *static_cast<QueuePair*>(qp);
+  const NicLock lock(adapter_of(*qp));
+  if (!lock) return refuse_after_fork();
+  *attr = own.set;
+  attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(own.nic_qp->state());
+  attr->sq_draining = own.nic_qp->draining() ? 1 : 0;
+  attr->cap = own.cap;
+  qp->state = attr->qp_state;
+  *init = {};
+  init->qp_context = qp->qp_context;
+  init->send_cq = qp->send_cq;
+  init->recv_cq = qp->recv_cq;
+  init->cap = own.cap;
+  init->qp_type = qp->qp_type;
+  init->sq_sig_all = own.sq_sig_all ? 1 : 0;
+  return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp* qp) {
+  auto* own = static_cast<QueuePair*>(qp);
+  Context& context = context_of(qp->context);
+  take_from_nic(*own);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
+  context.async_events.remove_if([own](const AsyncEvent& event) { return event.qp == own; });
+  await_acknowledged<struct ibv_qp>(*qp, &ibv_qp::events_completed, own->async_events_delivered);
+  {
+    const std::scoped_lock lock(context.objects_mutex);
+    context.qps.erase(own);
+  }
+  destroy_ack(*own);
+  delete own;
+  return 0;
+}
+
+struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp*) {
+  return refuse_null(EOPNOTSUPP, "the NIC has no extended QPs");
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

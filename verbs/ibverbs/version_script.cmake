@@ -1,0 +1,48 @@
+# uroce_version_script(OUTPUT DEF_FILES...): a linker version script that puts each function of the .def files into its
+# version node. All public nodes up to the newest known rdma-core exist even where empty: a program refuses to start when
+# a node that it was linked against is missing, whatever it takes from it.
+set(UROCE_IBVERBS_NEWEST 18)
+set(UROCE_IBVERBS_PRIVATE 25 34 57 59 64 65)  # One per series of rdma-core releases.
+
+function(uroce_version_script output)
+  set(nodes)
+  foreach(minor RANGE ${UROCE_IBVERBS_NEWEST})
+    list(APPEND nodes IBVERBS_1.${minor})
+  endforeach()
+  foreach(private IN LISTS UROCE_IBVERBS_PRIVATE)
+    list(APPEND nodes IBVERBS_PRIVATE_${private})
+  endforeach()
+
+  foreach(def IN LISTS ARGN)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${def})
+    file(STRINGS ${def} rows REGEX "^UROCE_VERB\\(")
+    foreach(row IN LISTS rows)
+      if(NOT row MATCHES "^UROCE_VERB\\([^,]*, ([a-z_0-9]+), .*\"(IBVERBS_[A-Z0-9_.]+)\"\\)$")
+        message(FATAL_ERROR "${def}: can't read this row: ${row}")
+      endif()
+      set(name ${CMAKE_MATCH_1})
+      set(node ${CMAKE_MATCH_2})
+      if(NOT node IN_LIST nodes)
+        message(FATAL_ERROR "${def}: ${name} wants the unknown version ${node}")
+      endif()
+      string(APPEND symbols_${node} "\n    ${name};")
+    endforeach()
+  endforeach()
+
+  set(script)
+  set(previous)
+  foreach(node IN LISTS nodes)
+    set(body)
+    if(symbols_${node})
+      set(body "\n  global:${symbols_${node}}")
+    endif()
+    if(node STREQUAL "IBVERBS_1.0")
+      string(APPEND body "\n  local:\n    *;")
+    endif()
+    string(APPEND script "${node} {${body}\n}${previous};\n")
+    if(node MATCHES "^IBVERBS_1\\.")
+      set(previous " ${node}")  # Each public node inherits from the one before; private ones from the newest.
+    endif()
+  endforeach()
+  file(CONFIGURE OUTPUT ${output} CONTENT "${script}" @ONLY)
+endfunction()
