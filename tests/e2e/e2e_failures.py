@@ -63,8 +63,8 @@ def scenario_port_in_use():
 def scenario_unreachable_server():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound but not listening: refused, and nobody else gets the port
-        ended(Tool("rdma_client", ["127.0.0.1", "--port", unused.getsockname()[1], "--json"]), 2, "can't connect",
-              "refused", "rdma_server")
+        ended(Tool("rdma_client", ["127.0.0.1", "--port", unused.getsockname()[1], "--json", "--connect-timeout", "0.3"]),
+              2, "can't connect", "refused", "rdma_server")
     ended(Tool("rdma_client", ["no.such.host.invalid", "--json"]), 2, "can't resolve")
 
 
@@ -194,7 +194,7 @@ def scenario_interrupted():
 def scenario_client_refused_while_busy():
     """A server without --loop takes one client; the second is refused at once, and the first not disturbed."""
     with endless(["--op", "send"]) as pair:
-        second = Client(pair.server)
+        second = Client(pair.server, ["--connect-timeout", "0.1"])
         ended(second, 2, "can't connect")
         pair.client.signal(signal.SIGINT)
         ended(pair.client, 130, "interrupted")

@@ -108,6 +108,34 @@ def scenario_without_io_uring():
     check_engine({}, launcher, "socket", "EPERM")
 
 
+def scenario_ibverbs_backend():
+    """The same transfers through a libibverbs.so.1 that is opened at run time: ours, in place of the system's."""
+    library = run_pair.BIN.parent / "lib" / "libibverbs.so.1"
+    if not library.exists():
+        raise Skip(f"{library} has not been built")
+    path = {"LD_LIBRARY_PATH": str(library.parent)}
+    plain = ["--num-qp", "4", "--iters", "70", "--op", "mixed", "--verify", "--bidir"]
+    for server_backend in ("ibverbs", "uroce"):
+        with Pair([*plain, "--backend", "ibverbs"], ["--backend", server_backend], env=path) as pair:
+            check(pair.finish() == (0, 0), "through libibverbs.so.1", pair.client, pair.server)
+            result = pair.client.result()
+            check(result["backend"] == "ibverbs" and "nic" not in result, result, pair.client)
+            check(result["verified"]["wrong_messages"] == 0 and result["peer_verified"]["messages"] > 0, result)
+
+
+def scenario_starting_together():
+    """A client that is started before its server waits for it."""
+    first = Server()
+    first.kill()
+    client = Client(first, ["--iters", "10", "--connect-timeout", "30"])
+    server = run_pair.Tool("rdma_server", ["--port", first.port, "--json"])
+    try:
+        check(client.finish() == 0 and server.finish() == 0, "started together", client, server)
+    finally:
+        client.kill()
+        server.kill()
+
+
 def scenario_several_pairs():
     """Three servers and three clients at once on one host: each NIC has its own address."""
     pairs = []

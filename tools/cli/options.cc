@@ -118,10 +118,10 @@ void add_place(CLI::App& app, Options& o, Role role) {
     app.add_option_function<double>(
            "--connect-timeout",
            [&o](double s) { o.connect_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)); },
-           "Seconds to wait for the TCP connection")
+           "How long to try to connect, for a server that is about to start")
         ->check(in_range(0.001, 3600.0))
         ->type_name("SECONDS")
-        ->default_str("5")
+        ->default_str("3")
         ->group(group);
   }
 }

@@ -19,7 +19,7 @@ struct Options {
   std::string server;        ///< Client: whom to connect to.
   std::string bind_address;  ///< Server: where to listen, "" = everywhere.
   std::uint16_t port = 18515;
-  std::chrono::milliseconds connect_timeout{5000};
+  std::chrono::milliseconds connect_timeout{3000};
   bool loop = false;
   bool json = false;
   bool trace = false;

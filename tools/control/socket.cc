@@ -21,6 +21,8 @@
 namespace uroce::tools {
 namespace {
 
+constexpr std::chrono::milliseconds kRetryPeriod{50};
+
 [[noreturn]] void refuse(const std::string& what, int error) {
   throw Failure(kExitUsage, fmt::format("{}: {}", what, std::strerror(error)));
 }
@@ -153,13 +155,18 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
   const AddressList list = resolve(host, port, 0);
   const Deadline deadline = after(patience);
   int error = ETIMEDOUT;
-  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    Socket socket;
-    error = try_connect(*address, deadline, socket);
-    if (error != 0) continue;
-    tune(socket);
-    return {std::move(socket), address_text(address->ai_addr, address->ai_addrlen)};
-  }
+  do {
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      Socket socket;
+      error = try_connect(*address, deadline, socket);
+      if (error != 0) continue;
+      tune(socket);
+      return {std::move(socket), address_text(address->ai_addr, address->ai_addrlen)};
+    }
+    // Nobody listens there: yet, perhaps, as server and client are often started together.
+  } while (error == ECONNREFUSED &&
+           !wait_ready(interrupt_fd(), Ready::kReadable, std::min(deadline, after(kRetryPeriod))) &&
+           std::chrono::steady_clock::now() < deadline);
   const char* hint = error == ECONNREFUSED ? " (is rdma_server running there?)" : "";
   refuse(fmt::format("can't connect to {} port {}{}", host, port, hint), error);
 }

@@ -47,7 +47,8 @@ struct Connection {
 };
 /// Waits for a client, for as long as it takes.
 Connection accept_client(const Listener& listener);
-/// Connects to `host` (a name or an address).
+/// Connects to `host` (a name or an address). While it refuses, tries again until `patience` is over: the server may be
+/// about to start.
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience);
 
 }  // namespace uroce::tools
