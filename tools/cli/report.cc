@@ -31,10 +31,10 @@ std::string latency_text(const Histogram& latency) {
 }
 
 std::string workload_text(const Workload& w) {
-  return fmt::format("{} QPs, {} of {} x {} each{}, MTU {}, depth {}{}{}{}", w.qps, mix_name(w.mix), size_text(w.size),
-                     w.iterations, w.bidirectional ? " both ways" : "", w.mtu, w.depth,
-                     w.sges > 1 ? fmt::format(", {} SGEs", w.sges) : "", w.inline_data ? ", inline" : "",
-                     w.events ? ", events" : "");
+  return fmt::format(
+      "{}, {} of {} x {} each{}, MTU {}, depth {}{}{}{}", w.qps == 1 ? "1 QP" : fmt::format("{} QPs", w.qps),
+      mix_name(w.mix), size_text(w.size), w.iterations, w.bidirectional ? " both ways" : "", w.mtu, w.depth,
+      w.sges > 1 ? fmt::format(", {} SGEs", w.sges) : "", w.inline_data ? ", inline" : "", w.events ? ", events" : "");
 }
 
 std::string nic_text(const ibv::NicFacts& nic) {

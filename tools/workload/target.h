@@ -43,7 +43,8 @@ class Target {
 
   /// Every receive that the workload uses has completed.
   bool all_received() const { return stats_.receives == expected_receives_ * workload_.qps; }
-  /// After the last operation: what can only be judged then, i.e. the words that atomics left behind.
+  /// After the last operation: what can only be judged then. Did every message arrive, and (with --verify) what did the
+  /// atomics leave behind?
   void verify_end();
 
   const TargetStats& stats() const { return stats_; }
