@@ -65,12 +65,11 @@ std::optional<Progress> Target::on_peer_progress(const Progress& progress) {
 }
 
 void Target::verify_end() {
-  if (!workload_.verify) return;
   if (!all_received()) {
     verification_.failed(0,
                          fmt::format("{} of {} messages arrived", stats_.receives, expected_receives_ * workload_.qps));
   }
-  if (count_ops(workload_.mix, workload_.iterations, is_atomic) == 0) return;
+  if (!workload_.verify || count_ops(workload_.mix, workload_.iterations, is_atomic) == 0) return;
   const std::uint64_t swaps = count_ops(workload_.mix, workload_.iterations, [](Op op) { return op == Op::kCas; });
   for (std::uint32_t qp = 0; qp < workload_.qps; ++qp) {
     std::uint64_t sum = 0;
