@@ -34,6 +34,7 @@ class Data : public testing::Test {
     return wc;
   }
   void expect_arrived(std::size_t from, std::size_t to, std::size_t length) {
+    p.b.sync();
     EXPECT_TRUE(std::equal(p.a.memory.begin() + static_cast<long>(from),
                            p.a.memory.begin() + static_cast<long>(from + length),
                            p.b.memory.begin() + static_cast<long>(to)));
@@ -77,6 +78,7 @@ TEST_P(DataOfSize, WriteCompletesNothingAtThePeer) {
 TEST_P(DataOfSize, Read) {
   const std::uint32_t size = GetParam();
   std::iota(p.b.memory.begin() + kThere, p.b.memory.begin() + kThere + 200'000, std::uint8_t{5});
+  p.b.sync();
   std::fill(p.a.memory.begin(), p.a.memory.end(), std::uint8_t{0});
   struct ibv_sge sge = p.a.sge(kHere, size);
   ASSERT_EQ(post(p.qa.get(), remote_wr(1, IBV_WR_RDMA_READ, &sge)), 0);
@@ -112,8 +114,10 @@ TEST_F(Data, WriteWithImmediateTakesAReceive) {
 
 TEST_F(Data, CompareAndSwapSwapsOnlyOnEquality) {
   const auto remote = [&] {
+    p.b.sync();
     std::uint64_t value;
     std::memcpy(&value, p.b.memory.data() + kThere, 8);
+    p.b.sync();
     return value;
   };
   const auto original = [&] {
@@ -213,6 +217,7 @@ TEST_F(Data, UnsignalledWorkCompletesSilently) {
 
 TEST_F(Data, FencedSendCarriesWhatTheReadBrought) {
   std::fill(p.b.memory.begin() + kThere, p.b.memory.begin() + kThere + 50'000, std::uint8_t{0x77});
+  p.b.sync();
   ASSERT_EQ(post_recv(p.qb.get(), 7, p.b.sge(500'000, 50'000)), 0);
   struct ibv_sge sge = p.a.sge(kHere, 50'000);
   struct ibv_send_wr read = remote_wr(1, IBV_WR_RDMA_READ, &sge);

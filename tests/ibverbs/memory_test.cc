@@ -236,6 +236,7 @@ TEST(RemoteAccessByIova, WritesThroughAnotherName) {
   wr.wr.rdma.rkey = mr->rkey;
   ASSERT_EQ(post(p.qa.get(), wr), 0);
   EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+  p.b.sync();
   EXPECT_EQ(pages.page(0)[100], 0x42);
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   // The key is dead now.
