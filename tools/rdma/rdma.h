@@ -10,7 +10,7 @@
 //   modify_qps_to_rtr      INIT -> RTR: the peer's QPN and PSN, the path to it
 //   modify_qps_to_rts      RTR -> RTS: own PSN, timeout and retries
 //   post_send, post_receive, poll_completion   the work
-//   cleanup                everything in reverse order
+//   cleanup, close_device  everything in reverse order
 //
 // A completion names its QP through wr_id, which holds the QP's index in the list and a sequence number.
 // Every function throws Failure (kExitUsage) with one sentence when the device refuses.
@@ -51,17 +51,19 @@ struct RdmaResources {
   std::vector<ibv_qp*> qps;
 };
 
-/// Releases everything, in reverse order of creation. Harmless on resources that are already (partly) released.
+/// Releases everything but the device, in reverse order of creation. Harmless on what is already (partly) released.
 void cleanup(RdmaResources& resources);
+/// Releases the device as well.
+void close_device(RdmaResources& resources);
 
-struct CleanupDeleter {
+struct CloseDeleter {
   void operator()(RdmaResources* resources) const {
-    cleanup(*resources);
+    close_device(*resources);
     delete resources;
   }
 };
 /// Resources that clean up after themselves, however the program ends.
-using RdmaOwner = std::unique_ptr<RdmaResources, CleanupDeleter>;
+using RdmaOwner = std::unique_ptr<RdmaResources, CloseDeleter>;
 
 // --- Set-up (resources.cc) -------------------------------------------------------------------------------------------
 

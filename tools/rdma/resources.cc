@@ -139,16 +139,20 @@ void cleanup(RdmaResources& r) {
   if (r.cq != nullptr) ibv_destroy_cq(r.cq);
   if (r.channel != nullptr) ibv_destroy_comp_channel(r.channel);
   if (r.pd != nullptr) ibv_dealloc_pd(r.pd);
-  if (r.context != nullptr) {
-    ibv_close_device(r.context);
-    trace("everything released");
-  }
+  if (r.cq != nullptr) trace("queue pairs, memory, completion queue and protection domain released");
   r.mr = nullptr;
   r.buffer = nullptr;
   r.cq = nullptr;
   r.channel = nullptr;
   r.pd = nullptr;
+}
+
+void close_device(RdmaResources& r) {
+  cleanup(r);
+  if (r.context == nullptr) return;
+  ibv_close_device(r.context);
   r.context = nullptr;
+  trace("device closed");
 }
 
 }  // namespace uroce::tools

@@ -49,6 +49,7 @@ Workload agree(const SessionOptions& options, const Hello& own, const Hello& pee
     throw Failure(kExitUsage,
                   fmt::format("path MTU {} is more than the active MTU of the ports, {}", w.mtu, active_mtu));
   }
+  if (!any_op(w.mix, [](Op op) { return !is_atomic(op); })) w.size = 8;
   const std::uint32_t sges = std::min(own.max_sges, peer.max_sges);
   if (w.sges > sges) throw Failure(kExitUsage, fmt::format("{} SGEs are more than the devices' {}", w.sges, sges));
   if (any_op(w.mix, is_atomic) && (own.atomics == 0 || peer.atomics == 0)) {
@@ -109,13 +110,13 @@ void check_gid_families(const PeerMetadata& local, const PeerMetadata& peer, con
                             is_ipv4(local.gid) ? "IPv4" : "IPv6", peer_role, is_ipv4(peer.gid) ? "IPv4" : "IPv6"));
 }
 
-QueueSizes queue_sizes(const Workload& w, bool receives) {
+QueueSizes queue_sizes(const Workload& w, Roles roles) {
   QueueSizes sizes;
   sizes.send_wrs = w.depth;
-  sizes.receive_wrs = receives ? w.receive_depth : 1;
+  sizes.receive_wrs = roles.targets && any_op(w.mix, uses_receive) ? w.receive_depth : 1;
   sizes.sges = w.sges;
   const bool data = any_op(w.mix, [](Op op) { return lands_in_receive(op) || is_write(op); });
-  if (w.inline_data && data)
+  if (w.inline_data && data && roles.initiates)
     sizes.inline_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(w.size, UINT32_MAX));
   return sizes;
 }
@@ -141,7 +142,7 @@ void run_steps(const SessionOptions& options, Control& control, RdmaResources& r
 
   init_resources(r, {static_cast<std::uint32_t>(completion_entries(workload)),
                      static_cast<std::size_t>(bytes_per_qp * workload.qps), workload.events || options.events});
-  create_qp_list(r, workload.qps, queue_sizes(workload, roles.targets && any_op(workload.mix, uses_receive)));
+  create_qp_list(r, workload.qps, queue_sizes(workload, roles));
   modify_qps_to_init(r);
   std::optional<Target> target;
   if (roles.targets) {

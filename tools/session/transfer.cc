@@ -143,6 +143,10 @@ void Transfer::on_message(const Message& message) {
       peer_finished_ = true;
       last_progress_ = steady_clock::now();
       return;
+    case MessageType::kVerdict:  // the peer is through; we have yet to reap what it knows to have arrived
+      outcome_.peer_verdict = decode_verdict(message.payload);
+      if (peer_finished_ && outcome_.peer_verdict) return;
+      [[fallthrough]];
     default:
       throw Failure(kExitFailed, control_.peer_role() + " sent a message that does not belong into a transfer");
   }
@@ -179,7 +183,7 @@ void Transfer::exchange_verdicts() {
   const Verification& own = outcome_.verification;
   control_.send(MessageType::kVerdict,
                 encode(Verdict{own.checked_messages, own.checked_bytes, own.wrong_messages, own.first_error}));
-  outcome_.peer_verdict = decode_verdict(control_.expect(MessageType::kVerdict));
+  if (!outcome_.peer_verdict) outcome_.peer_verdict = decode_verdict(control_.expect(MessageType::kVerdict));
   if (!outcome_.peer_verdict) throw Failure(kExitFailed, control_.peer_role() + " sent a verdict that we can't read");
   trace("verdicts exchanged");
   if (!own.ok()) {

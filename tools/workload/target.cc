@@ -70,7 +70,7 @@ void Target::verify_end() {
     verification_.failed(0,
                          fmt::format("{} of {} messages arrived", stats_.receives, expected_receives_ * workload_.qps));
   }
-  if (!any_op(workload_.mix, is_atomic)) return;
+  if (count_ops(workload_.mix, workload_.iterations, is_atomic) == 0) return;
   const std::uint64_t swaps = count_ops(workload_.mix, workload_.iterations, [](Op op) { return op == Op::kCas; });
   for (std::uint32_t qp = 0; qp < workload_.qps; ++qp) {
     std::uint64_t sum = 0;

@@ -62,12 +62,16 @@ struct Nic::Core final : QpEnv {
     qp.links.waiting = true;
     waiting.push_back(&qp);
   }
-  void admit_waiting() {
-    for (Qp* qp : waiting) {
-      qp->links.waiting = false;
-      make_ready(*qp);
-    }
-    waiting.clear();
+  /// Whoever waited for the window goes before those that have just become ready, or they would take the room again and
+  /// again. One at a time: most of them would find it full.
+  void admit_one() {
+    Qp& qp = *waiting.front();
+    waiting.pop_front();
+    qp.links.waiting = false;
+    if (qp.links.ready) return;
+    qp.links.ready = true;
+    ready.push_front(&qp);
+    quantum = kQuantum;
   }
   /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
   /// too.
@@ -150,10 +154,8 @@ void Nic::on_timeout(Instant now) {
 std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   Core& c = *core_;
   while (true) {
-    if (c.ready.empty()) {
-      if (c.waiting.empty() || !c.window.has_room()) return std::nullopt;
-      c.admit_waiting();
-    }
+    if (!c.waiting.empty() && c.window.has_room()) c.admit_one();
+    if (c.ready.empty()) return std::nullopt;
     Qp& qp = *c.ready.front();
     proto::Transmit out;
     const TxStatus status = qp.poll_transmit(now, frame, out);

@@ -1,0 +1,200 @@
+"""Everything that can go wrong ends in one clear sentence and the right status, and in time."""
+
+import os
+import signal
+import socket
+import threading
+
+import run_pair
+from run_pair import Client, Pair, Server, Tool, check
+
+ENDLESS = ["--iters", str(10**9)]
+# From the first attempt to RETRY_EXC_ERR with the default timeout 14 and retry-cnt 7: eight times 67 ms. A NIC may take
+# up to four times as long (IBTA Vol 1, 9.7.6.1.3), a busy machine a little more.
+PROMISE = 8 * 4.096e-6 * 2**14
+PATIENCE = 4 * PROMISE + 2
+
+
+def ended(tool, status, *words):
+    """The tool has ended with `status` and with a sentence that has all `words` in it."""
+    check(tool.finish() == status, f"status should be {status}", tool)
+    sentence = "".join(line for line in tool.stderr.splitlines() if line.startswith("rdma_"))
+    for word in words:
+        check(word in sentence, f"no '{word}' in '{sentence}'", tool)
+    return tool.result()
+
+
+def scenario_ibverbs_without_device():
+    if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+        raise run_pair.Skip("this machine has RDMA devices")
+    for tool in (Tool("rdma_server", ["--backend", "ibverbs", "--json"]),
+                 Tool("rdma_client", ["127.0.0.1", "--json"], env={"UROCE_BACKEND": "ibverbs"})):
+        result = ended(tool, 2, "--backend uroce")
+        check(result["backend"] == "ibverbs" and not result["ok"], result, tool)
+    tool = Tool("rdma_server", ["--backend", "ibverbs", "--pcap", "x.pcap", "--json"])
+    ended(tool, 2, "--pcap needs --backend uroce")
+
+
+def scenario_usage():
+    for arguments in ([], ["127.0.0.1", "--num-qp", "0"], ["127.0.0.1", "--op", "teleport"], ["127.0.0.1", "--sise", "3"]):
+        tool = Tool("rdma_client", arguments)
+        check(tool.finish() == 2 and tool.stderr and not tool.stdout, "usage", tool)
+
+
+def scenario_bad_device():
+    ended(Tool("rdma_server", ["--device", "mlx5_7", "--json"]), 2, "no device 'mlx5_7'", "uroce0")
+    ended(Tool("rdma_client", ["127.0.0.1", "18515", "--json"]), 2, "no device '18515'", "device port gid-index num-qp")
+    ended(Tool("rdma_server", ["--ib-port", "2", "--json"]), 2, "no port 2")
+
+
+def scenario_bad_gid_index():
+    for index in ("99", "-1"):
+        ended(Tool("rdma_server", ["--gid-index", index, "--json"]), 2, f"GID index {index}", "usable:", "1 = ")
+
+
+def scenario_port_in_use():
+    server = Server()
+    try:
+        ended(Tool("rdma_server", ["--port", server.port, "--json"]), 2, f"TCP port {server.port} is in use")
+    finally:
+        server.kill()
+
+
+def scenario_unreachable_server():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound but not listening: refused, and nobody else gets the port
+        ended(Tool("rdma_client", ["127.0.0.1", "--port", unused.getsockname()[1], "--json"]), 2, "can't connect",
+              "refused", "rdma_server")
+    ended(Tool("rdma_client", ["no.such.host.invalid", "--json"]), 2, "can't resolve")
+
+
+def scenario_foreign_peer():
+    """A peer that is no rdma_server, and one that is no rdma_client."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(1000)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        ended(Tool("rdma_client", ["127.0.0.1", "--port", listener.getsockname()[1], "--json"]), 2, "does not speak our protocol")
+        thread.join()
+    server = Server()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(os.urandom(4096))
+            ended(server, 2, "does not speak our protocol")
+    finally:
+        server.kill()
+    server = Server()
+    try:
+        socket.create_connection(("127.0.0.1", server.port)).close()
+        ended(server, 2, "closed the connection")
+    finally:
+        server.kill()
+
+
+def scenario_qp_count_mismatch():
+    with Pair(["--num-qp", "8"], ["--num-qp", "4"]) as pair:
+        ended(pair.client, 2, "with 4 QPs", "we with 8", "num-qp")
+        ended(pair.server, 2, "with 8 QPs", "we with 4", "num-qp")
+
+
+def scenario_refused_workloads():
+    for arguments, words in ((["--size", "64M", "--num-qp", "256"], ["--max-memory"]),
+                             (["--sges", "32", "--size", "100", "--inline", "--mtu", "4096", "--op", "send"], [])):
+        with Pair(arguments, ["--num-qp", "256"] if "256" in arguments else []) as pair:
+            if words:
+                ended(pair.client, 2, *words)
+                ended(pair.server, 2, "the client gave up", *words)
+            else:
+                check(pair.finish() == (0, 0), arguments, pair.client, pair.server)
+    with Pair(["--inline", "--size", "1M"]) as pair:
+        ended(pair.client, 2, "can't create QP", "inline")
+        ended(pair.server, 2, "the client gave up")
+
+
+def endless(arguments=(), server_args=()):
+    """A pair in the middle of a transfer that does not end by itself."""
+    pair = Pair([*ENDLESS, "--size", "8192", "--trace", *arguments], ["--trace", *server_args])
+    try:
+        pair.client.wait_for_line("barrier")
+        pair.server.wait_for_line("barrier")
+    except BaseException:
+        pair.__exit__()
+        raise
+    return pair
+
+
+def check_loss(result, probed, tool):
+    loss = result["peer_loss"]
+    check(loss["probed"] == probed, loss, tool)
+    check(loss["status"] == "RETRY_EXC_ERR", loss, tool)
+    check(abs(loss["promised_seconds"] - PROMISE) < 0.001, loss, tool)
+    check(loss["seconds"] <= PATIENCE, loss, tool)
+    return loss["seconds"]
+
+
+def scenario_server_killed():
+    """The client's outstanding operations end with RETRY_EXC_ERR."""
+    for op in ("send", "write", "read", "mixed"):
+        with endless(["--op", op]) as pair:
+            pair.server.signal(signal.SIGKILL)
+            result = ended(pair.client, 1, "the server is gone", "RETRY_EXC_ERR", "timeout 14 and retry-cnt 7 promise 0.54 s")
+            check_loss(result, False, pair.client)
+
+
+def scenario_client_killed():
+    """A server with nothing outstanding asks the transport by a zero-length WRITE."""
+    for op in ("send", "write", "read"):
+        with endless(["--op", op]) as pair:
+            pair.client.signal(signal.SIGKILL)
+            result = ended(pair.server, 1, "the client is gone", "zero-length RDMA WRITE", "RETRY_EXC_ERR", "promise 0.54 s")
+            check(check_loss(result, True, pair.server) >= 0.9 * PROMISE, result, pair.server)
+
+
+def scenario_killed_while_sleeping():
+    """The same when both sides wait for completion events."""
+    with endless(["--op", "send", "--events"]) as pair:
+        pair.client.signal(signal.SIGKILL)
+        check_loss(ended(pair.server, 1, "the client is gone"), True, pair.server)
+    with endless(["--op", "send", "--events", "--bidir"]) as pair:
+        pair.server.signal(signal.SIGKILL)
+        check_loss(ended(pair.client, 1, "the server is gone"), False, pair.client)
+
+
+def scenario_server_frozen():
+    """A peer that stops without ending: the transport tells, after what timeout and retry-cnt promise."""
+    with endless(["--op", "write", "--timeout", "12", "--retry-cnt", "3"]) as pair:
+        pair.server.signal(signal.SIGSTOP)
+        try:
+            ended(pair.client, 1, "failed with RETRY_EXC_ERR", "timeout 12 and retry-cnt 3 promise 0.07 s")
+        finally:
+            pair.server.signal(signal.SIGCONT)
+        ended(pair.server, 1, "the client gave up", "RETRY_EXC_ERR")
+
+
+def scenario_interrupted():
+    """Ctrl-C on either side, in a transfer and while waiting for a client."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with endless(["--op", "mixed", "--verify"]) as pair:
+            pair.client.signal(number)
+            ended(pair.client, 130, "interrupted")
+            ended(pair.server, 1, "the client gave up: interrupted")
+    with endless(["--op", "send", "--events"]) as pair:
+        pair.server.signal(signal.SIGINT)
+        ended(pair.server, 130, "interrupted")
+        ended(pair.client, 1, "the server gave up: interrupted")
+    server = Server()
+    server.signal(signal.SIGINT)
+    ended(server, 130, "interrupted")
+
+
+def scenario_client_refused_while_busy():
+    """A server without --loop takes one client; the second is refused at once, and the first not disturbed."""
+    with endless(["--op", "send"]) as pair:
+        second = Client(pair.server)
+        ended(second, 2, "can't connect")
+        pair.client.signal(signal.SIGINT)
+        ended(pair.client, 130, "interrupted")
