@@ -162,7 +162,10 @@ ReceiveControl parse_receive_control(const msghdr& message) {
     // IP_TOS is one byte, everything else an int; hosts are little-endian.
     std::uint32_t value = 0;
     std::memcpy(&value, at + CMSG_LEN(0), std::min(header.cmsg_len - CMSG_LEN(0), sizeof value));
-    const auto is = [&](int level, int type) { return header.cmsg_level == level && header.cmsg_type == type; };
+    // By value: clang does not capture a struct with a flexible array.
+    const auto is = [at_level = header.cmsg_level, of_type = header.cmsg_type](int level, int type) {
+      return at_level == level && of_type == type;
+    };
     if (is(IPPROTO_IP, IP_TOS) || is(IPPROTO_IPV6, IPV6_TCLASS)) {
       result.tclass = static_cast<std::uint8_t>(value);
     } else if (is(IPPROTO_IP, IP_TTL) || is(IPPROTO_IPV6, IPV6_HOPLIMIT)) {

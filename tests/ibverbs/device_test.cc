@@ -100,7 +100,7 @@ TEST(Device, ReportsTheLimitsOfTheNic) {
 
 TEST(Device, PortIsAnActiveEthernetPort) {
   const ContextPtr context = open_device(0);
-  struct verbs_context* extended = verbs_get_ctx_op(context.get(), query_port);
+  struct verbs_context* extended = verbs_get_ctx(context.get());
   ASSERT_NE(extended, nullptr);
   struct ibv_port_attr attr {};
   ASSERT_EQ(extended->query_port(context.get(), 1, &attr, sizeof attr), 0);
@@ -116,7 +116,7 @@ TEST(Device, PortIsAnActiveEthernetPort) {
 
 TEST(Device, QueryPortHonoursTheCallersIdeaOfTheStructure) {
   const ContextPtr context = open_device(0);
-  struct verbs_context* extended = verbs_get_ctx_op(context.get(), query_port);
+  struct verbs_context* extended = verbs_get_ctx(context.get());
   struct ibv_port_attr whole {};
   ASSERT_EQ(extended->query_port(context.get(), 1, &whole, sizeof whole), 0);
   for (const std::size_t size : {std::size_t{8}, sizeof whole, sizeof whole + 8}) {

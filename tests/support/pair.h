@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/sim/world.h"
+#include "proto/entropy.h"
 #include "proto/packet.h"
 #include "verbs/nic/nic.h"
 #include "verbs/transport/qp.h"
@@ -30,12 +31,15 @@ struct PairOptions {
   std::uint32_t cqe = 1024;
   std::uint32_t max_wr = 64;
   std::size_t memory = 1 << 20;
+  bool ipv6 = false;
   engine::sim::WorldConfig world{};
 };
 
 /// One NIC with everything a QP needs.
 struct Side {
-  Side(Gid address, const PairOptions& o) : gid(address), memory(o.memory), nic(nic::NicConfig{.gids = {{}, address}}) {
+  /// `base`: the address by which WRs name the first byte of `memory`. Not where it lies, so that packets never vary.
+  Side(Gid address, std::uint64_t base, const PairOptions& o)
+      : gid(address), memory(o.memory), nic(nic::NicConfig{.gids = {{}, address}}), base_(base) {
     pd = nic.alloc_pd();
     cq = *nic.create_cq(o.cqe, nullptr);
     mr = *nic.mrs().add(pd, memory.data(), memory.size(), va(), o.mr_access);
@@ -48,7 +52,7 @@ struct Side {
     qp = *nic.create_qp(init);
   }
 
-  std::uint64_t va() const { return std::bit_cast<std::uint64_t>(memory.data()); }
+  std::uint64_t va() const { return base_; }
   nic::Sge sge(std::size_t offset, std::size_t length) const {
     return {va() + offset, static_cast<std::uint32_t>(length), mr->key};
   }
@@ -69,6 +73,9 @@ struct Side {
   nic::Mr* mr;
   nic::Qp* qp;
   engine::sim::NodeId node{};
+
+ private:
+  std::uint64_t base_;
 };
 
 /// A packet that one side sent, as the tap saw it.
@@ -85,13 +92,14 @@ struct Seen {
 class Pair {
  public:
   explicit Pair(PairOptions options = {})
-      : o(options), a(Gid::from_v4(10, 0, 0, 1), o), b(Gid::from_v4(10, 0, 0, 2), o), world(o.world) {
+      : o(options), a(address(1), 0x10000000, o), b(address(2), 0x20000000, o), world(o.world) {
     a.node = world.attach(a.nic, {a.gid});
     b.node = world.attach(b.nic, {b.gid});
     a.fill(0x10);
     b.fill(0x80);
-    world.set_tap([this](engine::sim::TapPoint point, const engine::sim::Packet& packet, Instant) {
+    world.set_tap([this](engine::sim::TapPoint point, const engine::sim::Packet& packet, Instant now) {
       if (point == engine::sim::TapPoint::kSent) record(packet);
+      if (on_packet) on_packet(point, packet, now);
     });
     connect(a, b, o.psn_a, o.psn_b);
     connect(b, a, o.psn_b, o.psn_a);
@@ -103,6 +111,7 @@ class Pair {
     attr.sgid_index = 1;
     attr.path.source = local.gid;
     attr.path.destination = remote.gid;
+    attr.path.source_port = proto::flow_source_port(0, local.qp->qpn(), remote.qp->qpn());
     attr.path_mtu = static_cast<std::uint8_t>(o.mtu_code);
     attr.timeout = o.timeout;
     attr.retry_cnt = o.retry_cnt;
@@ -165,8 +174,13 @@ class Pair {
   Side a, b;
   engine::sim::World world;
   std::vector<Seen> seen;
+  engine::sim::Tap on_packet;  ///< Sees what `seen` is made from, and deliveries too.
 
  private:
+  Gid address(std::uint8_t last) const {
+    if (!o.ipv6) return Gid::from_v4(10, 0, 0, last);
+    return Gid{{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
+  }
   void record(const engine::sim::Packet& packet);
 };
 

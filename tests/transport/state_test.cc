@@ -74,7 +74,7 @@ TEST(State, FirstPacketInRtrRaisesCommEst) {
                                  nic::kAttrState | nic::kAttrAv | nic::kAttrPathMtu | nic::kAttrDestQpn |
                                      nic::kAttrRqPsn | nic::kAttrMaxDestRdAtomic | nic::kAttrMinRnrTimer),
             0);
-  ASSERT_EQ(pair.send(pair.a, remote_wr(1, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), 0);
+  ASSERT_EQ(pair.send(pair.a, remote_wr(1, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 5000)}), 0);
   EXPECT_EQ(pair.run(pair.a).at(0).status, WcStatus::kSuccess);
   const auto events = pair.events(pair.b);
   ASSERT_EQ(events.size(), 1u);

@@ -31,7 +31,7 @@ void unregister_cq(Context& context, CompletionQueue* cq) {
 /// Takes completions that are there; at most `wanted`. `will_sleep` tells whether this was the last look before
 /// sleeping: programs arm the CQ, look once more for what came in between, and sleep.
 int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, bool* will_sleep = nullptr) {
-  constexpr int kBatch = 32;
+  constexpr int kBatch = 8;
   std::array<nic::Completion, kBatch> batch;
   const NicLock lock(adapter);
   if (!lock) return -refuse_after_fork();

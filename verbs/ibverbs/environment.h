@@ -1,4 +1,4 @@
-// The environment variables that shape the emulated NICs. docs: README.
+// The environment variables that shape the emulated NICs.
 //   UROCE_DEVICES=N          number of NICs, uroce0 .. uroceN-1 (default: as many as UROCE_ADDR names, or 1)
 //   UROCE_ADDR=a,b;c         addresses: commas between those of one NIC, semicolons between NICs. A NIC without takes
 //   the

@@ -6,16 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cinttypes>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 namespace uroce::ibv {
 namespace {
 
 struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+  void operator()(std::FILE* file) const { static_cast<void>(std::fclose(file)); }
 };
 
 /// For places without /proc: whether the pages are mapped, at least.
@@ -30,6 +32,24 @@ int check_mapped(std::uintptr_t start, std::uintptr_t end) {
   return 0;
 }
 
+struct Mapping {
+  std::uintptr_t low = 0, high = 0;
+  bool readable = false, writable = false;
+};
+
+/// Reads "low-high rw..."; nothing when `line` is anything else.
+std::optional<Mapping> parse_mapping(std::string_view line) {
+  Mapping m;
+  const char* const end = line.data() + line.size();
+  const auto low = std::from_chars(line.data(), end, m.low, 16);
+  if (low.ec != std::errc{} || low.ptr == end || *low.ptr != '-') return std::nullopt;
+  const auto high = std::from_chars(low.ptr + 1, end, m.high, 16);
+  if (high.ec != std::errc{} || end - high.ptr < 3 || *high.ptr != ' ') return std::nullopt;
+  m.readable = high.ptr[1] == 'r';
+  m.writable = high.ptr[2] == 'w';
+  return m;
+}
+
 }  // namespace
 
 int check_memory(const void* start, std::size_t length, bool writable) {
@@ -38,21 +58,16 @@ int check_memory(const void* start, std::size_t length, bool writable) {
   const std::uintptr_t end = at + length;
   const std::unique_ptr<std::FILE, CloseFile> maps(std::fopen("/proc/self/maps", "re"));
   if (maps == nullptr) return check_mapped(at, end);
-  // Mappings come in order of their addresses; lines are longer than the buffer only in the file name.
-  std::array<char, 256> line;
+  // Mappings come in order of their addresses, one a line; only file names make lines longer than the buffer.
+  std::array<char, 256> buffer;
   bool line_begins = true;
-  while (at < end && std::fgets(line.data(), line.size(), maps.get()) != nullptr) {
-    std::uintptr_t low = 0;
-    std::uintptr_t high = 0;
-    char read = '-';
-    char write = '-';
-    const bool begins = line_begins;
-    line_begins = std::find(line.begin(), std::find(line.begin(), line.end(), '\0'), '\n') != line.end();
-    if (!begins || std::sscanf(line.data(), "%" SCNxPTR "-%" SCNxPTR " %c%c", &low, &high, &read, &write) != 4)
-      continue;
-    if (high <= at) continue;
-    if (low > at || read != 'r' || (writable && write != 'w')) return EFAULT;
-    at = high;
+  while (at < end && std::fgets(buffer.data(), buffer.size(), maps.get()) != nullptr) {
+    const std::string_view line(buffer.data());
+    const auto mapping = line_begins ? parse_mapping(line) : std::nullopt;
+    line_begins = line.ends_with('\n');
+    if (!mapping || mapping->high <= at) continue;
+    if (mapping->low > at || !mapping->readable || (writable && !mapping->writable)) return EFAULT;
+    at = mapping->high;
   }
   return at >= end ? 0 : EFAULT;
 }

@@ -54,7 +54,10 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
   if (is_response) {
     requester_.on_response(packet, now);
   } else {
-    if (state() == QpState::kRtr) c_.env.raise(Event::Kind::kCommEst, this);
+    if (state() == QpState::kRtr && !communication_established_) {
+      communication_established_ = true;
+      c_.env.raise(Event::Kind::kCommEst, this);
+    }
     responder_.on_request(packet);
   }
   settle();
@@ -165,6 +168,7 @@ void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
       zero_ids_ = 0;
       break;
     case QpState::kRtr:
+      communication_established_ = false;
       responder_.start();
       break;
     case QpState::kRts:

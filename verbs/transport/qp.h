@@ -51,6 +51,7 @@ class Qp {
   Requester requester_;
   Responder responder_;
   bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
+  bool communication_established_ = false;  ///< RTR: the first request has been told of.
   int zero_ids_ = 0;         ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.
   bool drained_ = false;     ///< SQD: the drain has completed (and been told).
 };
