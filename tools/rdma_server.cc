@@ -1,8 +1,7 @@
 // rdma_server: waits for rdma_client, exchanges QP metadata with it over TCP, and is the target (or, with --bidir, also
 // the initiator) of its operations over many RC queue pairs.
-#include <fmt/core.h>
-
 #include "tools/cli/run_tool.h"
+#include "tools/rdma/print.h"
 
 using namespace uroce::tools;
 
@@ -10,8 +9,8 @@ int main(int argc, char** argv) {
   return run_tool(Role::kServer, argc, argv, [](const Options& options) {
     const RdmaOwner resources = open_device(options.device);
     Listener listener = listen_on(options.bind_address, options.port);
-    fmt::print(stderr, "rdma_server: {} waits for a client on TCP port {}\n",
-               ibv_get_device_name(resources->context->device), listener.port);
+    print_to(stderr, "rdma_server: {} waits for a client on TCP port {}\n",
+             ibv_get_device_name(resources->context->device), listener.port);
     while (true) {
       Connection connection = accept_client(listener);
       if (!options.loop) listener.socket = Socket();  // a second client is refused, not left waiting

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "tools/rdma/failure.h"
+#include "tools/rdma/print.h"
 #include "tools/workload/workload.h"
 
 namespace uroce::tools {
@@ -234,7 +235,7 @@ std::variant<Options, int> parse_options(Role role, int argc, const char* const*
   options.session.workload.events = client && options.session.events;
   options.session.progress_line = !options.trace;
   if (const auto error = check(options.session.workload)) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), *error);
+    print_to(stderr, "{}: {}\n", app.get_name(), *error);
     return kExitUsage;
   }
   return options;

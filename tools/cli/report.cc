@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "tools/rdma/print.h"
+
 namespace uroce::tools {
 namespace {
 
@@ -92,10 +94,10 @@ std::string text_report(const Report& report) {
 void print_report(const Report& report) {
   const Options& options = *report.options;
   const std::string result = options.json ? json_report(report) + "\n" : text_report(report);
-  std::fputs(result.c_str(), stdout);
-  std::fflush(stdout);
+  print_to(stdout, "{}", result);
+  static_cast<void>(std::fflush(stdout));  // a reader that has gone does not change how the transfer went
   if (report.error.empty()) return;
-  fmt::print(stderr, "{}: {}\n", options.session.role == Role::kClient ? "rdma_client" : "rdma_server", report.error);
+  print_to(stderr, "{}: {}\n", options.session.role == Role::kClient ? "rdma_client" : "rdma_server", report.error);
 }
 
 }  // namespace uroce::tools

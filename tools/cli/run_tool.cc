@@ -1,5 +1,8 @@
 #include "tools/cli/run_tool.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 
@@ -8,6 +11,13 @@
 
 namespace uroce::tools {
 namespace {
+
+/// A process that was started with stdout or stderr closed must not have its sockets take their numbers.
+void occupy_standard_descriptors() {
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd >= 0) close(fd);
+}
 
 void select_backend_and_capture(const Options& options) {
   if (!options.pcap.empty()) {
@@ -37,6 +47,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   const Options& options = std::get<Options>(parsed);
   g_trace = options.trace;
   try {
+    occupy_standard_descriptors();
     install_interrupt_handlers();
     select_backend_and_capture(options);
     return body(options);

@@ -70,7 +70,8 @@ bool Control::flush() {
 
 void Control::read_available() {
   std::array<std::uint8_t, 16384> chunk;
-  while (!closed_) {
+  // Bounded, so that a peer that floods us can't fill our memory.
+  while (!closed_ && in_.size() <= kHeaderBytes + kMaxPayload) {
     const ssize_t received = recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (received > 0) {
       in_.insert(in_.end(), chunk.begin(), chunk.begin() + received);

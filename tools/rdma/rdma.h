@@ -6,7 +6,7 @@
 //   create_qp_list         N reliable-connection QPs, each with its own send and receive queue
 //   modify_qps_to_init     RESET -> INIT: port, P_Key, what peers may do
 //   post_receive_on_all_qps   from INIT on receives can be posted: before the peer may send
-//   (exchange metadata)    QP numbers, PSNs, GID, rkey and addresses, over TCP: control/exchange.h
+//   (exchange metadata)    QP numbers, PSNs, GID, rkey and addresses, over TCP: control/control.h
 //   modify_qps_to_rtr      INIT -> RTR: the peer's QPN and PSN, the path to it
 //   modify_qps_to_rts      RTR -> RTS: own PSN, timeout and retries
 //   post_send, post_receive, poll_completion   the work

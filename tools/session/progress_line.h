@@ -7,13 +7,15 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "tools/rdma/print.h"
+
 namespace uroce::tools {
 
 class ProgressLine {
  public:
   ProgressLine(bool wanted, std::uint64_t total) : enabled_(wanted && isatty(STDERR_FILENO) == 1), total_(total) {}
   ~ProgressLine() {
-    if (shown_) std::fputs("\r\033[K", stderr);
+    if (shown_) print_to(stderr, "\r\033[K");
   }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -24,9 +26,8 @@ class ProgressLine {
     if (now < next_) return;
     next_ = now + kPeriod;
     shown_ = true;
-    std::fprintf(stderr, "\r\033[K  %5.1f %%  %llu of %llu operations",
-                 100.0 * static_cast<double>(done) / static_cast<double>(total_), static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(total_));
+    print_to(stderr, "\r\033[K  {:.1f} %  {} of {} operations",
+             100.0 * static_cast<double>(done) / static_cast<double>(total_), done, total_);
   }
 
  private:

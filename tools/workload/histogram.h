@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace uroce::tools {
@@ -25,7 +26,7 @@ class Histogram {
 
   /// The value that `fraction` (0..1) of all values do not exceed; 0 when there are none.
   std::uint64_t percentile(double fraction) const {
-    const auto rank = static_cast<std::uint64_t>(fraction * static_cast<double>(count_) + 0.5);
+    const auto rank = static_cast<std::uint64_t>(std::ceil(fraction * static_cast<double>(count_)));
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < kBuckets; ++i) {
       seen += buckets_[i];

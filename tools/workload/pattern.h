@@ -26,7 +26,7 @@ PatternSeed read_source_seed(Direction direction, std::uint32_t qp);
 /// READ sources are longer than a message by this much, so that successive READs see different bytes.
 inline constexpr std::uint64_t kReadSpread = 4096;
 constexpr std::uint64_t read_offset(std::uint64_t iteration) { return iteration % 509 * 8; }
-static_assert(509 * 8 <= kReadSpread);
+static_assert(read_offset(508) + 8 <= kReadSpread);
 
 /// Writes bytes [offset, offset + out.size()) of the stream.
 void fill_pattern(PatternSeed seed, std::uint64_t offset, std::span<std::uint8_t> out);

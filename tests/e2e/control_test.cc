@@ -1,0 +1,165 @@
+// The TCP connection's framing against what a network, a broken peer or an attacker may send.
+#include "tools/control/control.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
+
+#include "tools/control/interrupt.h"
+
+namespace uroce::tools {
+namespace {
+
+class ControlTest : public ::testing::Test {
+ protected:
+  ControlTest() {
+    install_interrupt_handlers();
+    int fds[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    control.emplace(Connection{Socket(fds[0]), "here"}, "the peer");
+    peer = Socket(fds[1]);
+  }
+
+  void feed(Bytes bytes) {
+    ASSERT_EQ(::send(peer.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  static std::vector<std::uint8_t> frame(const Header& header, Bytes payload) {
+    std::vector<std::uint8_t> bytes(kHeaderBytes);
+    encode_header(header, bytes.data());
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    return bytes;
+  }
+  static std::vector<std::uint8_t> frame(MessageType type, Bytes payload) {
+    Header header;
+    header.type = static_cast<std::uint16_t>(type);
+    header.length = static_cast<std::uint32_t>(payload.size());
+    return frame(header, payload);
+  }
+  /// The sentence with which poll() fails, or "".
+  std::string poll_failure() {
+    try {
+      while (control->poll()) {
+      }
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  }
+
+  std::optional<Control> control;
+  Socket peer;
+};
+
+TEST_F(ControlTest, AMessageMayArriveByteByByte) {
+  const auto payload = encode(Progress{3, 99});
+  const auto bytes = frame(MessageType::kCompleted, payload);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_FALSE(control->poll());
+    feed(Bytes(bytes).subspan(i, 1));
+  }
+  const auto message = control->poll();
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->type, MessageType::kCompleted);
+  EXPECT_EQ(message->payload, payload);
+  EXPECT_FALSE(control->poll());
+}
+
+TEST_F(ControlTest, ManyMessagesMayArriveAtOnce) {
+  std::vector<std::uint8_t> bytes;
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    const auto one = frame(MessageType::kVerified, encode(Progress{i, i}));
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  feed(bytes);
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    const auto message = control->poll();
+    ASSERT_TRUE(message) << i;
+    EXPECT_EQ(decode_progress(message->payload)->qp, i);
+  }
+}
+
+TEST_F(ControlTest, WhatTheKernelDoesNotTakeGoesOutLater) {
+  const std::vector<std::uint8_t> payload(20000, 0xAB);
+  constexpr std::size_t kMessages = 200;  // far more than a socket buffer
+  for (std::size_t i = 0; i < kMessages; ++i) control->send(MessageType::kMetadata, payload);
+  std::size_t received = 0;
+  std::vector<std::uint8_t> chunk(65536);
+  while (received < kMessages * (payload.size() + kHeaderBytes)) {
+    const ssize_t n = recv(peer.fd(), chunk.data(), chunk.size(), 0);
+    if (n > 0) {
+      received += static_cast<std::size_t>(n);
+    } else {
+      const std::size_t before = received;
+      control->poll();
+      ASSERT_TRUE(wait_ready(peer.fd(), Ready::kReadable, after(std::chrono::seconds(5)))) << before;
+    }
+  }
+  EXPECT_EQ(received, kMessages * (payload.size() + kHeaderBytes));
+}
+
+TEST_F(ControlTest, AnotherProtocolIsRefused) {
+  feed(std::vector<std::uint8_t>(64, 'G'));
+  EXPECT_NE(poll_failure().find("does not speak our protocol"), std::string::npos);
+}
+
+TEST_F(ControlTest, AnotherVersionIsRefused) {
+  Header header;
+  header.version = kProtocolVersion + 1;
+  feed(frame(header, {}));
+  EXPECT_NE(poll_failure().find("protocol version 2, we speak 1"), std::string::npos);
+}
+
+TEST_F(ControlTest, AnOversizedMessageIsRefusedBeforeItArrives) {
+  Header header;
+  header.length = kMaxPayload + 1;
+  feed(frame(header, {}));
+  EXPECT_NE(poll_failure().find("not our protocol"), std::string::npos);
+}
+
+TEST_F(ControlTest, AnAbortBecomesItsSentence) {
+  feed(frame(MessageType::kAbort, encode_text("no \033luck")));
+  EXPECT_EQ(poll_failure(), "the peer gave up: no ?luck");
+}
+
+TEST_F(ControlTest, TheEndOfTheConnectionIsSeenAfterTheLastMessage) {
+  feed(frame(MessageType::kFinished, {}));
+  peer = Socket();
+  const auto message = control->poll();
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->type, MessageType::kFinished);
+  EXPECT_FALSE(control->poll());
+  EXPECT_TRUE(control->closed());
+  try {
+    control->expect(MessageType::kVerdict);
+    ADD_FAILURE() << "should have failed";
+  } catch (const Failure& failure) {
+    EXPECT_STREQ(failure.what(), "the peer closed the connection before it sent its verdict");
+    EXPECT_EQ(failure.exit_code(), kExitUsage);
+  }
+}
+
+TEST_F(ControlTest, AMessageOutOfTurnIsRefused) {
+  feed(frame(MessageType::kReady, {}));
+  try {
+    control->expect(MessageType::kMetadata);
+    ADD_FAILURE() << "should have failed";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("where its QP metadata was due"), std::string::npos) << failure.what();
+  }
+}
+
+TEST_F(ControlTest, FailuresOfTheTransferHaveAnotherStatus) {
+  control->enter_transfer();
+  feed(frame(MessageType::kAbort, encode_text("x")));
+  try {
+    control->poll();
+    ADD_FAILURE() << "should have failed";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.exit_code(), kExitFailed);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::tools

@@ -1,0 +1,17 @@
+// Output that can't fail: whoever closed our stdout or stderr does not want to read it, and that is no error of ours.
+// (fmt::print throws.)
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace uroce::tools {
+
+template <class... Args>
+void print_to(std::FILE* file, fmt::format_string<Args...> format, Args&&... args) {
+  static_cast<void>(std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), file));
+}
+
+}  // namespace uroce::tools
