@@ -123,8 +123,9 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
     as_needed = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) && set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
   } else {
     set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    as_needed =
-        set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) && set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1);
+    // The kernel invents flow labels otherwise (net.ipv6.auto_flowlabels).
+    as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+                set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) && set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
   }
   if (!as_needed) return Err{SetupError{errno, std::string("can't set up a UDP socket: ") + std::strerror(errno)}};
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferBytes);

@@ -148,7 +148,8 @@ void UringPort::on_received(std::size_t receiver, const io_uring_cqe& cqe, Datag
   Shot& shot = shots_[receiver];
   if ((cqe.flags & IORING_CQE_F_MORE) == 0) {
     shot.armed = false;
-    shot.maybe_more = shot.received >= kShot || cqe.res == -ENOBUFS;
+    // A result of its own in the last completion: an empty datagram, which ends a multishot receive as well.
+    shot.maybe_more = cqe.res >= 0 || shot.received >= kShot || cqe.res == -ENOBUFS;
   }
   if ((cqe.flags & IORING_CQE_F_BUFFER) == 0) return;
   const std::uint16_t id = BufferRing::id_of(cqe);

@@ -1,0 +1,64 @@
+// One turn of the crank: moves packets between a NIC and a port and runs the timers that are due. Never blocks. Whoever
+// calls it (Runner, tests) makes sure that nobody else uses the two at the same time.
+#pragma once
+
+#include "engine/port.h"
+#include "engine/sans_io.h"
+
+namespace uroce::engine {
+
+/// Packets sent before the next look at what has arrived, and the other way round: neither direction, and no thread
+/// that waits for the NIC, has to wait for long.
+inline constexpr std::size_t kCrankBurst = 64;
+
+struct Progress {
+  std::size_t received = 0;
+  std::size_t transmitted = 0;
+  /// Whether another turn at once has something to do, as far as one can tell without asking the kernel.
+  bool more() const { return received > 0 || transmitted >= kCrankBurst; }
+};
+
+/// Takes up to kCrankBurst packets from `nic` into the frames of `port`, which it does not flush. Returns how many.
+template <SansIoNic N>
+std::size_t take_transmits(N& nic, Port& port, Instant now) {
+  for (std::size_t count = 0; count < kCrankBurst; ++count) {
+    MutBytes frame = port.tx_frame();
+    if (frame.empty()) {
+      port.flush();
+      frame = port.tx_frame();
+      if (frame.empty()) return count;  // The network is full; later.
+    }
+    const std::optional<proto::Transmit> transmit = nic.poll_transmit(now, frame);
+    if (!transmit) return count;
+    port.tx_commit(*transmit);
+  }
+  return kCrankBurst;
+}
+
+/// Sends, receives, runs timers, and sends what came of that. One system call when nothing arrives.
+template <SansIoNic N>
+Progress turn_crank(N& nic, Port& port, Instant now) {
+  struct Sink final : DatagramSink {
+    Sink(N& n, Instant t) : nic(n), now(t) {}
+    void on_datagram(const proto::Datagram& datagram) override { nic.on_datagram(datagram, now); }
+    N& nic;
+    Instant now;
+  } sink{nic, now};
+
+  Progress progress;
+  progress.transmitted = take_transmits(nic, port, now);
+  progress.received = port.exchange(sink, kCrankBurst);
+  const std::optional<Instant> deadline = nic.next_deadline();
+  const bool is_due = deadline && *deadline <= now;
+  if (is_due) nic.on_timeout(now);
+  if (progress.received > 0 || is_due) {
+    // Not left to the next turn: the caller may find its completion now and not come back for long, and the peer
+    // waits for the acknowledgement.
+    const std::size_t count = take_transmits(nic, port, now);
+    if (count > 0) port.flush();
+    progress.transmitted += count;
+  }
+  return progress;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,275 @@
+// What both engines must do alike, over real sockets on loopback.
+#include "engine/port.h"
+
+#include <sys/wait.h>
+
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "engine/send_sockets.h"
+#include "proto/packet.h"
+#include "tests/support/port_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+using engine::PortCounters;
+using testing::SizeIs;
+
+INSTANTIATE_TEST_SUITE_P(Engines, PortTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(PortTest, DeliversBytesAndPath) {
+  proto::Path sent = path(1, 2);
+  sent.tclass = 0x6A;  // DSCP 26, ECT(0)
+  sent.hop_limit = 33;
+  ASSERT_TRUE(queue(*a_, sent, 7, proto::kMaxPacketSize));
+  a_->flush();
+  Inbox inbox;
+  receive(*b_, inbox, 1);
+  ASSERT_THAT(inbox.packets, SizeIs(1));
+  EXPECT_EQ(inbox.packets[0].path, sent);
+  EXPECT_THAT(inbox.packets[0].bytes, SizeIs(proto::kMaxPacketSize));
+  EXPECT_EQ(inbox.packets[0].bytes.back(), 7);
+  EXPECT_EQ(a_->counters().sent_packets, 1u);
+  EXPECT_EQ(a_->counters().sent_bytes, proto::kMaxPacketSize);
+  EXPECT_EQ(b_->counters().received_packets, 1u);
+  EXPECT_EQ(b_->counters().received_bytes, proto::kMaxPacketSize);
+}
+
+TEST_P(PortTest, EveryPacketHasItsOwnTrafficClassAndHopLimit) {
+  Inbox inbox;
+  for (std::uint8_t i = 0; i < 6; ++i) {
+    proto::Path sent = path(1, 2);
+    sent.tclass = static_cast<std::uint8_t>(i * 41);
+    sent.hop_limit = static_cast<std::uint8_t>(200 - i);
+    ASSERT_TRUE(queue(*a_, sent, i));
+  }
+  a_->flush();
+  receive(*b_, inbox, 6);
+  for (std::size_t i = 0; i < inbox.packets.size(); ++i) {
+    EXPECT_EQ(inbox.packets[i].path.tclass, i * 41);
+    EXPECT_EQ(inbox.packets[i].path.hop_limit, 200 - i);
+  }
+}
+
+TEST_P(PortTest, SendsToItself) {
+  ASSERT_TRUE(queue(*a_, path(1, 1), 5));
+  Inbox inbox;
+  receive(*a_, inbox, 1);  // exchange() sends as well
+}
+
+TEST_P(PortTest, BatchesLargerThanAnyRingArriveInOrder) {
+  constexpr std::uint32_t kPackets = 2000;
+  std::uint32_t next = 0;
+  Inbox inbox;
+  while (next < kPackets) {
+    while (next < kPackets && queue(*a_, path(1, 2), next, 1024)) ++next;
+    a_->flush();
+  }
+  EXPECT_EQ(a_->counters().sent_packets, kPackets);
+  receive(*b_, inbox, kPackets);
+  for (std::uint32_t i = 0; i < inbox.packets.size(); ++i) ASSERT_EQ(number_of(inbox.packets[i]), i);
+}
+
+TEST_P(PortTest, FramesRunOutAndComeBack) {
+  std::uint32_t count = 0;
+  while (count < 100'000 && queue(*a_, path(1, 2), count)) ++count;
+  EXPECT_GE(count, 64u);
+  EXPECT_LT(count, 100'000u);
+  EXPECT_TRUE(a_->tx_frame().empty());
+  a_->flush();
+  EXPECT_FALSE(a_->tx_frame().empty());
+}
+
+TEST_P(PortTest, AFrameIsLentUntilItIsCommitted) {
+  const MutBytes frame = a_->tx_frame();
+  EXPECT_GE(frame.size(), proto::kMaxPacketSize);
+  EXPECT_EQ(a_->tx_frame().data(), frame.data());
+  a_->flush();
+  EXPECT_EQ(a_->counters().sent_packets, 0u);
+}
+
+TEST_P(PortTest, ReceivesAboutTheBudgetAndLosesNothing) {
+  for (std::uint32_t i = 0; i < 200; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
+  a_->flush();
+  Inbox inbox;
+  EXPECT_EQ(b_->exchange(inbox, 0), 0u);
+  const std::size_t received = b_->exchange(inbox, 10);
+  EXPECT_GE(received, 10u);
+  EXPECT_LE(received, 10u + 64u);
+  EXPECT_THAT(inbox.packets, SizeIs(received));
+  receive(*b_, inbox, 200);
+}
+
+TEST_P(PortTest, OneSystemCallSendsAndReceivesThroughIoUring) {
+  if (GetParam().engine != engine::EngineChoice::kIoUring) GTEST_SKIP() << "io_uring only";
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(queue(*a_, path(1, 1), i));
+  Inbox inbox;
+  EXPECT_EQ(a_->exchange(inbox, 64), 20u);
+  EXPECT_EQ(a_->counters().system_calls, 1u);
+}
+
+TEST_P(PortTest, EmptyAndOverlongDatagramsAreDeliveredAsTheyAre) {
+  const engine::SocketAddress to(address(2), proto::kRocePort);
+  const engine::Fd fd(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const std::vector<std::uint8_t> bytes(9000);
+  for (const std::size_t size : {std::size_t{0}, bytes.size(), std::size_t{1}}) {
+    ASSERT_EQ(::sendto(fd.get(), bytes.data(), size, 0, to.get(), to.size), static_cast<ssize_t>(size));
+  }
+  Inbox inbox;
+  EXPECT_EQ(b_->exchange(inbox, 64), 3u);
+  ASSERT_THAT(inbox.packets, SizeIs(3));
+  EXPECT_THAT(inbox.packets[0].bytes, SizeIs(0));
+  EXPECT_GT(inbox.packets[1].bytes.size(), proto::kMaxPacketSize) << "must not pass for a packet of legal size";
+  EXPECT_THAT(inbox.packets[2].bytes, SizeIs(1));
+}
+
+TEST_P(PortTest, ARefusedPacketIsCountedAndHoldsNobodyUp) {
+  proto::Path nowhere = path(1, 2);
+  nowhere.destination = GetParam().v6 ? proto::Gid{{0x20, 0x01, 0x0d, 0xb8}} : proto::Gid::from_v4(192, 0, 2, 1);
+  ASSERT_TRUE(queue(*a_, path(1, 2), 0));
+  ASSERT_TRUE(queue(*a_, nowhere, 1));
+  ASSERT_TRUE(queue(*a_, path(1, 2), 2));
+  a_->flush();
+  Inbox inbox;
+  receive(*b_, inbox, 2);
+  EXPECT_EQ(a_->counters().send_errors, 1u);
+  EXPECT_EQ(a_->counters().sent_packets, 2u);
+}
+
+TEST_P(PortTest, CountsWhatTheKernelDropped) {
+  constexpr std::uint32_t kPackets = 12'000;  // 48 MB of payload into 16 MiB
+  for (std::uint32_t i = 0; i < kPackets;) {
+    if (queue(*a_, path(1, 2), i, 4096)) {
+      ++i;
+    } else {
+      a_->flush();
+    }
+  }
+  a_->flush();
+  Inbox inbox;
+  while (b_->exchange(inbox, 64) > 0) inbox.packets.clear();
+  // The kernel tells with the next packet that it accepts.
+  ASSERT_TRUE(queue(*a_, path(1, 2), 0));
+  a_->flush();
+  b_->exchange(inbox, 64);
+  const PortCounters counters = b_->counters();
+  EXPECT_GT(counters.receive_overruns, 0u);
+  EXPECT_EQ(counters.received_packets + counters.receive_overruns, kPackets + 1);
+}
+
+TEST_P(PortTest, WaitEndsWithAPacket) {
+  ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+  a_->flush();
+  const Instant limit = engine::os_now() + 5s;
+  b_->wait(limit, /*for_packets=*/true);
+  EXPECT_LT(engine::os_now(), limit);
+}
+
+TEST_P(PortTest, WaitEndsAtTheDeadlineAndNotForUnwantedPackets) {
+  ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+  a_->flush();
+  const Instant deadline = engine::os_now() + 20ms;
+  b_->wait(deadline, /*for_packets=*/false);
+  EXPECT_GE(engine::os_now(), deadline);
+  b_->wait(engine::os_now() - 1s, /*for_packets=*/false);  // In the past: returns.
+}
+
+TEST_P(PortTest, WakeEndsTheWaitThatRunsOrTheNextOne) {
+  a_->wake();
+  a_->wait(std::nullopt, /*for_packets=*/true);
+  std::thread other([this] { a_->wake(); });
+  a_->wait(std::nullopt, /*for_packets=*/true);
+  other.join();
+}
+
+TEST_P(PortTest, SourcePortsAreSharedBeyondTheLimit) {
+  std::set<std::uint16_t> ports;
+  std::vector<std::uint16_t> all;
+  constexpr std::uint16_t kWanted = engine::SendSockets::kMax + 44;
+  for (std::uint16_t i = 0; i < kWanted; ++i) {
+    const std::uint16_t port = a_->acquire_source_port(address(1), static_cast<std::uint16_t>(0xC000 + i));
+    if (i < engine::SendSockets::kMax) {
+      EXPECT_EQ(port, 0xC000 + i);
+    }
+    all.push_back(port);
+    ports.insert(port);
+  }
+  EXPECT_THAT(ports, SizeIs(engine::SendSockets::kMax));
+  Inbox inbox;
+  for (std::uint16_t i = 0; i < kWanted; ++i) {
+    proto::Path sent = path(1, 2);
+    sent.source_port = all[i];
+    if (!queue(*a_, sent, i)) {
+      a_->flush();
+      ASSERT_TRUE(queue(*a_, sent, i));
+    }
+  }
+  a_->flush();
+  receive(*b_, inbox, kWanted);
+  for (const Inbox::Packet& packet : inbox.packets) {
+    EXPECT_EQ(packet.path.source_port, all[number_of(packet)]) << "the ICRC covers it";
+  }
+  // What nobody uses any more makes room.
+  a_->release_source_port(address(1), all[0]);
+  EXPECT_EQ(all[0], 0xC000);
+  while (std::count(all.begin(), all.end(), 0xC000) > 1) {  // It was shared.
+    a_->release_source_port(address(1), 0xC000);
+    all.erase(std::find(all.begin() + 1, all.end(), 0xC000));
+  }
+  EXPECT_EQ(a_->acquire_source_port(address(1), 0xE123), 0xE123);
+}
+
+TEST_P(PortTest, SeveralAddressesOnOnePort) {
+  a_.reset();
+  b_.reset();
+  const proto::Gid both[] = {address(1), address(2)};
+  auto opened = engine::open_port(both, GetParam().engine);
+  ASSERT_TRUE(opened) << opened.error().sentence;
+  a_ = std::move(*opened);
+  ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+  ASSERT_TRUE(queue(*a_, path(2, 1), 2));
+  a_->flush();
+  Inbox inbox;
+  receive(*a_, inbox, 2);
+  for (const Inbox::Packet& packet : inbox.packets) {
+    EXPECT_EQ(packet.path, number_of(packet) == 1 ? path(1, 2) : path(2, 1));
+  }
+}
+
+TEST_P(PortTest, AnyThreadMayUseItAsLongAsOneDoesAtATime) {
+  Inbox inbox;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    std::thread([&] {
+      ASSERT_TRUE(queue(*a_, path(1, 2), i));
+      a_->flush();
+      b_->exchange(inbox, 64);
+    }).join();
+  }
+  receive(*b_, inbox, 20);
+  for (std::uint32_t i = 0; i < inbox.packets.size(); ++i) EXPECT_EQ(number_of(inbox.packets[i]), i);
+}
+
+TEST_P(PortTest, AChildOfForkCanLetGoWithoutHarmToItsParent) {
+  ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+  a_->flush();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    a_->abandon_after_fork();
+    b_->abandon_after_fork();
+    a_.reset();
+    b_.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(queue(*a_, path(1, 2), 2));
+  a_->flush();
+  Inbox inbox;
+  receive(*b_, inbox, 2);
+}
+
+}  // namespace
+}  // namespace uroce::test

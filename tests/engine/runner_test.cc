@@ -1,0 +1,254 @@
+// Who turns the crank: two NICs that answer each other over real ports.
+#include "engine/runner.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+
+#include "tests/support/echo_nic.h"
+#include "tests/support/port_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+using engine::os_now;
+using testing::ElementsAre;
+using testing::SizeIs;
+
+/// A NIC, its runner, and a way to sleep until something has happened to it.
+class Station {
+ public:
+  Station(const proto::Gid& gid, std::unique_ptr<engine::Port> port)
+      : nic_(gid), runner_(nic_, std::move(port), [this] { progress_.notify_all(); }) {}
+
+  /// Sleeps until `done(nic)` holds, asked with the lock held; fails the test after some seconds.
+  template <class Predicate>
+  void sleep_until(Predicate done) {
+    std::unique_lock lock = runner_.lock();
+    EXPECT_TRUE(progress_.wait_for(lock, 5s, [&] { return done(nic_); }));
+  }
+  /// Polls until `done(nic)` holds.
+  template <class Predicate>
+  void poll_until(Predicate done) {
+    const Instant limit = os_now() + 5s;
+    while (!with_nic(done)) {
+      runner_.try_progress();
+      if (os_now() > limit) {
+        ADD_FAILURE() << "nothing happened";
+        return;
+      }
+    }
+  }
+  template <class Function>
+  auto with_nic(Function function) {
+    const std::unique_lock lock = runner_.lock();
+    return function(nic_);
+  }
+  /// The NIC for a caller that holds the lock.
+  EchoNic& nic() { return nic_; }
+  /// Posts a request and tells the runner.
+  void post(const proto::Gid& to, std::uint64_t tag) {
+    std::unique_lock lock = runner_.lock();
+    nic_.post(to, tag);
+    runner_.posted(lock);
+  }
+  void set_timer(Instant deadline) {
+    std::unique_lock lock = runner_.lock();
+    nic_.set_timer(deadline);
+    runner_.posted(lock);
+  }
+  std::uint64_t sent_packets() {
+    const std::unique_lock lock = runner_.lock();
+    return runner_.port().counters().sent_packets;
+  }
+  engine::Runner<EchoNic>& runner() { return runner_; }
+
+ private:
+  EchoNic nic_;
+  std::condition_variable progress_;
+  engine::Runner<EchoNic> runner_;
+};
+
+class RunnerTest : public PortTest {
+ protected:
+  void SetUp() override {
+    PortTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    a.emplace(address(1), std::move(a_));
+    b.emplace(address(2), std::move(b_));
+  }
+  static auto replies(std::size_t count) {
+    return [count](const EchoNic& nic) { return nic.replies.size() >= count; };
+  }
+  static auto timeouts(int count) {
+    return [count](const EchoNic& nic) { return nic.timeouts >= count; };
+  }
+  /// Polls without finding anything for longer than it takes to be known as a poller.
+  static void poll_idly(Station& station) {
+    for (int i = 0; i < 1000; ++i) station.runner().try_progress();
+  }
+
+  std::optional<Station> a, b;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, RunnerTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(RunnerTest, BackgroundThreadsDoItAllWhenNobodyPolls) {
+  for (std::uint64_t tag = 0; tag < 100; ++tag) {
+    a->post(address(2), tag);
+    a->sleep_until(replies(tag + 1));
+  }
+}
+
+TEST_P(RunnerTest, APollerDoesItAll) {
+  for (std::uint64_t tag = 0; tag < 1000; ++tag) {
+    a->post(address(2), tag);
+    a->poll_until(replies(tag + 1));
+  }
+}
+
+TEST_P(RunnerTest, ALonePostIsSentAtOnce) {
+  a->post(address(2), 1);
+  EXPECT_EQ(a->sent_packets(), 1u);
+}
+
+TEST_P(RunnerTest, APostAfterStopPollingIsSentAtOnce) {
+  poll_idly(*a);
+  a->runner().stop_polling();
+  const std::uint64_t before = a->sent_packets();
+  a->post(address(2), 1);
+  EXPECT_EQ(a->sent_packets(), before + 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, StopPollingSendsWhatWasLeftToThePoller) {
+  poll_idly(*a);
+  a->post(address(2), 1);
+  a->runner().stop_polling();
+  EXPECT_EQ(a->sent_packets(), 1u);
+}
+
+TEST_P(RunnerTest, TheBackgroundThreadTakesOverWhenPollingStops) {
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    poll_idly(*b);
+    a->post(address(2), round);  // b must answer, and nobody polls it any more.
+    a->sleep_until(replies(round));
+  }
+}
+
+TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
+  poll_idly(*a);
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, BurstsLargerThanACrankTurnAllGoOut) {
+  constexpr std::uint64_t kRequests = 1000;
+  {
+    std::unique_lock lock = a->runner().lock();
+    for (std::uint64_t tag = 0; tag < kRequests; ++tag) a->nic().post(address(2), tag);
+    a->runner().posted(lock);
+  }
+  a->sleep_until(replies(kRequests));
+}
+
+TEST_P(RunnerTest, TimersRunInTheBackgroundAndAnEarlierOneWakesIt) {
+  const Instant start = os_now();
+  a->set_timer(start + 1h);
+  a->set_timer(start + 20ms);
+  a->sleep_until(timeouts(1));
+  EXPECT_GE(os_now(), start + 20ms);
+  EXPECT_LT(os_now(), start + 4s);
+}
+
+TEST_P(RunnerTest, TimersRunUnderAPoller) {
+  const Instant start = os_now();
+  poll_idly(*a);
+  a->set_timer(start + 20ms);
+  a->poll_until(timeouts(1));
+  EXPECT_GE(os_now(), start + 20ms);
+}
+
+TEST_P(RunnerTest, TimersRunAfterThePollerHasGone) {
+  const Instant start = os_now();
+  poll_idly(*a);
+  a->set_timer(start + 5ms);
+  a->sleep_until(timeouts(1));
+}
+
+TEST_P(RunnerTest, AnIdleNicUsesNoCpu) {
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+  poll_idly(*a);
+  const auto cpu_time = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto of = [](const timeval& t) {
+      return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+    };
+    return of(usage.ru_utime) + of(usage.ru_stime);
+  };
+  a->set_timer(os_now() + 10ms);  // Let the hand-over from the poller pass.
+  a->sleep_until(timeouts(1));
+  const auto before = cpu_time();
+  a->set_timer(os_now() + 400ms);
+  a->sleep_until(timeouts(2));
+  EXPECT_LT(cpu_time() - before, 20ms) << "a thread that ticks or spins would use more";
+}
+
+TEST_P(RunnerTest, APollerDoesNotStarveThreadsThatPost) {
+  std::atomic<bool> stop = false;
+  std::thread poller([&] {
+    while (!stop) a->runner().try_progress();
+  });
+  for (std::uint64_t tag = 0; tag < 500; ++tag) a->post(address(2), tag);
+  a->sleep_until(replies(500));
+  stop = true;
+  poller.join();
+}
+
+TEST_P(RunnerTest, ManyThreadsPostAndPoll) {
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t i = 0; i < 200; ++i) {
+        (i % 2 == 0 ? a : b)->post(address(i % 2 == 0 ? 2 : 1), thread * 1000 + i);
+        a->runner().try_progress();
+        b->runner().try_progress();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  a->sleep_until(replies(400));
+  b->sleep_until(replies(400));
+}
+
+TEST_P(RunnerTest, TheDestructorSendsWhatIsLeft) {
+  {
+    const std::unique_lock lock = a->runner().lock();
+    a->nic().post(address(2), 1);
+  }
+  a.reset();
+  b->sleep_until([](const EchoNic& nic) { return nic.received.size() == 1; });
+}
+
+TEST_P(RunnerTest, AChildOfForkLetsGoAndItsParentGoesOn) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    a->runner().abandon_after_fork();
+    b->runner().abandon_after_fork();
+    a.reset();
+    b.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+}  // namespace
+}  // namespace uroce::test

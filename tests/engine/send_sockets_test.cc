@@ -1,0 +1,66 @@
+#include "engine/send_sockets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/own_network.h"
+
+namespace uroce::engine {
+namespace {
+
+using testing::ElementsAre;
+
+const proto::Gid kLocal = proto::Gid::from_v4(127, 0, 0, 1);
+
+class SendSocketsTest : public testing::Test {
+ protected:
+  void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
+};
+
+TEST_F(SendSocketsTest, ProcessesShareTheSourcePortsOfAnAddress) {
+  SendSockets one, other;
+  EXPECT_EQ(one.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(other.acquire(kLocal, 0xC001), 0xC001);
+}
+
+TEST_F(SendSocketsTest, TakesANeighbourOfAPortThatIsNotShared) {
+  const Fd other(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress taken(kLocal, 0xC002);
+  ASSERT_EQ(::bind(other.get(), taken.get(), taken.size), 0);
+  SendSockets sockets;
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC002), 0xC003);
+}
+
+TEST_F(SendSocketsTest, OneSocketPerPortWhateverTheNumberOfQps) {
+  SendSockets sockets;
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.open_count(), 1u);
+}
+
+TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
+  std::vector<int> changes;
+  SendSockets sockets(2);
+  sockets.set_on_change([&](SendSlot slot, int fd) { changes.push_back(fd < 0 ? -1 : slot.value); });
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC002), 0xC002);
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC003), 0xC001);
+  EXPECT_EQ(sockets.acquire(kLocal, 0xC003), 0xC002) << "the one with fewer users";
+  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value());
+  sockets.release(kLocal, 0xC002);
+  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value()) << "still one user";
+  sockets.release(kLocal, 0xC002);
+  sockets[*sockets.find_or_open(kLocal, 0xC002)].queued = 1;
+  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value()) << "still a frame to send";
+  sockets[*sockets.find_or_open(kLocal, 0xC002)].queued = 0;
+  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC003).has_value());
+  EXPECT_THAT(changes, ElementsAre(0, 1, -1, 1));
+}
+
+TEST_F(SendSocketsTest, NoPortOfAnAddressThatIsNotOurs) {
+  SendSockets sockets;
+  EXPECT_EQ(sockets.acquire(proto::Gid::from_v4(192, 0, 2, 1), 0xC001), 0);
+}
+
+}  // namespace
+}  // namespace uroce::engine
