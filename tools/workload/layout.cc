@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::uint64_t kGap = 64;  ///< Between the pieces of a message.
 constexpr std::uint64_t kAlign = 64;
+constexpr std::uint64_t kReceivesAtLeast = 64;
+constexpr std::uint64_t kSmallMessage = 16384;  ///< Receives for these cost next to nothing.
 
 constexpr std::uint64_t align_up(std::uint64_t value) { return (value + kAlign - 1) / kAlign * kAlign; }
 
@@ -77,9 +79,12 @@ std::optional<std::string> fit(Workload& w, const Limits& limits) {
   // No more slots than operations: a short run needs little memory.
   w.depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(w.depth, w.iterations));
   for (; w.depth >= 1; --w.depth) {
-    // Twice as many receives as the peer can have outstanding: while we look at one batch, the next one finds room.
+    // An acknowledgement says that a message has arrived, not that its receive has been posted again. So more receives
+    // than the peer can have outstanding: while we look at some, or sleep, the next messages find room.
     const std::uint64_t expected = std::max<std::uint64_t>(1, count_ops(w.mix, w.iterations, uses_receive));
-    for (const std::uint64_t receives : {2 * std::uint64_t{w.depth}, std::uint64_t{w.depth}}) {
+    const std::uint64_t depth = w.depth;
+    const std::uint64_t ample = w.size <= kSmallMessage ? 4 * depth : 2 * depth;
+    for (const std::uint64_t receives : {std::max(kReceivesAtLeast, ample), 2 * depth, depth}) {
       w.receive_depth = static_cast<std::uint32_t>(std::min({receives, expected, std::uint64_t{kMaxDepth}}));
       if (fits(w, limits)) return std::nullopt;
     }
