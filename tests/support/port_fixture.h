@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ inline const PortCase kPortCases[] = {
     {"SocketV6", engine::EngineChoice::kSocket, true},
 };
 
+inline std::ostream& operator<<(std::ostream& os, const PortCase& port_case) { return os << port_case.name; }
 inline std::string case_name(const testing::TestParamInfo<PortCase>& info) { return info.param.name; }
 
 /// Keeps copies of what a port delivers.

@@ -12,26 +12,31 @@ import sys
 import roce
 
 
+def complaints(packet, ours):
+    """What is wrong with a decoded packet besides its ICRC. `ours`: it comes from a uroce NIC."""
+    if packet["udp"]["checksum"] != 0:
+        yield f"UDP checksum 0x{packet['udp']['checksum']:04x}"
+    if not packet["ip"]["checksum_ok"]:
+        yield "IP header checksum"
+    if ours and packet["ip"]["version"] == 4 and (packet["ip"]["df"], packet["ip"]["id"]) != (1, 0):
+        yield f"DF {packet['ip']['df']}, ID {packet['ip']['id']}"
+
+
 def check(path, ours):
     """(packets, packets with a wrong ICRC, complaints)"""
     packets = wrong = 0
-    complaints = []
+    found = []
     for number, (_, frame) in enumerate(roce.read_pcap(path), 1):
         packets += 1
         try:
             packet = roce.decode(frame)
         except roce.NotRoce as why:
-            complaints.append(f"packet {number}: {why}")
+            found.append(f"packet {number}: {why}")
             continue
         if not packet["icrc_ok"]:
             wrong += 1
-        if packet["udp"]["checksum"] != 0:
-            complaints.append(f"packet {number}: UDP checksum 0x{packet['udp']['checksum']:04x}")
-        if not packet["ip"]["checksum_ok"]:
-            complaints.append(f"packet {number}: IP header checksum")
-        if ours and packet["ip"]["version"] == 4 and (packet["ip"]["df"], packet["ip"]["id"]) != (1, 0):
-            complaints.append(f"packet {number}: DF {packet['ip']['df']}, ID {packet['ip']['id']}")
-    return packets, wrong, complaints
+        found += [f"packet {number}: {why}" for why in complaints(packet, ours)]
+    return packets, wrong, found
 
 
 def main():
@@ -43,12 +48,12 @@ def main():
     total = bad = 0
     failed = False
     for path in args.files:
-        packets, wrong, complaints = check(path, args.ours)
+        packets, wrong, found = check(path, args.ours)
         total += packets
         bad += wrong
-        if complaints or packets == 0:
+        if found or packets == 0:
             failed = True
-            print(f"{path}: {packets} packets, {len(complaints)} complaints; " + "; ".join(complaints[:3]))
+            print(f"{path}: {packets} packets, {len(found)} complaints; " + "; ".join(found[:3]))
     failed |= bad != args.bad
     print(f"ICRC: {len(args.files)} files, {total} packets, {total - bad} right, {bad} wrong: " +
           ("FAILED" if failed else "ok"))

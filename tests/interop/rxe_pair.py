@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""rxe_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: uroce against Linux' Soft-RoCE, in both roles.
+
+One side is rdma_client or rdma_server on the host, on the emulated NIC; the other one is the same program in the lab's
+guest, on the kernel's rdma_rxe (--backend ibverbs). Every message is verified where it arrives, and every packet that the
+emulated NIC sent or received is judged by the independent ICRC checker. One line per case, a verdict at the end. PATTERN
+(shell style) chooses cases; --list lists them; --keep DIR keeps the captures. The lab is started when it is down, and
+then stopped again. Exit status: 0, 1, or 77 = skipped (no root, no QEMU, or the lab is not built).
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+for folder in (HERE.parent / "e2e", HERE.parent / "wire"):
+    sys.path.insert(0, str(folder))
+import icrc_check  # noqa: E402
+import roce  # noqa: E402
+import run_pair  # noqa: E402
+from guest_command import GuestCommand  # noqa: E402
+
+LAB = HERE / "lab"
+SHARE = pathlib.Path(os.environ.get("UROCE_LAB") or
+                     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "uroce-lab") / "share"
+HOST = {4: "10.77.0.1", 6: "fd77::1"}
+GUEST = {4: "10.77.0.2", 6: "fd77::2"}
+GID_INDEX = {4: 1, 6: 2}  # on both NICs: link-local, IPv4, global IPv6
+# 1.07 s. The guest has one core, translated by QEMU, on which the server polls while rxe works in a kernel thread: on a busy
+# host it was seen to stand still for 0.3 s, TCP and all.
+ACK_TIMEOUT = ["--timeout", 18]
+OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest has its own
+
+
+class Transfer:
+    """rdma_client and rdma_server. `role` says what the emulated NIC is: "client" or "server"."""
+
+    def __init__(self, role, family, op, size, mtu, qps=3, iterations=21, options=()):
+        self.role, self.family, self.op, self.size, self.mtu = role, family, op, size, mtu
+        self.qps, self.iterations, self.options = qps, iterations, list(options)
+        self.name = f"{role}.ipv{family}.{op}.{size}B.mtu{mtu}.{qps}qp" + "".join(self.options).replace("--", ".")
+
+    def run(self, capture):
+        with RxePair(self, capture) as pair:
+            status = pair.client.finish(), pair.server.finish()
+            run_pair.check(status == (0, 0), f"status {status}", pair.client, pair.server)
+            check_results(self, pair)
+            again = pair.ours.result()["nic"]["counters"]["retransmitted_pkts"]
+        return f"{again} sent again"
+
+
+class PingPong:
+    """An unmodified program of Debian's, ibv_rc_pingpong, on the host loaded with our libibverbs.so.1."""
+
+    def __init__(self, role, family):
+        self.role, self.family = role, family
+        self.name = f"{role}.ipv{family}.ibv_rc_pingpong"
+
+    def run(self, capture):
+        command = ["ibv_rc_pingpong", "-g", str(GID_INDEX[self.family]), "-n", "300", "-s", "5000", "-c", "-t", "18"]
+        env = {**os.environ, "LD_LIBRARY_PATH": str(run_pair.BIN.parent / "lib"), "UROCE_PCAP": capture,
+               "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        if self.role == "client":
+            guest = GuestCommand(f"timeout 30 {' '.join(command)} -d rxe0", 40)
+            wait_for_port(GUEST[self.family], 18515)
+            ours = subprocess.Popen([*command, GUEST[self.family]], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        else:
+            ours = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            wait_for_port(HOST[self.family], 18515)
+            guest = GuestCommand(f"timeout 30 {' '.join(command)} -d rxe0 {HOST[self.family]}", 40)
+        try:
+            output, _ = ours.communicate(timeout=40)
+        finally:
+            ours.kill()
+        status, guest_output = guest.finish()
+        run_pair.check((ours.returncode, status) == (0, 0), f"{ours.returncode} {output.decode()}\n{status} {guest_output}")
+        return "300 times there and back"
+
+
+def wait_for_port(address, port):
+    """Until somebody listens: ibv_rc_pingpong takes the first connection, so it cannot be tried by connecting."""
+    where = ["ss", "-tln"] if address in HOST.values() else None
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        listing = (subprocess.run(where, capture_output=True, text=True, check=True).stdout if where
+                   else GuestCommand("ss -tln", 10).finish()[1])
+        if f":{port} " in listing:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"nobody listens at {address} port {port}")
+
+
+def cases():
+    """Every operation, over both IP versions and two MTUs, in both roles; sizes around what is special; many QPs."""
+    for role in ("client", "server"):
+        for family in (4, 6):
+            for mtu in (1024, 4096):
+                for op in (*run_pair.OPS, "mixed"):
+                    yield Transfer(role, family, op, 10001, mtu)
+                for op in ("send", "write", "read"):
+                    for size in (0, 1, mtu, mtu + 1, 65536):
+                        yield Transfer(role, family, op, size, mtu, qps=2, iterations=9)
+                    yield Transfer(role, family, op, 1 << 20, mtu, qps=2, iterations=3)
+        for op in ("send", "mixed"):
+            yield Transfer(role, 4, op, 3000, 1024, qps=64, iterations=14)
+            yield Transfer(role, 4, op, 5000, 4096, options=["--bidir"])
+        yield Transfer(role, 4, "mixed", 5001, 1024, options=["--events"])
+        yield Transfer(role, 4, "mixed", 200, 1024, options=["--inline"])
+        yield PingPong(role, 4)
+        yield PingPong(role, 6)
+
+
+class GuestTool:
+    """rdma_server or rdma_client in the guest; to be used like run_pair.Tool."""
+
+    def __init__(self, name, arguments):
+        words = [f"/lab/bin/{name}", "--backend", "ibverbs", "--device", "rxe0", "--json", *map(str, arguments)]
+        self.command = "LD_LIBRARY_PATH=/lab/lib " + " ".join(words)
+        self.under_way = GuestCommand(f"{self.command}", run_pair.TIMEOUT)
+        self.output = ""
+
+    def listening_port(self):
+        if not self.under_way.wait_for("TCP port ") or not self.under_way.wait_for("\n"):
+            self.finish()
+            raise AssertionError(f"the server in the guest does not start: {self}")
+        text = self.under_way.output.decode()
+        return int(text.split("TCP port ")[1].split()[0])
+
+    def finish(self):
+        if not self.output:
+            self.status, self.output = self.under_way.finish()
+        return self.status
+
+    def result(self):
+        lines = [line for line in self.output.splitlines() if line.startswith("{")]
+        run_pair.check(len(lines) == 1, "no JSON", self)
+        return json.loads(lines[0])
+
+    def kill(self):
+        self.under_way.kill()
+
+    def __str__(self):
+        return f"in the guest: {self.command}\n--- output:\n{self.output}"
+
+
+class RxePair:
+    """The two sides of a case, .client and .server, one of them in the guest."""
+
+    def __init__(self, case, capture):
+        common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, *ACK_TIMEOUT]
+        workload = [*common, "--op", case.op, "--size", case.size, "--iters", case.iterations, "--mtu", case.mtu, "--verify",
+                    *case.options]
+        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        if case.role == "client":
+            self.server = GuestTool("rdma_server", ["--port", 0, *common])
+            self.server.port = self.server.listening_port()
+            self.client = run_pair.Client(self.server, [*workload, "--pcap", capture], env, host=GUEST[case.family])
+        else:
+            self.server = run_pair.Server([*common, "--pcap", capture], env)
+            self.client = GuestTool("rdma_client", [HOST[case.family], "--port", self.server.port, *workload])
+        self.ours, self.rxe = ((self.client, self.server) if case.role == "client" else (self.server, self.client))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.client.kill()
+        self.server.kill()
+
+
+def check_results(case, pair):
+    """Both sides' JSON: all went well, all was verified, one side was really uroce and the other one really rxe."""
+    client, server = pair.client.result(), pair.server.result()
+    for result in (client, server):
+        run_pair.check(result["ok"] and result["verified"]["wrong_messages"] == 0, result, pair.client, pair.server)
+    run_pair.check(pair.ours.result()["backend"] == "uroce", pair.ours.result())
+    run_pair.check(pair.rxe.result()["backend"] == "ibverbs", pair.rxe.result())
+    run_pair.check_nic(pair.ours.result(), pair.ours)
+    run_pair.check(client["workload"]["mtu"] == case.mtu, client["workload"])
+    if "--bidir" not in case.options:
+        run_pair.check_verified(client["verified"]["messages"], server["verified"]["messages"], case.op, case.iterations,
+                                case.qps, pair)
+
+
+def check_capture(path, case):
+    """Every packet right; what rxe sent and what we sent, both counted."""
+    packets = {HOST[case.family]: 0, GUEST[case.family]: 0}
+    for number, (_, frame) in enumerate(roce.read_pcap(path), 1):
+        try:
+            packet = roce.decode(frame)
+        except roce.NotRoce as why:
+            raise AssertionError(f"packet {number}: {why}") from None
+        sender = packet["ip"]["source"]
+        found = list(icrc_check.complaints(packet, sender == HOST[case.family]))
+        if not packet["icrc_ok"]:
+            found.append("wrong ICRC")
+        run_pair.check(not found, f"packet {number}: {found}: {packet}")
+        packets[sender] += 1
+    run_pair.check(min(packets.values()) > 0, f"packets by sender: {packets}")
+    return packets[HOST[case.family]], packets[GUEST[case.family]]
+
+
+def run(case, capture):
+    """One case; returns a few words about it."""
+    started = time.monotonic()
+    words = case.run(capture)
+    sent, received = check_capture(capture, case)
+    return f"{sent} packets there, {received} back, {words}, {time.monotonic() - started:.1f} s"
+
+
+def run_all(chosen, keep):
+    failed = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for case in chosen:
+            capture = f"{keep or scratch}/{case.name}.pcap"
+            try:
+                print(f"ok      {case.name}: {run(case, capture)}", flush=True)
+            except (AssertionError, OSError) as failure:
+                failed.append(case.name)
+                print(f"FAILED  {case.name}: {failure}", flush=True)
+            if not keep and os.path.exists(capture):
+                os.unlink(capture)
+    verdict = f"{len(failed)} FAILED: {' '.join(failed)}" if failed else "uroce and Soft-RoCE understand each other"
+    print(f"rxe_pair: {len(chosen)} cases: {verdict}")
+    return 1 if failed else 0
+
+
+def provide_tools(binaries):
+    """Puts the tools, and the libraries that they need, where the guest sees them."""
+    (SHARE / "bin").mkdir(exist_ok=True)
+    (SHARE / "lib").mkdir(exist_ok=True)
+    for tool in ("rdma_server", "rdma_client"):
+        shutil.copy2(binaries / tool, SHARE / "bin" / tool)
+        for line in subprocess.run(["ldd", binaries / tool], check=True, capture_output=True, text=True).stdout.splitlines():
+            path = line.split("=>")[-1].split()[0]
+            if path.startswith("/") and not os.path.basename(path).startswith(OF_THE_SYSTEM):
+                shutil.copy2(os.path.realpath(path), SHARE / "lib" / os.path.basename(path))
+
+
+def lab(*arguments, check=True):
+    return subprocess.run([LAB, *arguments], check=check, stdout=subprocess.DEVNULL).returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parent.parent / "build/release/bin", metavar="DIR")
+    parser.add_argument("--keep", metavar="DIR", help="keep the captures there")
+    parser.add_argument("--list", action="store_true", help="list the cases")
+    parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN")
+    options = parser.parse_args()
+    patterns = options.patterns or ["*"]
+    chosen = [case for case in cases() if any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)]
+    if options.list or not chosen:
+        print("\n".join(case.name for case in chosen) or "no such case")
+        return 0 if chosen else 1
+    run_pair.BIN = options.bin.resolve()
+    if options.in_namespace:
+        return run_all(chosen, options.keep)
+    if os.geteuid() != 0 or not shutil.which("qemu-system-x86_64"):
+        print("SKIPPED: needs root and qemu-system-x86_64 (docs/interop.md)")
+        return 77
+    if not (SHARE.parent / "build/initrd.gz").exists():
+        print("SKIPPED: the lab is not built: tests/interop/lab build")
+        return 77
+    provide_tools(run_pair.BIN)
+    was_up = lab("status", check=False) == 0
+    lab("up")
+    try:
+        return subprocess.run([LAB, "hostrun", sys.executable, *sys.argv, "--in-namespace"], check=False).returncode
+    finally:
+        if not was_up:
+            lab("down")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
