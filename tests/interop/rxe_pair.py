@@ -159,7 +159,11 @@ class RxePair:
             self.client = run_pair.Client(self.server, [*workload, "--pcap", capture], env, host=GUEST[case.family])
         else:
             self.server = run_pair.Server([*common, "--pcap", capture], env)
-            self.client = GuestTool("rdma_client", [HOST[case.family], "--port", self.server.port, *workload])
+            try:
+                self.client = GuestTool("rdma_client", [HOST[case.family], "--port", self.server.port, *workload])
+            except OSError:
+                self.server.kill()  # It would keep the address.
+                raise
         self.ours, self.rxe = ((self.client, self.server) if case.role == "client" else (self.server, self.client))
 
     def __enter__(self):
