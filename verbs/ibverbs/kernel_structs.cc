@@ -26,7 +26,7 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr* to, struct ib_uverbs_ah_attr
 }
 
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr* to, struct ib_uverbs_qp_attr* from) {
-  to->qp_state = static_cast<enum ibv_qp_state>(from->qp_state);
+  // Not qp_state: callers set the state that they ask for, and the library leaves it alone.
   to->cur_qp_state = static_cast<enum ibv_qp_state>(from->cur_qp_state);
   to->path_mtu = static_cast<enum ibv_mtu>(from->path_mtu);
   to->path_mig_state = static_cast<enum ibv_mig_state>(from->path_mig_state);
