@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a program of the distribution, as it is, on the emulated NIC:  run_client.py LIB_DIR CASE  (or --list)
+"""Runs a program of the distribution, as it is, on the emulated NIC:  run_client.py BIN_DIR CASE  (or --list)
 
 A case is a command, or a server and a client made from one command. They run in a network namespace of their own, with
-our libibverbs.so.1 and a capture each; every packet of the captures must satisfy tshark and the ICRC checker of
+`uroce run` and a capture each; every packet of the captures must satisfy tshark and the ICRC checker of
 tests/wire. Exit status: 0, 1, or 77 = skipped.
 """
 
@@ -16,6 +16,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
 TIMEOUT = 60  # seconds that nothing here may need
 
 PERFTEST = "-d uroce0 -x 1 -F -n 200 -s 4100"
@@ -44,10 +45,12 @@ for op in ("send", "write", "read", "atomic"):
         PAIRS[f"{op}_bw_all_sizes"] = (18515, f"ib_{op}_bw -d uroce0 -x 1 -F -n 5 -a")
 
 
-def environment(lib_dir, capture):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("UROCE_", "LD_"))}
-    env.update(LD_LIBRARY_PATH=str(lib_dir), LD_PRELOAD=str(lib_dir / "libibverbs.so.1"), UROCE_PCAP=str(capture))
-    return env
+BIN = pathlib.Path(".")
+
+
+def on_uroce(command, capture):
+    """The command line that runs `command` on an emulated NIC."""
+    return [str(BIN / "uroce"), "run", "--pcap", str(capture), "--", *shlex.split(command)]
 
 
 def wait_until_listening(port, process):
@@ -65,8 +68,8 @@ def wait_until_listening(port, process):
     raise AssertionError(f"nobody listens on TCP port {port}")
 
 
-def run(command, env, log):
-    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+def run(command, log):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                           timeout=TIMEOUT).returncode
 
 
@@ -77,9 +80,9 @@ def check_captures(captures):
         assert status in (0, 77), f"{checker[0]} is not content with the capture"
 
 
-def look(lib_dir, directory, command, wanted):
+def look(directory, command, wanted):
     with open(directory / "log", "w+") as log:
-        status = run(shlex.split(command), environment(lib_dir, directory / "capture.pcap"), log)
+        status = run(on_uroce(command, directory / "capture.pcap"), log)
         log.seek(0)
         text = log.read()
     print(text)
@@ -88,16 +91,16 @@ def look(lib_dir, directory, command, wanted):
         assert words in text, f"the output does not say {words}"
 
 
-def pair(lib_dir, directory, port, command):
+def pair(directory, port, command):
     captures = [directory / "server.pcap", directory / "client.pcap"]
     logs = [directory / "server.log", directory / "client.log"]
     try:
         with open(logs[0], "w") as server_log, open(logs[1], "w") as client_log:
-            server = subprocess.Popen(shlex.split(command), env=environment(lib_dir, captures[0]),
-                                      stdin=subprocess.DEVNULL, stdout=server_log, stderr=subprocess.STDOUT)
+            server = subprocess.Popen(on_uroce(command, captures[0]), stdin=subprocess.DEVNULL, stdout=server_log,
+                                      stderr=subprocess.STDOUT)
             try:
                 wait_until_listening(port, server)
-                client_status = run([*shlex.split(command), "127.0.0.1"], environment(lib_dir, captures[1]), client_log)
+                client_status = run([*on_uroce(command, captures[1]), "127.0.0.1"], client_log)
                 server_status = server.wait(TIMEOUT)
             finally:
                 server.kill()
@@ -117,9 +120,12 @@ def main():
         return 0
     if len(sys.argv) != 3 or sys.argv[2] not in {**LOOK, **PAIRS}:
         sys.exit(__doc__)
-    lib_dir, case = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    if os.environ.get("UROCE_TEST_NETNS") != "own":
-        os.environ["UROCE_TEST_NETNS"] = "own"
+    global BIN
+    BIN, case = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
+        del os.environ[variable]
+    if OWN_NAMESPACE not in os.environ:
+        os.environ[OWN_NAMESPACE] = "yes"
         os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.argv])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     port, command = PAIRS[case] if case in PAIRS else (None, LOOK[case][0])
@@ -129,9 +135,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="uroce-client-") as directory:
         try:
             if port is None:
-                look(lib_dir, pathlib.Path(directory), *LOOK[case])
+                look(pathlib.Path(directory), *LOOK[case])
             else:
-                pair(lib_dir, pathlib.Path(directory), port, command)
+                pair(pathlib.Path(directory), port, command)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             print(f"FAILED {case}: {command}\n{error}", file=sys.stderr)
             return 1
