@@ -43,6 +43,7 @@ const std::vector<Instant>& Link::transmit(Packet& packet, NodeId to, Instant no
 
   Instant arrival = now + config_.delay + jitter;
   const bool overtaken = late || verdict.extra_delay > Duration{};
+  packet.disordered = overtaken || doubled || verdict.copies > 1;
   if (overtaken) {
     arrival += verdict.extra_delay + (late ? late_by : Duration{});
   } else {

@@ -24,7 +24,8 @@ struct Packet {
   std::uint64_t number = 0;  ///< Counts all packets of the world from 0, in order of transmission.
   proto::Path path;
   MutBytes bytes;          ///< BTH .. ICRC
-  bool corrupted = false;  ///< The impairments flipped bits of it.
+  bool corrupted = false;  ///< The impairments flipped bits of it ...
+  bool disordered = false;  ///< ... doubled it, or let later ones overtake it.
 };
 
 /// What a filter wants done with a packet. To alter it, change the packet and pass it.
