@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "engine/background_thread.h"
 #include "engine/crank.h"
@@ -112,6 +113,7 @@ class Runner {
       if (os_now() < trusted_until) {
         ticking_.store(true, std::memory_order_relaxed);
         port_->wait(trusted_until, /*for_packets=*/false);
+        took_over_ = true;
         continue;
       }
       if (!turn_in_background()) port_->wait(wake_at_, /*for_packets=*/true);
@@ -126,6 +128,7 @@ class Runner {
     informed_ = false;
     const Progress progress = turn_crank(nic_, *port_, now);
     if (on_progress_) on_progress_();
+    if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
     if (progress.more()) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
     // usually a moved retransmission timer, is worth one turn for nothing.
@@ -155,6 +158,7 @@ class Runner {
   PollWatch polls_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
+  bool took_over_ = false;                 ///< The background thread has just watched a poller go away.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
   std::atomic<bool> ticking_ = false;      ///< The background thread watches a poller.
   std::atomic<bool> stop_ = false;

@@ -18,8 +18,8 @@ run_tests() { # run_tests PRESET CTEST_ARGUMENT...
 
 if [ "${1:-}" != quick ]; then
   # The sanitizers see all of the libraries here; the end-to-end runs would only be slower, not see more.
-  build asan tests_proto tests_nic tests_transport tests_engine tests_ibverbs
-  run_tests asan -L 'proto|nic|transport|engine|ibverbs'
+  build asan tests_proto tests_nic tests_transport tests_engine tests_ibverbs tests_fuzz
+  run_tests asan -L 'proto|nic|transport|engine|ibverbs|fuzz'
   build tsan tests_engine tests_ibverbs
   run_tests tsan -L 'engine|ibverbs'
 fi

@@ -1,48 +1,68 @@
+// When a poller is trusted with the network.
 #include "engine/poll_watch.h"
 
 #include <gtest/gtest.h>
 
-namespace uroce::engine {
+namespace uroce::test {
 namespace {
 
 using namespace std::chrono_literals;
+using engine::PollWatch;
 
-constexpr Instant kStart{1000s};
-
-/// Polls `times` with `gap` between; returns the time of the last poll.
-Instant poll(PollWatch& watch, int times, Duration gap, Instant from = kStart) {
-  Instant now = from;
-  for (int i = 0; i < times; ++i) watch.on_poll(now += gap);
-  return now;
-}
-
-TEST(PollWatch, TrustsAThreadThatPollsWithoutPause) {
-  PollWatch watch;
-  EXPECT_LT(watch.trusted_until(), kStart);
-  const Instant last = poll(watch, 100, 1us);
-  EXPECT_GT(watch.trusted_until(), last);
-  EXPECT_LE(watch.trusted_until(), last + 1ms);
-}
-
-TEST(PollWatch, DoesNotTrustAThreadThatPollsNowAndThen) {
-  PollWatch watch;
-  Instant now = kStart;
-  for (int i = 0; i < 100; ++i) {
-    now = poll(watch, 2, 1us, now + 1ms);  // Takes a completion, finds nothing more, goes to sleep.
-    EXPECT_LT(watch.trusted_until(), now);
+class PollWatchTest : public testing::Test {
+ protected:
+  void poll(int times, Duration every) {
+    for (int i = 0; i < times; ++i) watch.on_poll(now += every);
   }
+  bool trusted() const { return now < watch.trusted_until(); }
+
+  PollWatch watch;
+  Instant now{1h};
+};
+
+TEST_F(PollWatchTest, NobodyIsTrustedAtFirst) { EXPECT_FALSE(trusted()); }
+
+TEST_F(PollWatchTest, ARowOfPollsEarnsTrustForAMillisecond) {
+  poll(7, 50us);
+  EXPECT_FALSE(trusted());
+  poll(1, 50us);
+  EXPECT_TRUE(trusted());
+  EXPECT_EQ(watch.trusted_until(), now + 1ms);
 }
 
-TEST(PollWatch, APauseOrAWordEndsTheTrust) {
-  PollWatch watch;
-  Instant now = poll(watch, 100, 1us);
-  now = poll(watch, 1, 10ms, now);
-  EXPECT_LT(watch.trusted_until(), now);
-  now = poll(watch, 100, 1us, now);
-  EXPECT_GT(watch.trusted_until(), now);
+TEST_F(PollWatchTest, APauseStartsTheRowAnew) {
+  poll(20, 1us);
+  poll(1, 101us);
+  EXPECT_FALSE(trusted());
+  poll(7, 1us);
+  EXPECT_TRUE(trusted());
+}
+
+TEST_F(PollWatchTest, WhoSleepsIsNotTrusted) {
+  poll(20, 1us);
   watch.on_stop();
-  EXPECT_LT(watch.trusted_until(), now);
+  EXPECT_FALSE(trusted());
+}
+
+TEST_F(PollWatchTest, AfterPacketsHadToWaitTrustTakesALongRow) {
+  poll(20, 1us);
+  watch.on_deserted(now);
+  EXPECT_FALSE(trusted());
+  poll(500, 1us);
+  EXPECT_FALSE(trusted());
+  poll(1, 11us);  // What it does between its polls counts for more, too.
+  poll(510, 1us);
+  EXPECT_FALSE(trusted());
+  poll(1, 1us);
+  EXPECT_TRUE(trusted());
+}
+
+TEST_F(PollWatchTest, ThatIsForgottenAfterAWhile) {
+  watch.on_deserted(now);
+  now += 200ms;
+  poll(8, 50us);
+  EXPECT_TRUE(trusted());
 }
 
 }  // namespace
-}  // namespace uroce::engine
+}  // namespace uroce::test

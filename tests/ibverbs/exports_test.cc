@@ -1,7 +1,11 @@
 // libibverbs.so.1 as an unmodified program sees it: the dynamic symbols with their versions.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <infiniband/sa.h>
+#include <rdma/ib_user_sa.h>
+#include <rdma/ib_user_verbs.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -50,13 +54,62 @@ TEST(Exports, NothingElseLeaksOut) {
 }
 
 TEST(Exports, TheSystemsLibraryUsesTheSameVersions) {
-  const Library system(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL));
-  if (system == nullptr) GTEST_SKIP() << "no libibverbs.so.1 on this machine";
+  const Library system = open_library(UROCE_SYSTEM_LIBIBVERBS);
+  ASSERT_NE(system, nullptr);
   for (const Symbol& symbol : kSymbols) {
     // Private versions differ from one release of rdma-core to the next.
     if (std::string(symbol.version).find("PRIVATE") != std::string::npos) continue;
     EXPECT_NE(dlvsym(system.get(), symbol.name, symbol.version), nullptr) << symbol.name << "@" << symbol.version;
   }
+}
+
+/// The same function of our library and of the system's.
+template <class F>
+struct Both {
+  Both(const Library& ours_library, const Library& system_library, const char* name)
+      : ours(reinterpret_cast<F*>(dlsym(ours_library.get(), name))),
+        system(reinterpret_cast<F*>(dlsym(system_library.get(), name))) {}
+  F *ours, *system;
+};
+
+TEST(Exports, RatesAreTheSystems) {
+  const Library ours = open_library(UROCE_LIBIBVERBS);
+  const Library system = open_library(UROCE_SYSTEM_LIBIBVERBS);
+  ASSERT_NE(system, nullptr);
+  const Both<int(int)> to_mult(ours, system, "ibv_rate_to_mult"), to_mbps(ours, system, "ibv_rate_to_mbps"),
+      from_mult(ours, system, "mult_to_ibv_rate"), from_mbps(ours, system, "mbps_to_ibv_rate");
+  for (int rate = -1; rate <= IBV_RATE_1200_GBPS; ++rate) {
+    EXPECT_EQ(to_mult.ours(rate), to_mult.system(rate)) << rate;
+    EXPECT_EQ(to_mbps.ours(rate), to_mbps.system(rate)) << rate;
+    const int mbps = to_mbps.system(rate);
+    EXPECT_EQ(from_mbps.ours(mbps), from_mbps.system(mbps)) << mbps;
+  }
+  for (int mult = -1; mult <= 500; ++mult) EXPECT_EQ(from_mult.ours(mult), from_mult.system(mult)) << mult;
+}
+
+/// Converts a struct in which every byte differs with both libraries; the results must not.
+template <class To, class From>
+void expect_same_conversion(const Library& ours, const Library& system, const char* name) {
+  const Both<void(To*, From*)> convert(ours, system, name);
+  From from;
+  for (std::size_t i = 0; i < sizeof from; ++i) {
+    reinterpret_cast<unsigned char*>(&from)[i] = static_cast<unsigned char>(i * 7 + 1);
+  }
+  To to[2];
+  std::memset(static_cast<void*>(to), 0, sizeof to);
+  convert.ours(&to[0], &from);
+  convert.system(&to[1], &from);
+  EXPECT_EQ(std::memcmp(&to[0], &to[1], sizeof(To)), 0) << name;
+}
+
+TEST(Exports, KernelStructsAreConvertedAsTheSystemDoes) {
+  const Library ours = open_library(UROCE_LIBIBVERBS);
+  const Library system = open_library(UROCE_SYSTEM_LIBIBVERBS);
+  ASSERT_NE(system, nullptr);
+  expect_same_conversion<ibv_ah_attr, ib_uverbs_ah_attr>(ours, system, "ibv_copy_ah_attr_from_kern");
+  expect_same_conversion<ibv_qp_attr, ib_uverbs_qp_attr>(ours, system, "ibv_copy_qp_attr_from_kern");
+  expect_same_conversion<ibv_sa_path_rec, ib_user_path_rec>(ours, system, "ibv_copy_path_rec_from_kern");
+  expect_same_conversion<ib_user_path_rec, ibv_sa_path_rec>(ours, system, "ibv_copy_path_rec_to_kern");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # The only list of packages. Building; then what tests and the demo need besides.
 PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev"
-PACKAGES_TEST="tshark tcpdump iproute2 util-linux python3 ibverbs-utils"
+PACKAGES_TEST="tshark tcpdump iproute2 util-linux python3 ibverbs-utils perftest"
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

@@ -1,4 +1,4 @@
-// What programs import though our NIC does not have it, and what a NIC without a kernel driver can leave to nobody.
+// What a NIC without a kernel driver can leave to nobody.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,15 +12,11 @@
 
 namespace uroce::ibv::impl {
 
-struct ibv_ah* ibv_create_ah(struct ibv_pd*, struct ibv_ah_attr*) {
-  return refuse_null(EOPNOTSUPP, "the NIC has no UD queue pairs, which address handles are for");
-}
-
-int ibv_destroy_ah(struct ibv_ah*) { return refuse(EOPNOTSUPP, "there are no address handles"); }
-
 // No page is pinned, so that fork() needs no preparation.
 int ibv_fork_init() { return 0; }
 enum ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+int ibv_dontfork_range(void*, std::size_t) { return 0; }
+int ibv_dofork_range(void*, std::size_t) { return 0; }
 
 int _ibv_query_gid_ex(struct ibv_context* context, std::uint32_t port_num, std::uint32_t index,
                       struct ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {

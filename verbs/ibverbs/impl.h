@@ -3,6 +3,11 @@
 
 #include "verbs/ibverbs/verbs_table.h"
 
+struct ibv_sa_path_rec;
+struct ib_user_path_rec;
+struct ib_uverbs_ah_attr;
+struct ib_uverbs_qp_attr;
+
 namespace uroce::ibv::impl {
 
 #define UROCE_VERB(ret, name, params, args, version) ret name params;
@@ -15,6 +20,8 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
 int req_notify_cq(struct ibv_cq* cq, int solicited_only);
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+// Exported under private version nodes (exports_private.cc).
+int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, int* type);
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);
 
 }  // namespace uroce::ibv::impl

@@ -1,0 +1,33 @@
+#!/bin/bash
+# The commands of `uroce`: what they print, and the exit status that `uroce run` gives or hands on.
+#   uroce_command.sh PATH_OF_UROCE
+set -u
+uroce=$1
+unset "${!UROCE_@}"
+
+fail() { echo "FAILED: $*"; exit 1; }
+# expect STATUS TEXT COMMAND...: the exit status, and a text (or "") in what is printed.
+expect() {
+  local status=$1 text=$2 output got
+  shift 2
+  output=$("$@" 2>&1)
+  got=$?
+  [ $got = "$status" ] || fail "$* ended with $got instead of $status: $output"
+  [[ $output == *"$text"* ]] || fail "$* does not say '$text': $output"
+}
+
+expect 0 'uroce1' env UROCE_DEVICES=2 "$uroce" devices
+expect 0 'UROCE_ENGINE=socket' env UROCE_ADDR=127.9.9.1 UROCE_ENGINE=socket "$uroce" info
+expect 0 '127.9.9.1' env UROCE_ADDR=127.9.9.1 "$uroce" gids
+expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
+expect 0 'tshark' "$uroce" doctor
+
+expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
+expect 0 'libibverbs.so.1:before' env LD_PRELOAD=before "$uroce" run -- sh -c 'echo $LD_PRELOAD'
+expect 7 '' "$uroce" run -- sh -c 'exit 7'
+expect 127 'No such file' "$uroce" run -- no-such-command
+expect 126 'Permission denied' "$uroce" run -- /etc/passwd
+expect 0 'io_uring or' "$uroce" run --help
+expect 2 'command is required' "$uroce" run
+expect 2 '' "$uroce" no-such-subcommand
+echo "all as it should be"

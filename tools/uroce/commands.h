@@ -1,0 +1,33 @@
+// The commands of `uroce`. Each returns the exit status of the process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace uroce::tools {
+
+struct RunOptions {
+  std::string addresses;  ///< UROCE_ADDR, or empty.
+  std::string devices;    ///< UROCE_DEVICES, or empty.
+  std::string engine;     ///< UROCE_ENGINE, or empty.
+  std::string pcap;       ///< UROCE_PCAP, or empty.
+  std::vector<std::string> command;
+};
+/// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127
+/// when there is no such command, 126 when it can't be executed, 2 when our library is missing (as env(1) has it).
+int run(const RunOptions& options);
+
+/// Names, node GUIDs and addresses of the devices (as ibv_devices does), without opening any.
+int show_devices();
+/// Opens every device and prints what matters of device and port (as ibv_devinfo does).
+int show_info();
+/// Opens every device and prints its GID tables (as show_gids does).
+int show_gids();
+
+/// Looks at everything that the emulated NICs depend on, and prints each finding with its remedy. 0: they can work.
+int doctor();
+
+/// Our libibverbs.so.1: ../lib of this executable, where both build and installation put it.
+std::string library_path();
+
+}  // namespace uroce::tools

@@ -1,0 +1,60 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/uroce/commands.h"
+
+namespace uroce::tools {
+namespace {
+
+constexpr int kUsage = 2, kCannotExecute = 126, kNoSuchCommand = 127;
+
+void set(const char* variable, const std::string& value) {
+  if (!value.empty()) ::setenv(variable, value.c_str(), /*overwrite=*/1);
+}
+
+/// Puts `first` before what the list `variable` has already.
+void prepend(const char* variable, const std::string& first) {
+  const char* const rest = std::getenv(variable);
+  set(variable, rest == nullptr || *rest == '\0' ? first : first + ':' + rest);
+}
+
+}  // namespace
+
+std::string library_path() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path().parent_path() / "lib" / "libibverbs.so.1").string();
+}
+
+int run(const RunOptions& options) {
+  const std::string library = library_path();
+  if (::access(library.c_str(), R_OK) != 0) {
+    fmt::print(stderr, "uroce: {} is not there ({}); build the target uroce_libibverbs\n", library,
+               std::strerror(errno));
+    return kUsage;
+  }
+  set("UROCE_ADDR", options.addresses);
+  set("UROCE_DEVICES", options.devices);
+  set("UROCE_ENGINE", options.engine);
+  set("UROCE_PCAP", options.pcap);
+  // The preload serves programs whose own search path would find the system's library; the path serves those that
+  // open "libibverbs.so" at run time.
+  prepend("LD_PRELOAD", library);
+  prepend("LD_LIBRARY_PATH", std::filesystem::path(library).parent_path().string());
+
+  std::vector<char*> argv;
+  for (const std::string& argument : options.command) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int error = errno;
+  fmt::print(stderr, "uroce: {}: {}\n", options.command.front(), std::strerror(error));
+  return error == ENOENT ? kNoSuchCommand : kCannotExecute;
+}
+
+}  // namespace uroce::tools
