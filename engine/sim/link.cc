@@ -47,10 +47,13 @@ const std::vector<Instant>& Link::transmit(Packet& packet, NodeId to, Instant no
   if (overtaken) {
     arrival += verdict.extra_delay + (late ? late_by : Duration{});
   } else {
-    way.last_arrival = arrival = std::max(arrival, way.last_arrival + config_.spacing);
+    const Instant turn = std::max(arrival, way.last_arrival + config_.spacing);
+    if (config_.queue != 0 && turn - arrival > config_.queue * config_.spacing) return arrivals_;
+    way.last_arrival = arrival = turn;
   }
   arrivals_.assign(verdict.copies, arrival);
   if (doubled) arrivals_.push_back(arrival + duplicate_delay);
+  empty_at_ = std::max(empty_at_, arrivals_.back());
   return arrivals_;
 }
 

@@ -66,6 +66,7 @@ struct Outage {
 struct LinkConfig {
   Duration delay = std::chrono::microseconds(5);
   Duration spacing{};  ///< Packets of one direction arrive at least this far apart: the inverse of a packet rate.
+  std::uint32_t queue = 0;  ///< With spacing: so many packets of a direction may wait, more are lost. 0: any number.
   Impairments impairments{};
   std::vector<Outage> outages{};
 };
@@ -81,6 +82,8 @@ class Link {
   /// Applies filter and impairments to `packet`, which travels to `to`. Returns the arrival times of its copies, none
   /// when it is lost; valid until the next call.
   const std::vector<Instant>& transmit(Packet& packet, NodeId to, Instant now);
+  /// When the last packet sent so far will have arrived.
+  Instant empty_at() const { return empty_at_; }
 
  private:
   /// One direction between two nodes.
@@ -98,6 +101,7 @@ class Link {
   Random loss_, duplicate_, reorder_, corrupt_, ecn_, jitter_, burst_;
   std::vector<std::vector<Direction>> directions_;  ///< By sender and receiver.
   std::vector<Instant> arrivals_;
+  Instant empty_at_{};
 };
 
 }  // namespace uroce::engine::sim

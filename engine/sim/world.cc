@@ -207,6 +207,7 @@ void World::transmit(NodeId from, const proto::Transmit& transmit) {
     if (tap_) tap_(TapPoint::kLost, packet, now_);
     return;
   }
+  if (tap_ && (packet.corrupted || packet.disordered)) tap_(TapPoint::kImpaired, packet, now_);
   const std::uint32_t slot = flights_.take();
   flights_.all[slot] = {packet, std::move(bytes), arrivals.size()};
   for (const Instant arrival : arrivals) push(arrival, Event::Kind::kPacket, to, slot);

@@ -46,6 +46,7 @@ enum class TapPoint : std::uint8_t {
   kDelivered,   ///< As the receiver is about to see it.
   kLost,        ///< Dropped by the filter or the impairments.
   kUnroutable,  ///< No node owns the destination.
+  kImpaired,    ///< Will arrive, but the network has damaged, doubled or delayed it.
 };
 using Tap = std::function<void(TapPoint point, const Packet& packet, Instant now)>;
 

@@ -10,43 +10,59 @@ namespace {
 
 using Next = std::unordered_map<std::uint64_t, const AtomicOp*>;
 
-/// Bridges a gap in the chain with operations of unknown outcome: finds some, each used once, that lead from `value` to
-/// one that a known operation found, or to `final`.
+/// Bridges a gap in the chain with operations of unknown outcome: finds some that lead from `value` to one that a known
+/// operation found, or to `final`. Those of one connection were executed in order, and none behind one that was not: of
+/// each group a beginning was executed (a swap that did not match has left no trace).
 class Bridge {
  public:
-  Bridge(const Next& next, const std::vector<AtomicOp>& unknown, std::uint64_t final)
-      : next_(next), unknown_(unknown), final_(final), used_(unknown.size()) {}
+  Bridge(const Next& next, const std::vector<AtomicOp>& unknown, std::uint64_t final) : next_(next), final_(final) {
+    for (const AtomicOp& op : unknown) {
+      const auto same = [&](const auto& group) { return group.front()->group == op.group; };
+      const auto at = std::find_if(groups_.begin(), groups_.end(), same);
+      (at == groups_.end() ? groups_.emplace_back() : *at).push_back(&op);
+    }
+    executed_.resize(groups_.size());
+  }
 
   bool find(std::uint64_t value) {
-    path_.clear();
     steps_ = 0;
-    return search(value, 0);
+    for (int depth = 1; depth <= kDepthMax; ++depth) {
+      path_.clear();
+      if (search(value, depth)) return true;
+    }
+    return false;
   }
   const std::vector<const AtomicOp*>& path() const { return path_; }
+  /// The search was given up: there may be a bridge.
+  bool undecided() const { return steps_ >= kStepsMax; }
 
  private:
-  static constexpr int kDepthMax = 8;
-  static constexpr int kStepsMax = 200'000;
+  static constexpr int kDepthMax = 12;
+  static constexpr int kStepsMax = 300'000;
 
   bool search(std::uint64_t value, int depth) {
-    if (depth > 0 && (next_.count(value) != 0 || value == final_)) return true;
-    if (depth == kDepthMax) return false;
-    for (std::size_t i = 0; i < unknown_.size(); ++i) {
-      const std::uint64_t result = unknown_[i].result(value);
-      if (used_[i] || result == value || ++steps_ > kStepsMax) continue;
-      used_[i] = true;
-      path_.push_back(&unknown_[i]);
-      if (search(result, depth + 1)) return true;
-      path_.pop_back();
-      used_[i] = false;
+    if (depth == 0) return next_.count(value) != 0 || value == final_;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const std::size_t before = executed_[g];
+      for (std::size_t i = before; i < groups_[g].size() && ++steps_ < kStepsMax; ++i) {
+        const AtomicOp& op = *groups_[g][i];
+        const std::uint64_t result = op.result(value);
+        if (result == value) continue;
+        executed_[g] = i + 1;
+        path_.push_back(&op);
+        if (search(result, depth - 1)) return true;
+        path_.pop_back();
+        executed_[g] = before;
+        if (!op.is_swap) break;
+      }
     }
     return false;
   }
 
   const Next& next_;
-  const std::vector<AtomicOp>& unknown_;
   std::uint64_t final_;
-  std::vector<bool> used_;
+  std::vector<std::vector<const AtomicOp*>> groups_;
+  std::vector<std::size_t> executed_;  ///< Of each group.
   std::vector<const AtomicOp*> path_;
   int steps_ = 0;
 };
@@ -92,6 +108,7 @@ void AtomicWord::check(std::uint64_t final) const {
       break;
     }
   }
+  if (value != final && bridge.undecided()) return;
   if (value != final) incorrect("after all atomics the word should be 0x{:x} and is 0x{:x}", value, final);
   if (visited != next.size()) {
     for (const auto& op : known_) {

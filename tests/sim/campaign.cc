@@ -42,7 +42,7 @@ class Capture {
 };
 
 void print_packet(TapPoint point, const Packet& packet, Instant now) {
-  constexpr const char* kPoints[] = {"sent", "arrives", "LOST", "UNROUTABLE"};
+  constexpr const char* kPoints[] = {"sent", "arrives", "LOST", "UNROUTABLE", "impaired"};
   const double us = static_cast<double>(now.time_since_epoch().count()) / 1000.0 - 1e9;
   fmt::print("{:12.3f} {:>10} {:>6} {} > {} {}{}\n", us, kPoints[static_cast<int>(point)], packet.number,
              packet.path.source.raw[15] - 1, packet.path.destination.raw[15] - 1, proto::one_line(packet.bytes),

@@ -108,6 +108,15 @@ void SendCheck::completed(const nic::Completion& c, const std::function<Statuses
   end_front(c.status == WcStatus::kSuccess ? Ending::kSuccess : first_error ? Ending::kFailed : Ending::kFlushed, ended);
 }
 
+void SendCheck::finished(const std::function<Statuses(const Op&)>& legal, const Ended& ended) {
+  while (!pending_.empty() && !gaps_) {
+    const Op& op = pending_.front();
+    if (op.signaled || broken_) incorrect("WR {} ({}) has no completion in ERR", op.id, to_string(op.kind));
+    if (!contains(legal(op), WcStatus::kSuccess)) incorrect("WR {} cannot have succeeded", op.id);
+    end_front(Ending::kSuccess, ended);
+  }
+}
+
 void SendCheck::dropped(const Ended& ended) {
   while (!pending_.empty()) end_front(Ending::kFlushed, ended);
 }
@@ -144,6 +153,10 @@ void ReceiveCheck::completed(const nic::Completion& c, const std::deque<Message>
   broken_ = broken_ || c.status != WcStatus::kSuccess;
   end_front(messages, c.status == WcStatus::kSuccess ? Ending::kSuccess : first_error ? Ending::kFailed : Ending::kFlushed,
             ended);
+}
+
+void ReceiveCheck::finished() const {
+  if (!pending_.empty() && !gaps_) incorrect("receive WR {} has no completion in ERR", pending_.front().id);
 }
 
 void ReceiveCheck::dropped(const std::deque<Message>& messages, const Ended& ended) {

@@ -25,6 +25,8 @@ class SendCheck {
   /// Takes a completion of this QP's send queue; calls `ended` for every WR that it ends, oldest first. `legal`: the
   /// statuses that what was injected allows for this WR, asked for the WR that it is for.
   void completed(const nic::Completion& completion, const std::function<Statuses(const Op&)>& legal, const Ended& ended);
+  /// The QP is in ERR and its CQ is empty: what is left without a completion is unsignalled and was successful.
+  void finished(const std::function<Statuses(const Op&)>& legal, const Ended& ended);
   /// The QP was reset or destroyed: its WRs end without a completion.
   void dropped(const Ended& ended);
   /// Completions may be missing from now on: their CQ has overflowed.
@@ -57,6 +59,8 @@ class ReceiveCheck {
   /// the n-th receive. `legal` as above, for a failing message.
   void completed(const nic::Completion& completion, const std::deque<Message>& messages, Statuses legal,
                  const Ended& ended);
+  /// The QP is in ERR and its CQ is empty: nothing may be left.
+  void finished() const;
   void dropped(const std::deque<Message>& messages, const Ended& ended);
   void expect_gaps() { gaps_ = true; }
   void restart() {

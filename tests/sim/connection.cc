@@ -102,7 +102,8 @@ void Connection::take_down() {
   }
   --reconnects_;
   // Old packets must not meet the new connection, as with every transport: wait until the network has none.
-  stage_.world.after(2 * stage_.scenario.network.latency_max() + milliseconds{1}, [this] {
+  const Duration old_packets = std::max(Duration{}, stage_.world.link().empty_at() - stage_.world.now());
+  stage_.world.after(old_packets + milliseconds{1}, [this] {
     if (state_ == State::kDown) connect(true);
   });
 }

@@ -92,6 +92,7 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   using namespace nic;
   broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = false;
   faults_ = unsignaled_ = 0;
+  incarnation_ = stage_.next_id++;
   sends_.restart();
   receives_.restart();
   messages_.clear();
@@ -266,11 +267,13 @@ void End::bring_down() {
   if (qp_ != nullptr && up_) {
     to_error();
     host_.drain();
-    if (!sends_.pending().empty() || !receives_.pending().empty()) {
-      if (!sends_.gaps() && !sends_.pending().empty()) incorrect("{}: WR {} has no completion in ERR", name(), sends_.pending().front().id);
-      if (!receives_.gaps() && !receives_.pending().empty()) incorrect("{}: receive WR {} has no completion in ERR", name(), receives_.pending().front().id);
-      drop_everything();
-    }
+    about([&] { return name(); },
+          [&] {
+            sends_.finished([this](const Op& op) { return legal(op); },
+                            [this](Op& op, Ending ending) { send_ended(op, ending); });
+            receives_.finished();
+          });
+    drop_everything();  // What a CQ that overflowed has swallowed.
   }
   up_ = false;
 }

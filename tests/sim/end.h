@@ -103,6 +103,7 @@ class End {
   bool draining_ = false, drained_ = false;
   bool owner_ended_ = false;  ///< The owner moved it to ERR or RESET, or its CQ died.
   bool failure_seen_ = false, flush_unexplained_ = false;
+  std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
   std::uint32_t faults_ = 0;  ///< Of the network, that hit this connection.
   std::uint32_t ops_left_;
   std::uint32_t unsignaled_ = 0;

@@ -228,6 +228,7 @@ void End::submit(Op op, std::uint32_t flags) {
     op.word = random_.below(Host::kWords);
     op.remote = peer_->host_.word(op.word);
     op.atomic.id = op.id;
+    op.atomic.group = incarnation_;
     op.atomic.is_swap = op.kind == SendOp::kCompareSwap;
     op.atomic.operand = random_.next();
     op.atomic.compare = random_.chance(0.8) ? peer_->host_.history(op.word).latest() : random_.next();

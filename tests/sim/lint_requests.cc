@@ -36,6 +36,10 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
     const bool may = op.ends() && (op.kind == Kind::kSend || op.consumes_receive);
     if (!may) incorrect("SE on a packet that raises no completion at the responder");
   }
+  const bool continues = continues_read(view);
+  if (draining_ && at == history_.size() && !message_ && !continues) {
+    incorrect("a new message while the send queue drains");
+  }
   if (op.kind == Kind::kReadRequest) {
     add_read(view, at);
   } else if (at == history_.size()) {
@@ -61,7 +65,15 @@ void RequestLint::check_order(std::uint32_t at, Instant now) const {
   if (now < rnr_until_ && at >= rnr_index_ && una_ <= rnr_index_) {
     incorrect("sent {} ns before the time that the RNR NAK asked for", (rnr_until_ - now).count());
   }
-  if (draining_ && at == size && !message_) incorrect("a new message while the send queue drains");
+}
+
+/// A long READ is asked for in several requests.
+bool RequestLint::continues_read(const PacketView& view) const {
+  if (view.op().kind != Kind::kReadRequest || history_.empty()) return false;
+  const SentPsn& last = history_.back();
+  const auto reth = view.header<proto::Reth>();
+  return proto::info(last.opcode).kind == Kind::kReadRequest && reth.get<proto::Reth::RKey>() == last.rkey &&
+         reth.get<proto::Reth::Va>() == last.va + last.bytes;
 }
 
 void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint32_t at) {
@@ -151,7 +163,8 @@ void RequestLint::response(const PacketView& view, Instant now) {
     const proto::Syndrome syndrome = proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     acknowledge(std::holds_alternative<proto::syndrome::Ack>(syndrome) ? at + 1 : at);
     const auto* rnr = std::get_if<proto::syndrome::Rnr>(&syndrome);
-    if (rnr != nullptr && una_ == at) {
+    const bool waiting = now < rnr_until_ && rnr_index_ == at;  // The network may have doubled the RNR NAK.
+    if (rnr != nullptr && una_ == at && !waiting) {
       rnr_index_ = at;
       rnr_until_ = now + proto::rnr_delay(rnr->timer);
       cursor_ = std::min(cursor_, at);

@@ -58,6 +58,7 @@ class RequestLint {
   void check_order(std::uint32_t index, Instant now) const;
   void add(const proto::PacketView& view, const proto::Path& path, std::uint32_t index);
   void add_read(const proto::PacketView& view, std::uint32_t index);
+  bool continues_read(const proto::PacketView& view) const;
   void check_sequence(const proto::PacketView& view);
   void check_length(const proto::PacketView& view);
   void count_outstanding(std::uint32_t begin, std::uint32_t end);

@@ -50,7 +50,10 @@ NetworkPlan draw_network(Dice dice, std::uint32_t hosts) {
   NetworkPlan plan;
   engine::sim::LinkConfig& link = plan.link;
   link.delay = dice.spread(microseconds{1}, microseconds{100});
-  if (dice.chance(0.3)) link.spacing = Duration{dice.pick({50, 200, 1000})};
+  if (dice.chance(0.3)) {
+    link.spacing = Duration{dice.pick({50, 200, 1000})};
+    link.queue = dice.u32(50, 500);
+  }
   plan.faults_end = dice.spread(microseconds{300}, milliseconds{20});
   plan.ipv6 = dice.chance(0.2);
   plan.tclass = dice.chance(0.3) ? 0x2 : 0;
@@ -203,8 +206,7 @@ ConnectionPlan draw_connection(Dice dice, const Features& on, const Scenario& so
 
 Duration NetworkPlan::latency_max() const {
   const engine::sim::Impairments& f = link.impairments;
-  // A packet may wait behind others when the link spaces them.
-  return link.delay + f.jitter + 2 * f.reorder_delay + 400 * link.spacing;
+  return link.delay + f.jitter + 2 * f.reorder_delay + link.queue * link.spacing;
 }
 
 Scenario draw_scenario(std::uint64_t seed) {

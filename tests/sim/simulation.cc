@@ -69,6 +69,7 @@ class Simulation {
     stage_.faults_over = true;
     engine::sim::LinkConfig& link = world_.link().config();
     link.outages.clear();
+    link.queue = 0;
     link.impairments = {.jitter = link.impairments.jitter};
     for (auto& host : hosts_) host->check();
     const Duration bound = liveness_bound();
@@ -121,19 +122,21 @@ class Simulation {
     if (options_.on_packet) options_.on_packet(point, packet, now);
     const NodeId to = packet.path.destination.raw[15] - 1u;
     if (point == TapPoint::kSent) return lint_.sent(packet, to, now);
-    if (point == TapPoint::kLost || packet.corrupted || packet.disordered) note_fault(packet, to);
+    if (point == TapPoint::kLost || point == TapPoint::kImpaired) note_fault(packet, to);
     if (point == TapPoint::kDelivered) lint_.delivered(packet, to, now);
   }
-  /// A damaged packet may name any QP; the connection is known by what its sender wrote.
+  /// A damaged packet may name any QP: it counts for all connections between the two hosts.
   void note_fault(const Packet& packet, NodeId to) {
+    const auto view = proto::parse_packet(packet.bytes);
+    const bool known = view && !packet.corrupted;
     for (auto& connection : connections_) {
       for (std::size_t i = 0; i < 2; ++i) {
         End& end = connection->end(i);
-        if (end.host().node == to && connection->end(1 - i).host().node == packet.from) {
-          end.note_fault();
-          connection->end(1 - i).note_fault();
-          break;
-        }
+        if (end.host().node != to || connection->end(1 - i).host().node != packet.from) continue;
+        if (known && end.qpn() != view->dest_qp()) continue;
+        end.note_fault();
+        connection->end(1 - i).note_fault();
+        break;
       }
     }
   }
