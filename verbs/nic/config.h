@@ -14,6 +14,7 @@ struct NicConfig {
   std::uint8_t qpn_slot = 0;  ///< Top byte of every QPN: which of several NICs that share an address (design, 5).
   std::uint8_t mtu_max = 5;   ///< Path MTU enum, 1..5.
   std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
+  bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 

@@ -236,9 +236,11 @@ Errno Nic::post_send(Qp* qp, const SendWr& wr) {
 
 Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
   const Errno error = qp->post_recv(wr);
-  if (qp->state() == QpState::kErr) core_->touched(*qp);
+  if (qp->wants_turn()) core_->touched(*qp);
   return error;
 }
+
+bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }
 
 std::optional<Event> Nic::poll_event() {
   if (core_->events.empty()) return std::nullopt;

@@ -52,6 +52,8 @@ class Nic {
   Errno post_send(Qp* qp, const SendWr& wr);
   Errno post_recv(Qp* qp, const RecvWr& wr);
 
+  /// True when there may be packets or events to poll. For calls after which there seldom are.
+  bool has_work() const;
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
