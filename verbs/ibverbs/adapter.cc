@@ -44,6 +44,8 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!choice) {
     return Err{refuse(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
   }
+  const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
+  if (!faults) return Err{refuse(EINVAL, "UROCE_FAULTS: " + faults.error())};
   auto port = engine::open_port(addresses, *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
@@ -53,14 +55,16 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     if (!writer.ok()) return Err{refuse(EINVAL, "UROCE_PCAP: " + writer.error())};
     top = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
   }
-  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), std::move(top), pcap));
+  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), *faults, std::move(top), pcap));
 }
 
-Adapter::Adapter(nic::NicConfig config, std::unique_ptr<engine::Port> port, std::string pcap)
+Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+                 std::string pcap)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
       nic_(std::move(config)),
-      runner_(nic_, std::move(port), [this] { deliver_events(nic_); }) {}
+      wire_(nic_, faults, engine::os_now()),
+      runner_(wire_, std::move(port), [this] { deliver_events(nic_); }) {}
 
 NicFacts Adapter::facts() {
   NicFacts facts;
@@ -71,6 +75,7 @@ NicFacts Adapter::facts() {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
+    facts.faults = wire_.counters();
   }
   return facts;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/faults/faulty.h"
 #include "engine/runner.h"
 #include "proto/base/result.h"
 #include "verbs/ibverbs/facts.h"
@@ -46,13 +47,15 @@ class Adapter {
 
  private:
   friend class NicLock;
-  Adapter(nic::NicConfig config, std::unique_ptr<engine::Port> port, std::string pcap);
+  Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+          std::string pcap);
 
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
   bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
   nic::Nic nic_;
-  engine::Runner<nic::Nic> runner_;
+  engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
+  engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
   std::unique_lock<std::mutex> fork_lock_;
 };
 
