@@ -123,6 +123,15 @@ bool Injector::refuses_receive(std::uint32_t qpn, std::uint32_t psn) {
   return true;
 }
 
+std::optional<int> Injector::fails_send(std::uint32_t qpn, std::uint64_t nth) {
+  for (const WrFault& fault : spec_.wrs) {
+    if (fault.qpn != qpn || !fault.which.includes(nth)) continue;
+    ++counters_.wrs;
+    return fault.status;
+  }
+  return std::nullopt;
+}
+
 void corrupt(MutBytes packet, std::uint64_t bits) {
   const std::uint64_t flips = 1 + bits % 3;
   for (std::uint64_t i = 0; i < flips && !packet.empty(); ++i) {

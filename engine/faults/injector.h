@@ -41,6 +41,9 @@ class Injector {
   /// Whether a request that consumes a receive WQE is refused as if there were none.
   bool refuses_receive(std::uint32_t qpn, std::uint32_t psn);
 
+  /// The status (of ibv_wc_status) with which the `nth` send WR of a QP is to fail, if it is.
+  std::optional<int> fails_send(std::uint32_t qpn, std::uint64_t nth);
+
   FaultCounters& counters() { return counters_; }
   const FaultCounters& counters() const { return counters_; }
 

@@ -87,6 +87,7 @@ class Requester {
   SendQueue sq_;
   std::uint64_t cursor_ = 0;  ///< WQE that `next_` lies in.
   Psn una_, next_, max_;
+  std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
   Psn post_;                ///< First PSN of the next WR to be posted.
   Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the NIC's window.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.

@@ -66,6 +66,10 @@ TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messa
     return TxStatus::kIdle;
   }
   if (blocked(wqe, no_new_messages)) return TxStatus::kIdle;
+  if (wqe.injected_status) {
+    fail_locally(*wqe.injected_status);
+    return TxStatus::kIdle;
+  }
   if (!c_.env.window.has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;
