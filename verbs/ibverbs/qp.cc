@@ -129,7 +129,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.user = qp;
   {
     const NicLock lock(*context.adapter);
-    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_after_fork()};
+    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete qp;
       errno = made.error();
@@ -157,7 +157,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
 int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   auto& own = *static_cast<QueuePair*>(qp);
   NicLock lock(adapter_of(*qp));
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   const nic::QpState from = own.nic_qp->state();
   auto converted = from_attr(*attr, mask, from);
   if (!converted.ok()) return converted.error();
@@ -193,7 +193,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
 int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
   auto& own = *static_cast<QueuePair*>(qp);
   const NicLock lock(adapter_of(*qp));
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   *attr = own.set;
   attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(own.nic_qp->state());
   attr->sq_draining = own.nic_qp->draining() ? 1 : 0;
