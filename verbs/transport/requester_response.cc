@@ -146,6 +146,7 @@ void Requester::advance_una(std::uint32_t packets) {
   if (una_ - next_ > 0) {  // Acknowledged by an answer to an earlier transmission: no need to send it again.
     next_ = una_;
     cursor_ = sq_.head() + (done ? 1 : 0);
+    local_error_.reset();  // It was about a packet that need not be sent again.
   }
   if (counted_from_ - una_ < 0) counted_from_ = una_;
   if (done) complete_head(WcStatus::kSuccess);
