@@ -1,5 +1,7 @@
 #include "tests/fuzz/nic_script.h"
 
+#include <numeric>
+
 #include "proto/icrc.h"
 #include "proto/syndrome.h"
 
@@ -123,8 +125,9 @@ void NicScript::packet(Reader in) {
     with_header<proto::ImmDt>(*op, out, [&](proto::MutView<proto::ImmDt> h) { h.set<proto::ImmDt::Data>(key); });
     with_header<proto::Ieth>(*op, out, [&](proto::MutView<proto::Ieth> h) { h.set<proto::Ieth::RKey>(key); });
   }
-  for (std::size_t i = 0; i < size; ++i) out.push_back(static_cast<std::uint8_t>(i));
-  out.resize(out.size() + pad);
+  out.resize(out.size() + size + pad);
+  std::iota(out.end() - static_cast<std::ptrdiff_t>(size + pad), out.end() - static_cast<std::ptrdiff_t>(pad),
+            std::uint8_t{0});
   out.resize(out.size() - std::min<std::size_t>(out.size(), spec.cut));
   while (!in.empty() && !out.empty()) {
     const std::size_t at = in.get<std::uint8_t>() % out.size();

@@ -32,6 +32,7 @@ class WorkModel {
     return posted_.empty() || (!failed_ && std::all_of(posted_.begin(), posted_.end(), is_silent));
   }
   bool failed() const { return failed_; }
+  std::size_t size() const { return posted_.size(); }
   void reset() { *this = {}; }
 
  private:

@@ -13,7 +13,7 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
   int error = 0;
   if (!lock) {
     *bad_wr = wr;
-    return refuse_after_fork();
+    return refuse_without_nic();
   }
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
@@ -34,7 +34,7 @@ int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** ba
   int error = 0;
   if (!lock) {
     *bad_wr = wr;
-    return refuse_after_fork();
+    return refuse_without_nic();
   }
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;

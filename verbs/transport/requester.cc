@@ -70,6 +70,8 @@ Errno Requester::post(const SendWr& wr) {
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   wqe.length = is_atomic ? 8 : static_cast<std::uint32_t>(length);
+  const auto& fail_send = c_.env.config.faults.fail_send;
+  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
   wqe.first_psn = post_;
   wqe.packets = is_atomic || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
   wqe.ssn = post_ssn_;

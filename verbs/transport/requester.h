@@ -94,6 +94,7 @@ class Requester {
   SendQueue sq_;
   std::uint64_t cursor_ = 0;  ///< WQE that `next_` lies in.
   Psn una_, next_, max_;
+  std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
   Psn post_;                ///< First PSN of the next WR to be posted.
   Ssn post_ssn_;            ///< Its message sequence number.
   CreditLimit credits_;

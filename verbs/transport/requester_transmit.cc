@@ -84,7 +84,12 @@ TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messa
     fail_locally(WcStatus::kLocQpOpErr);  // It could never be sent.
     return TxStatus::kIdle;
   }
-  if (blocked(wqe, no_new_messages) || waits_for_credit(wqe, now)) return TxStatus::kIdle;
+  if (blocked(wqe, no_new_messages)) return TxStatus::kIdle;
+  if (wqe.injected_status) {
+    fail_locally(*wqe.injected_status);
+    return TxStatus::kIdle;
+  }
+  if (waits_for_credit(wqe, now)) return TxStatus::kIdle;
   if (!c_.env.window.has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;

@@ -59,6 +59,8 @@ class Responder {
   Verdict check_length(const proto::PacketView& packet);
   Verdict check_access(const proto::PacketView& packet);
 
+  bool refuses_on_request(Psn psn) const;
+
   // responder_execute.cc
   Verdict execute(const proto::PacketView& packet);
   Verdict execute_send(const proto::PacketView& packet);

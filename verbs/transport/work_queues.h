@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -21,6 +22,7 @@ struct SendWqe {
   std::uint64_t compare_add = 0, swap = 0;
   std::uint32_t length = 0;  ///< Message bytes; 8 for atomics.
   std::uint32_t sge_count = 0;
+  std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
   Psn first_psn;
   Psn ssn;                    ///< Message sequence number of its first message: only a READ can be several.
   std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.

@@ -103,6 +103,19 @@ TEST(RequesterCredits, TheFirstSendIsTriedAndTheSecondWaits) {
   s.expect_done(2, WcStatus::kSuccess);
 }
 
+// IBTA 9.7.7.2: one limited request at a time, however long the peer takes.
+TEST(RequesterCredits, OnlyOneRequestGoesBeyondTheLimit) {
+  Script s({.timeout = 0});
+  for (std::uint64_t i : {1, 2, 3}) s.post_send(i, SendOp::kSend, 8);
+  s.expect(send_only(0).ack_req());
+  s.advance(1s);
+  s.expect_silence();
+  s.recv(ack(0).msn(1).credits(0));
+  s.expect_done(1, WcStatus::kSuccess);
+  s.advance(1s);
+  s.expect(send_only(1).ack_req());
+}
+
 // IBTA 9.7.7.2: 31 lifts the limit, for good.
 TEST(RequesterCredits, UnlimitedPeersAreNotLimited) {
   Script s;
