@@ -25,6 +25,7 @@ for folder in (HERE.parent / "e2e", HERE.parent / "wire"):
     sys.path.insert(0, str(folder))
 import icrc_check  # noqa: E402
 import roce  # noqa: E402
+import roce_talk  # noqa: E402
 import run_pair  # noqa: E402
 from guest_command import GuestCommand  # noqa: E402
 
@@ -36,12 +37,13 @@ GUEST = {4: "10.77.0.2", 6: "fd77::2"}
 GID_INDEX = {4: 1, 6: 2}  # on both NICs: link-local, IPv4, global IPv6
 # 1.07 s. The guest has one core, translated by QEMU, on which the server polls while rxe works in a kernel thread: on a busy
 # host it was seen to stand still for 0.3 s, TCP and all.
-ACK_TIMEOUT = ["--timeout", 18]
+ACK_TIMEOUT = 18
 OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest has its own
 
 
 class Transfer:
     """rdma_client and rdma_server. `role` says what the emulated NIC is: "client" or "server"."""
+    timeout = ACK_TIMEOUT
 
     def __init__(self, role, family, op, size, mtu, qps=3, iterations=21, options=()):
         self.role, self.family, self.op, self.size, self.mtu = role, family, op, size, mtu
@@ -149,7 +151,7 @@ class RxePair:
     """The two sides of a case, .client and .server, one of them in the guest."""
 
     def __init__(self, case, capture):
-        common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, *ACK_TIMEOUT]
+        common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, "--timeout", case.timeout]
         workload = [*common, "--op", case.op, "--size", case.size, "--iters", case.iterations, "--mtu", case.mtu, "--verify",
                     *case.options]
         env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
@@ -174,14 +176,15 @@ class RxePair:
         self.server.kill()
 
 
-def check_results(case, pair):
-    """Both sides' JSON: all went well, all was verified, one side was really uroce and the other one really rxe."""
+def check_results(case, pair, zero=run_pair.NEVER_HEALTHY):
+    """Both sides' JSON: all went well, all was verified, one side was really uroce and the other one really rxe, and the
+    emulated NIC's counters named `zero` are."""
     client, server = pair.client.result(), pair.server.result()
     for result in (client, server):
         run_pair.check(result["ok"] and result["verified"]["wrong_messages"] == 0, result, pair.client, pair.server)
     run_pair.check(pair.ours.result()["backend"] == "uroce", pair.ours.result())
     run_pair.check(pair.rxe.result()["backend"] == "ibverbs", pair.rxe.result())
-    run_pair.check_nic(pair.ours.result(), pair.ours)
+    run_pair.check_nic(pair.ours.result(), pair.ours, zero)
     run_pair.check(client["workload"]["mtu"] == case.mtu, client["workload"])
     if "--bidir" not in case.options:
         run_pair.check_verified(client["verified"]["messages"], server["verified"]["messages"], case.op, case.iterations,
@@ -247,8 +250,10 @@ def lab(*arguments, check=True):
     return subprocess.run([LAB, *arguments], check=check, stdout=subprocess.DEVNULL).returncode
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(description, all_cases, run_all_of):
+    """Chooses among `all_cases` as the command line says, brings the lab up, and calls run_all_of(cases, folder for captures)
+    inside its network. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=HERE.parent.parent / "build/release/bin", metavar="DIR")
     parser.add_argument("--keep", metavar="DIR", help="keep the captures there")
     parser.add_argument("--list", action="store_true", help="list the cases")
@@ -256,13 +261,13 @@ def main():
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     options = parser.parse_args()
     patterns = options.patterns or ["*"]
-    chosen = [case for case in cases() if any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)]
+    chosen = [case for case in all_cases if any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)]
     if options.list or not chosen:
         print("\n".join(case.name for case in chosen) or "no such case")
         return 0 if chosen else 1
     run_pair.BIN = options.bin.resolve()
     if options.in_namespace:
-        return run_all(chosen, options.keep)
+        return run_all_of(chosen, options.keep)
     if os.geteuid() != 0 or not shutil.which("qemu-system-x86_64"):
         print("SKIPPED: needs root and qemu-system-x86_64 (docs/interop.md)")
         return 77
@@ -282,4 +287,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, cases(), run_all))
