@@ -25,7 +25,6 @@ for folder in (HERE.parent / "e2e", HERE.parent / "wire"):
     sys.path.insert(0, str(folder))
 import icrc_check  # noqa: E402
 import roce  # noqa: E402
-import roce_talk  # noqa: E402
 import run_pair  # noqa: E402
 from guest_command import GuestCommand  # noqa: E402
 
@@ -69,7 +68,9 @@ class PingPong:
 
     def run(self, capture):
         server = ["timeout", "30", "ibv_rc_pingpong", "-g", str(GID_INDEX[self.family]), "-n", "300", "-s", "5000", "-c", "-e"]
-        env = {**os.environ, "LD_LIBRARY_PATH": str(run_pair.BIN.parent / "lib"), "UROCE_PCAP": capture,
+        library = run_pair.BIN.parent / "lib"
+        run_pair.check((library / "libibverbs.so.1").exists(), "there is no libibverbs.so.1: build the target uroce_libibverbs")
+        env = {**os.environ, "LD_LIBRARY_PATH": str(library), "UROCE_PCAP": capture,
                "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
         if self.role == "client":
             guest = GuestCommand(" ".join([*server, "-d", "rxe0"]), 40)
