@@ -10,9 +10,9 @@ namespace uroce::engine {
 /// A program that sleeps until an event comes also polls now and then, until its CQ is empty. Only an uninterrupted
 /// row of polls that found nothing counts as polling.
 ///
-/// A program that watches its memory for the peer's WRITEs polls too, but only until its own have completed. What arrives
-/// then would wait for our trust to end, again and again. Where packets had to wait like that, trust takes a far longer
-/// row for a while.
+/// A program that watches its memory for the peer's WRITEs polls too, but only until its own have completed. What
+/// arrives then would wait for our trust to end, again and again. Where packets had to wait like that, trust takes a
+/// far longer row for a while.
 ///
 /// Any thread may call anything.
 class PollWatch {

@@ -32,7 +32,7 @@ constexpr std::string_view to_string(NakCode code) {
   return kNames[static_cast<std::size_t>(code)];
 }
 
-/// Credit code of a responder without end-to-end credits: the only one we send.
+/// Credit code of a responder without end-to-end credits.
 inline constexpr std::uint8_t kCreditsUnlimited = 31;
 
 /// Receive WQEs that credit codes 0..30 announce (IBTA Vol 1, 9.7.7.2, table "End-to-End Flow Control Credit
@@ -40,6 +40,23 @@ inline constexpr std::uint8_t kCreditsUnlimited = 31;
 inline constexpr std::array<std::uint16_t, 31> kCredits{
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+
+/// The code that announces as many of `receives` posted receive WQEs as a code can, never more.
+constexpr std::uint8_t credit_code(std::uint32_t receives) {
+  std::uint8_t code = 0;
+  for (std::uint8_t step = 16; step != 0; step = static_cast<std::uint8_t>(step / 2)) {
+    const auto next = static_cast<std::uint8_t>(code + step);
+    if (next < kCredits.size() && kCredits[next] <= receives) code = next;
+  }
+  return code;
+}
+static_assert([] {
+  for (std::uint8_t code = 0; code < kCredits.size(); ++code) {
+    if (credit_code(kCredits[code]) != code) return false;
+    if (code > 0 && credit_code(kCredits[code] - 1u) != code - 1) return false;
+  }
+  return credit_code(0) == 0 && credit_code(0xFFFFFFFF) == 30;
+}());
 
 namespace syndrome {
 /// Positive acknowledgement.

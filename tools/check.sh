@@ -16,12 +16,18 @@ run_tests() { # run_tests PRESET CTEST_ARGUMENT...
   ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --progress --no-tests=error "$@"
 }
 
+# Labels of tests, which are the names of their folders, as targets to build and as a pattern for ctest.
+ASAN="proto nic transport faults engine ibverbs fuzz conformance sim"
+TSAN="engine ibverbs"
+targets() { printf 'tests_%s ' $1; }
+labels() { echo "^(${1// /|})\$"; }
+
 if [ "${1:-}" != quick ]; then
   # The sanitizers see all of the libraries here; the end-to-end runs would only be slower, not see more.
-  build asan tests_proto tests_nic tests_transport tests_engine tests_ibverbs
-  run_tests asan -L 'proto|nic|transport|engine|ibverbs'
-  build tsan tests_engine tests_ibverbs
-  run_tests tsan -L 'engine|ibverbs'
+  build asan $(targets "$ASAN")
+  run_tests asan -L "$(labels "$ASAN")"
+  build tsan $(targets "$TSAN")
+  run_tests tsan -L "$(labels "$TSAN")"
 fi
 build release
 run_tests release

@@ -22,7 +22,7 @@ const char* to_string(Outcome outcome) {
 }
 
 World::World(WorldConfig config)
-    : config_(config), now_(config.start), link_(config.link, config.seed), frame_(proto::kMaxPacketSize) {}
+    : config_(std::move(config)), now_(config_.start), link_(config_.link, config_.seed), frame_(proto::kMaxPacketSize) {}
 
 NodeId World::add_node(std::unique_ptr<Node> node, std::span<const proto::Gid> gids) {
   for (const proto::Gid& gid : gids) UROCE_ASSERT(owner_of(gid) == kNoNode);
@@ -54,10 +54,9 @@ void World::kick(NodeId node) {
 }
 
 void World::after(Duration delay, std::function<void()> callback) {
-  Event event;
-  event.time = now_ + delay;
-  event.callback = std::move(callback);
-  push(std::move(event));
+  const std::uint32_t slot = callbacks_.take();
+  callbacks_.all[slot] = std::move(callback);
+  push(now_ + delay, Event::Kind::kCallback, kNoNode, slot);
 }
 
 Outcome World::run_until(const std::function<bool()>& done, Duration max_time) {
@@ -94,67 +93,85 @@ Outcome World::run_idle() {
   return out_of_events() ? Outcome::kEventLimit : Outcome::kDone;
 }
 
-void World::push(Event event) {
-  event.sequence = next_sequence_++;
-  queue_.push(std::move(event));
+void World::push(Instant time, Event::Kind kind, NodeId node, std::uint32_t slot) {
+  queue_.push({time, next_sequence_++, kind, node, slot});
 }
 
 /// Throws stale timers away, so that they neither count nor keep the world from being idle.
 bool World::has_event_until(Instant limit) {
   while (!queue_.empty()) {
-    const Event& event = queue_.top();
-    const bool is_timer = event.bytes == nullptr && !event.callback;
-    const bool stale =
-        is_timer && (!nodes_[event.node]->attached || event.timer_generation != nodes_[event.node]->timer_generation);
-    if (!stale) return event.time <= limit;
+    const Event event = queue_.top();
+    if (!is_stale(event)) return event.time <= limit;
     queue_.pop();
+    if (event.kind != Event::Kind::kTimer || event.slot != nodes_[event.node]->timer_generation) continue;
+    nodes_[event.node]->queued.reset();
+    if (nodes_[event.node]->attached) arm(event.node);
   }
   return false;
 }
 
+/// True for a timer that is not, or not yet, to fire.
+bool World::is_stale(const Event& event) {
+  if (event.kind != Event::Kind::kTimer) return false;
+  const Node& node = *nodes_[event.node];
+  return !node.attached || event.slot != node.timer_generation || !node.deadline || *node.deadline > event.time;
+}
+
 void World::step() {
-  Event event = queue_.top();
+  const Event event = queue_.top();
   queue_.pop();
   UROCE_ASSERT(event.time >= now_);
   now_ = event.time;
   ++events_;
   draining_ = true;  // kick() from a callback only marks; the packets are taken below, in a fixed order.
-  if (event.callback) {
-    event.callback();
-  } else if (event.bytes != nullptr) {
-    deliver(event);
-  } else {
-    Node& node = *nodes_[event.node];
-    node.armed.reset();
-    ++counters_.timeouts;
-    node.on_timeout(now_);
-    if (on_step_) on_step_(event.node);
-    kick(event.node);
+  switch (event.kind) {
+    case Event::Kind::kCallback: {
+      const std::function<void()> callback = std::move(callbacks_.all[event.slot]);
+      callbacks_.give_back(event.slot);
+      callback();
+      break;
+    }
+    case Event::Kind::kPacket:
+      deliver(event.node, event.slot);
+      break;
+    case Event::Kind::kTimer:
+      nodes_[event.node]->queued.reset();
+      ++counters_.timeouts;
+      nodes_[event.node]->on_timeout(now_);
+      if (on_step_) on_step_(event.node);
+      kick(event.node);
+      break;
   }
   draining_ = false;
   drain_dirty();
 }
 
-void World::deliver(Event& event) {
-  if (!nodes_[event.node]->attached) {
+void World::deliver(NodeId node, std::uint32_t slot) {
+  Flight& flight = flights_.all[slot];
+  Packet packet = flight.packet;
+  const bool last = --flight.copies == 0;
+  // Out of the pool before the NIC and the hooks run: they may send, and so grow it.
+  const std::unique_ptr<std::uint8_t[]> bytes = last ? std::move(flight.bytes) : nullptr;
+  if (last) flights_.give_back(slot);
+  if (!nodes_[node]->attached) {
     ++counters_.unroutable;
-    if (tap_) tap_(TapPoint::kUnroutable, event.packet, now_);
+    if (tap_) tap_(TapPoint::kUnroutable, packet, now_);
     return;
   }
   ++counters_.delivered;
-  if (tap_) tap_(TapPoint::kDelivered, event.packet, now_);
-  // In a buffer of exactly the packet's size: the sanitizers see a NIC that reads past its end.
-  const std::vector<std::uint8_t> bytes(event.packet.bytes.begin(), event.packet.bytes.end());
-  nodes_[event.node]->on_datagram(proto::Datagram{event.packet.path, bytes}, now_);
-  if (on_step_) on_step_(event.node);
-  kick(event.node);
+  if (tap_) tap_(TapPoint::kDelivered, packet, now_);
+  nodes_[node]->on_datagram(proto::Datagram{packet.path, packet.bytes}, now_);
+  if (on_step_) on_step_(node);
+  kick(node);
 }
 
 void World::drain_dirty() {
   draining_ = true;
   for (std::size_t i = 0; i < dirty_.size(); ++i) {
-    nodes_[dirty_[i]]->dirty = false;
-    drain(dirty_[i]);
+    const NodeId node = dirty_[i];
+    nodes_[node]->dirty = false;
+    drain(node);
+    if (on_drained_) on_drained_(node);
   }
   dirty_.clear();
   draining_ = false;
@@ -174,8 +191,9 @@ void World::drain(NodeId id) {
 void World::transmit(NodeId from, const proto::Transmit& transmit) {
   UROCE_ASSERT(transmit.size <= frame_.size());
   ++events_;
-  auto bytes = std::make_shared<std::vector<std::uint8_t>>(frame_.begin(), frame_.begin() + transmit.size);
-  Packet packet{.from = from, .number = counters_.sent++, .path = transmit.path, .bytes = *bytes};
+  auto bytes = std::make_unique_for_overwrite<std::uint8_t[]>(transmit.size);
+  std::copy_n(frame_.begin(), transmit.size, bytes.get());
+  Packet packet{.from = from, .number = counters_.sent++, .path = transmit.path, .bytes = {bytes.get(), transmit.size}};
   if (tap_) tap_(TapPoint::kSent, packet, now_);
   const NodeId to = owner_of(packet.path.destination);
   if (to == kNoNode) {
@@ -187,29 +205,23 @@ void World::transmit(NodeId from, const proto::Transmit& transmit) {
   if (arrivals.empty()) {
     ++counters_.lost;
     if (tap_) tap_(TapPoint::kLost, packet, now_);
+    return;
   }
-  for (const Instant arrival : arrivals) {
-    Event event;
-    event.time = arrival;
-    event.node = to;
-    event.bytes = bytes;
-    event.packet = packet;
-    push(std::move(event));
-  }
+  if (tap_ && (packet.corrupted || packet.disordered)) tap_(TapPoint::kImpaired, packet, now_);
+  const std::uint32_t slot = flights_.take();
+  flights_.all[slot] = {packet, std::move(bytes), arrivals.size()};
+  for (const Instant arrival : arrivals) push(arrival, Event::Kind::kPacket, to, slot);
 }
 
+/// Takes note of the NIC's deadline. A queued event that is early enough serves: it will find out.
 void World::arm(NodeId id) {
   Node& node = *nodes_[id];
-  const std::optional<Instant> deadline = node.next_deadline();
-  if (deadline == node.armed) return;
-  node.armed = deadline;
-  ++node.timer_generation;
-  if (!deadline) return;
-  Event event;
-  event.time = std::max(*deadline, now_);
-  event.node = id;
-  event.timer_generation = node.timer_generation;
-  push(std::move(event));
+  node.deadline = node.next_deadline();
+  if (!node.deadline) return;
+  const Instant at = std::max(*node.deadline, now_);
+  if (node.queued && *node.queued <= at) return;
+  node.queued = at;
+  push(at, Event::Kind::kTimer, id, ++node.timer_generation);
 }
 
 }  // namespace uroce::engine::sim

@@ -46,6 +46,7 @@ enum class TapPoint : std::uint8_t {
   kDelivered,   ///< As the receiver is about to see it.
   kLost,        ///< Dropped by the filter or the impairments.
   kUnroutable,  ///< No node owns the destination.
+  kImpaired,    ///< Will arrive, but the network has damaged, doubled or delayed it.
 };
 using Tap = std::function<void(TapPoint point, const Packet& packet, Instant now)>;
 
@@ -92,6 +93,9 @@ class World {
   /// to post again, to check invariants.
   void set_on_step(std::function<void(NodeId)> on_step) { on_step_ = std::move(on_step); }
 
+  /// Called whenever a node's packets have been taken: sees what sending completes as well. May call and kick the NIC.
+  void set_on_drained(std::function<void(NodeId)> on_drained) { on_drained_ = std::move(on_drained); }
+
   /// Runs until `done()` holds, which is asked before the first and after every event; at most for `max_time`.
   Outcome run_until(const std::function<bool()>& done, Duration max_time);
   /// Runs for `time`: afterwards now() has advanced by it (kDone), or kEventLimit.
@@ -108,8 +112,11 @@ class World {
     virtual std::optional<Instant> next_deadline() const = 0;
 
     std::vector<proto::Gid> gids;
-    std::optional<Instant> armed;        ///< The deadline for which an event is queued ...
-    std::uint64_t timer_generation = 0;  ///< ... and its generation; events of older ones are stale.
+    std::optional<Instant> deadline;  ///< As the NIC last told it.
+    /// The queued timer event: never later than `deadline`, for a timer that is put off (with every ACK, say) keeps its
+    /// event and moves when that comes up.
+    std::optional<Instant> queued;
+    std::uint32_t timer_generation = 0;  ///< Of the queued event; older ones are stale.
     bool dirty = false;
     bool attached = true;
   };
@@ -124,27 +131,54 @@ class World {
     std::optional<Instant> next_deadline() const override { return nic.next_deadline(); }
     N& nic;
   };
+  /// Small, because the heap moves it about; what belongs to it lies in a slot.
   struct Event {
+    enum class Kind : std::uint8_t { kPacket, kTimer, kCallback };
     Instant time;
     std::uint64_t sequence = 0;  ///< Breaks ties: events at one time run in the order in which they were made.
-    NodeId node = kNoNode;       ///< Receiver of a packet or owner of a timer.
-    std::uint64_t timer_generation = 0;
-    std::shared_ptr<std::vector<std::uint8_t>> bytes;  ///< Of a packet; copies share them.
-    Packet packet;
-    std::function<void()> callback;
+    Kind kind{};
+    NodeId node = kNoNode;   ///< Receiver of a packet or owner of a timer.
+    std::uint32_t slot = 0;  ///< Packet or callback; the generation of a timer.
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
       return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
     }
   };
+  /// A packet under way. Its buffer is exactly as long as the packet: the sanitizers see a NIC that reads past its end.
+  struct Flight {
+    Packet packet;
+    std::unique_ptr<std::uint8_t[]> bytes;
+    std::size_t copies = 0;
+  };
+  /// Slots that are used again.
+  template <class T>
+  struct Pool {
+    std::vector<T> all;
+    std::vector<std::uint32_t> free;
+
+    std::uint32_t take() {
+      if (free.empty()) {
+        all.emplace_back();
+        return static_cast<std::uint32_t>(all.size() - 1);
+      }
+      const std::uint32_t slot = free.back();
+      free.pop_back();
+      return slot;
+    }
+    void give_back(std::uint32_t slot) {
+      all[slot] = T{};
+      free.push_back(slot);
+    }
+  };
 
   NodeId add_node(std::unique_ptr<Node> node, std::span<const proto::Gid> gids);
   NodeId owner_of(const proto::Gid& gid) const;
-  void push(Event event);
+  void push(Instant time, Event::Kind kind, NodeId node, std::uint32_t slot);
   bool has_event_until(Instant limit);
+  bool is_stale(const Event& event);
   void step();
-  void deliver(Event& event);
+  void deliver(NodeId node, std::uint32_t slot);
   void drain_dirty();
   void drain(NodeId id);
   void transmit(NodeId from, const proto::Transmit& transmit);
@@ -158,11 +192,14 @@ class World {
   std::vector<NodeId> dirty_;
   bool draining_ = false;
   std::priority_queue<Event, std::vector<Event>, Later> queue_;
+  Pool<Flight> flights_;
+  Pool<std::function<void()>> callbacks_;
   std::uint64_t next_sequence_ = 0;
   std::uint64_t events_ = 0;
   std::vector<std::uint8_t> frame_;
   Tap tap_;
   std::function<void(NodeId)> on_step_;
+  std::function<void(NodeId)> on_drained_;
   WorldCounters counters_;
 };
 

@@ -1,8 +1,13 @@
-// Any bytes, as a frame and as a UDP payload: parsing never crashes, what it accepts is consistent, can be described,
-// and is built again byte for byte.
+// Any bytes, as a frame, as a UDP payload and as a capture file: parsing never crashes, what it accepts is consistent,
+// can be described, and is built again byte for byte.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
 #include <vector>
 
 #include "proto/describe.h"
+#include "proto/pcap.h"
 #include "tests/proto/reencode.h"
 
 namespace uroce::proto {
@@ -38,12 +43,27 @@ void check_frame(Bytes bytes) {
   check_packet(frame->fields.path, frame->packet);
 }
 
+bool looks_like_capture(Bytes bytes) {
+  constexpr std::uint32_t kMagics[] = {0xA1B2C3D4, 0xA1B23C4D, 0xD4C3B2A1, 0x4D3CB2A1, 0x0A0D0D0A};
+  return bytes.size() >= 4 && std::find(std::begin(kMagics), std::end(kMagics), load_icrc(bytes)) != std::end(kMagics);
+}
+
+void check_capture(Bytes bytes) {
+  const int fd = memfd_create("capture", MFD_CLOEXEC);
+  UROCE_ASSERT(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  if (auto reader = PcapReader::open("/proc/self/fd/" + std::to_string(fd))) {
+    for (auto next = reader->next(); next && *next; next = reader->next()) check_frame((*next)->bytes);
+  }
+  close(fd);
+}
+
 }  // namespace
 }  // namespace uroce::proto
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace uroce::proto;
   const uroce::Bytes bytes(data, std::min<std::size_t>(size, 0xFFFF));
+  if (looks_like_capture(bytes)) check_capture(bytes);
   check_frame(bytes);
   check_packet({Gid::from_v4(127, 0, 0, 1), Gid::from_v4(127, 0, 0, 2)}, bytes);
   return 0;

@@ -6,7 +6,6 @@
 #include <rdma/ib_user_verbs.h>
 
 #include <cstring>
-
 #include <memory>
 #include <string>
 

@@ -99,10 +99,10 @@ TEST_F(Modify, AddressVectorRules) {
   attr.ah_attr.port_num = 2;
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
   attr = good;
-  attr.ah_attr.grh.sgid_index = 2;
-  EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
-  attr.ah_attr.grh.sgid_index = 0;
-  EXPECT_EQ(modify(attr, kRtrMask), ENODATA);
+  for (const int without_address : {0, 2, 255}) {
+    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(without_address);
+    EXPECT_EQ(modify(attr, kRtrMask), ENODATA);
+  }
   attr = good;
   attr.ah_attr.grh.dgid = node.gid(0);  // IPv6 from IPv4.
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
@@ -112,6 +112,10 @@ TEST_F(Modify, AddressVectorRules) {
   attr = good;
   attr.ah_attr.grh.dgid.raw[12] = 224;  // Multicast.
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
+  attr = good;
+  std::memset(attr.ah_attr.grh.dgid.raw + 12, 0xFF, 4);  // Broadcast: no route, in any network.
+  EXPECT_EQ(modify(attr, kRtrMask), ETIMEDOUT);
+  EXPECT_NE(last_error().find("no route from 127.0.0."), std::string::npos) << last_error();
   EXPECT_EQ(modify(good, kRtrMask), 0) << last_error();
 }
 

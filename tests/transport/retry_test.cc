@@ -40,7 +40,7 @@ TEST(Retry, LostMiddleDrawsOneNakAndGoesBack) {
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.b.poll().size(), 1u);
-  EXPECT_THAT(syndromes_from_b(pair), testing::ElementsAre(0x60, 0x1F));
+  EXPECT_THAT(syndromes_from_b(pair), testing::ElementsAre(0x01, 0x60, 0x00));
   EXPECT_EQ(pair.a.nic.counters().local_ack_timeout_err, 0u);
   EXPECT_EQ(pair.a.nic.counters().retransmitted_pkts, 5u) << "0x103 .. 0x107";
   EXPECT_LT(pair.world.now() - start, 67ms + 1ms);
@@ -124,7 +124,8 @@ TEST_P(RetryCount, ExhaustedByTimeouts) {
   EXPECT_EQ(done[1].status, WcStatus::kWrFlushErr);
   EXPECT_EQ(pair.a.qp->state(), nic::QpState::kErr);
   EXPECT_EQ(pair.world.now() - start, (GetParam() + 1) * *proto::local_ack_timeout(14));
-  EXPECT_EQ(pair.seen_from('a', Opcode::kRcSendOnly).size(), 2u * (GetParam() + 1u));
+  EXPECT_EQ(pair.seen_from('a', Opcode::kRcSendOnly).size(), GetParam() + 1u)
+      << "the second one waits for a credit";
 }
 INSTANTIATE_TEST_SUITE_P(All, RetryCount, testing::Values(0, 1, 3, 7));
 

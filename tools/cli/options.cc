@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "engine/faults/spec.h"
 #include "tools/rdma/failure.h"
 #include "tools/rdma/print.h"
 #include "tools/workload/workload.h"
@@ -53,6 +54,12 @@ class Config : public CLI::ConfigTOML {
   const CLI::App& app_;
   const Role role_;
 };
+
+/// As check_size(), for a fault specification.
+std::string check_faults(const std::string& text) {
+  const auto spec = engine::faults::parse_faults(text);
+  return spec ? "" : spec.error();
+}
 
 /// A check for CLI11: explains what is wrong, or "" when `text` is a size.
 std::string check_size(const std::string& text) {
@@ -200,6 +207,10 @@ void add_output(CLI::App& app, Options& o) {
       ->default_str("uroce")
       ->group(group);
   app.add_option("--pcap", o.pcap, "Write all RoCE packets to FILE (backend uroce)")->type_name("FILE")->group(group);
+  app.add_option("--faults", o.faults, "Make the NIC and its network misbehave, e.g. loss=1%,dup=0.1% (docs/faults.md)")
+      ->type_name("SPEC")
+      ->check(CLI::Validator(check_faults, ""))
+      ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
   app.add_flag("--trace", o.trace, "Tell every step and the QPs' states, on stderr")->group(group);
 }

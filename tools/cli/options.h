@@ -24,6 +24,7 @@ struct Options {
   bool json = false;
   bool trace = false;
   std::string pcap;
+  std::string faults;  ///< As UROCE_FAULTS.
 };
 
 /// The options, or the status to exit with at once (help was printed, or an error explained on stderr).

@@ -39,6 +39,21 @@ std::string workload_text(const Workload& w) {
       w.sges > 1 ? fmt::format(", {} SGEs", w.sges) : "", w.inline_data ? ", inline" : "", w.events ? ", events" : "");
 }
 
+/// What was injected, "" when nothing.
+std::string faults_text(const engine::faults::FaultCounters& f) {
+  using engine::faults::Kind;
+  const std::pair<const char*, std::uint64_t> all[] = {
+      {"dropped", f.of(Kind::kDrop)},   {"duplicated", f.of(Kind::kDuplicate)}, {"reordered", f.of(Kind::kReorder)},
+      {"delayed", f.of(Kind::kDelay)},  {"corrupted", f.of(Kind::kCorrupt)},    {"ECN-marked", f.of(Kind::kEcn)},
+      {"lost in blackouts", f.blackout}, {"RNR NAKs", f.rnr},                    {"work requests", f.wrs},
+      {"events", f.events}};
+  std::string text;
+  for (const auto& [name, count] : all) {
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  }
+  return text;
+}
+
 std::string nic_text(const ibv::NicFacts& nic) {
   const nic::Counters& c = nic.counters;
   std::string text = fmt::format("  engine     {} ({})\n", nic.port.engine, nic.port.reason);
@@ -46,6 +61,7 @@ std::string nic_text(const ibv::NicFacts& nic) {
       "  NIC        {} packets sent, {} received, {} retransmitted, {} timeouts, {} ICRC errors, {} RNR NAKs\n",
       c.sent_pkts, c.rcvd_pkts, c.retransmitted_pkts, c.local_ack_timeout_err, c.icrc_errors,
       c.rcvd_rnr_err + c.send_rnr_err);
+  if (const std::string faults = faults_text(nic.faults); !faults.empty()) text += "  injected   " + faults + '\n';
   if (!nic.pcap.empty()) text += fmt::format("  capture    {}\n", nic.pcap);
   return text;
 }

@@ -90,6 +90,14 @@ Json counters_json(const nic::Counters& c) {
           {"ghost_acks", c.ghost_acks}};
 }
 
+Json faults_json(const engine::faults::FaultCounters& f) {
+  Json json = {{"blackout", f.blackout}, {"rnr", f.rnr}, {"wr", f.wrs}, {"call", f.calls}, {"event", f.events}};
+  for (std::size_t i = 0; i < f.packets.size(); ++i) {
+    json[to_string(static_cast<engine::faults::Kind>(i))] = f.packets[i];
+  }
+  return json;
+}
+
 Json nic_json(const ibv::NicFacts& nic) {
   const engine::PortCounters& p = nic.port_counters;
   return {{"addresses", nic.addresses},
@@ -97,6 +105,7 @@ Json nic_json(const ibv::NicFacts& nic) {
           {"receive_buffer_bytes", nic.port.receive_buffer_bytes},
           {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
           {"counters", counters_json(nic.counters)},
+          {"injected_faults", faults_json(nic.faults)},
           {"port",
            {{"sent_packets", p.sent_packets},
             {"sent_bytes", p.sent_bytes},

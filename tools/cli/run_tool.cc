@@ -19,13 +19,18 @@ void occupy_standard_descriptors() {
   if (fd >= 0) close(fd);
 }
 
-void select_backend_and_capture(const Options& options) {
-  if (!options.pcap.empty()) {
-    if (options.backend != Backend::kUroce) {
-      throw Failure(kExitUsage, "--pcap needs --backend uroce: packets of a hardware NIC don't come by here");
-    }
-    setenv("UROCE_PCAP", options.pcap.c_str(), 1);  // read when the device is opened
+/// Hands an option to the emulated NIC, which reads its environment when it is opened.
+void tell_emulated_nic(const Options& options, const char* option, const char* variable, const std::string& value) {
+  if (value.empty()) return;
+  if (options.backend != Backend::kUroce) {
+    throw Failure(kExitUsage, fmt::format("{} needs --backend uroce: packets of a hardware NIC don't come by here", option));
   }
+  setenv(variable, value.c_str(), 1);
+}
+
+void select_backend_and_environment(const Options& options) {
+  tell_emulated_nic(options, "--pcap", "UROCE_PCAP", options.pcap);
+  tell_emulated_nic(options, "--faults", "UROCE_FAULTS", options.faults);
   if (const auto error = select_backend(options.backend)) throw Failure(kExitUsage, *error);
 }
 
@@ -49,7 +54,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   try {
     occupy_standard_descriptors();
     install_interrupt_handlers();
-    select_backend_and_capture(options);
+    select_backend_and_environment(options);
     return body(options);
   } catch (const Failure& failure) {
     return report_failure(options, failure.exit_code(), failure.what());

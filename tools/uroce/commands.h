@@ -13,8 +13,8 @@ struct RunOptions {
   std::string pcap;       ///< UROCE_PCAP, or empty.
   std::vector<std::string> command;
 };
-/// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127 when
-/// there is no such command, 126 when it can't be executed, 2 when our library is missing (as env(1) has it).
+/// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127
+/// when there is no such command, 126 when it can't be executed, 2 when our library is missing (as env(1) has it).
 int run(const RunOptions& options);
 
 /// Names, node GUIDs and addresses of the devices (as ibv_devices does), without opening any.

@@ -98,7 +98,8 @@ void check_io_uring(Findings& findings) {
     const auto port = engine::open_port(addresses, engine::EngineChoice::kIoUring);
     if (port) return findings.good("io_uring: " + (*port)->info().features);
     if (port.error().error == EADDRINUSE) continue;
-    return findings.note("io_uring: " + port.error().sentence, "sockets are used instead: the same packets, more slowly");
+    return findings.note("io_uring: " + port.error().sentence,
+                         "sockets are used instead: the same packets, more slowly");
   }
 }
 
@@ -150,7 +151,8 @@ int doctor() {
   check_ipv6(findings);
   check_tshark(findings);
   check_environment(findings);
-  fmt::print("{}\n", findings.any_bad() ? "\nThe emulated NICs can't work like this." : "\nThe emulated NICs can work here.");
+  fmt::print("{}\n",
+             findings.any_bad() ? "\nThe emulated NICs can't work like this." : "\nThe emulated NICs can work here.");
   return findings.any_bad() ? 1 : 0;
 }
 

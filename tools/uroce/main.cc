@@ -7,9 +7,10 @@
 using namespace uroce::tools;
 
 int main(int argc, char** argv) {
-  CLI::App app{"A RoCEv2 NIC in user space.\n\n"
-               "  uroce run -- ib_write_bw -x 1 -F            # the server, in one terminal\n"
-               "  uroce run -- ib_write_bw -x 1 -F 127.0.0.1  # the client, in another\n"};
+  CLI::App app{
+      "A RoCEv2 NIC in user space.\n\n"
+      "  uroce run -- ib_write_bw -x 1 -F            # the server, in one terminal\n"
+      "  uroce run -- ib_write_bw -x 1 -F 127.0.0.1  # the client, in another\n"};
   app.require_subcommand(1);
 
   RunOptions options;
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
   CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
   CLI::App* const info = app.add_subcommand("info", "What the NICs can do, like ibv_devinfo");
   CLI::App* const gids = app.add_subcommand("gids", "Their GID tables, like show_gids");
-  CLI::App* const doctor_command = app.add_subcommand("doctor", "Find out what keeps NICs from working on this machine");
+  CLI::App* const doctor_command =
+      app.add_subcommand("doctor", "Find out what keeps NICs from working on this machine");
 
   try {
     app.parse(argc, argv);

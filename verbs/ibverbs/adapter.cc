@@ -9,6 +9,7 @@
 #include "verbs/ibverbs/address.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/objects.h"
 
 namespace uroce::ibv {
 namespace {
@@ -44,6 +45,8 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!choice) {
     return Err{refuse(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
   }
+  const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
+  if (!faults) return Err{refuse(EINVAL, "UROCE_FAULTS: " + faults.error())};
   auto port = engine::open_port(addresses, *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
@@ -53,14 +56,66 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     if (!writer.ok()) return Err{refuse(EINVAL, "UROCE_PCAP: " + writer.error())};
     top = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
   }
-  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), std::move(top), pcap));
+  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), *faults, std::move(top), pcap));
 }
 
-Adapter::Adapter(nic::NicConfig config, std::unique_ptr<engine::Port> port, std::string pcap)
+Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+                 std::string pcap)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
-      nic_(std::move(config)),
-      runner_(nic_, std::move(port), [this] { deliver_events(nic_); }) {}
+      nic_(with_faults(std::move(config))),
+      wire_(nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); }),
+      runner_(wire_, std::move(port), [this] { deliver_events(nic_); }) {}
+
+nic::NicConfig Adapter::with_faults(nic::NicConfig config) {
+  config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
+    return wire_.injector().refuses_receive(qpn, psn.value());
+  };
+  config.faults.fail_send = [this](std::uint32_t qpn, std::uint64_t nth) -> std::optional<nic::WcStatus> {
+    const auto status = wire_.injector().fails_send(qpn, nth);
+    return status ? std::optional(static_cast<nic::WcStatus>(*status)) : std::nullopt;
+  };
+  return config;
+}
+
+/// A timed fault; the caller holds the NIC's lock.
+void Adapter::carry_out(const engine::faults::TimedFault& fault) {
+  using Kind = engine::faults::TimedFault::Kind;
+  switch (fault.kind) {
+    case Kind::kQpFatal:
+      nic_.break_qp(fault.qpn);
+      return;
+    case Kind::kCqOverflow:
+      nic_.overflow_send_cq(fault.qpn);
+      return;
+    case Kind::kPortDown:
+    case Kind::kPortUp:
+      port_up_ = fault.kind == Kind::kPortUp;
+      for (Context* context : contexts_) raise(*context, port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+      return;
+    case Kind::kDeviceFatal:
+      broken_ = true;
+      for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
+      return;
+  }
+}
+
+void Adapter::add(Context& context) {
+  const auto lock = runner_.lock();
+  contexts_.push_back(&context);
+}
+
+void Adapter::remove(Context& context) {
+  if (abandoned_) return;
+  const auto lock = runner_.lock();
+  std::erase(contexts_, &context);
+}
+
+bool Adapter::is_port_up() {
+  if (!works()) return false;
+  const auto lock = runner_.lock();
+  return port_up_;
+}
 
 NicFacts Adapter::facts() {
   NicFacts facts;
@@ -71,6 +126,7 @@ NicFacts Adapter::facts() {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
+    facts.faults = wire_.counters();
   }
   return facts;
 }
@@ -82,7 +138,7 @@ void Adapter::after_fork_in_child() {
 }
 
 NicLock::NicLock(Adapter& adapter) : adapter_(adapter) {
-  if (!adapter.abandoned_) lock_ = adapter.runner_.lock();
+  if (adapter.works()) lock_ = adapter.runner_.lock();
 }
 
 NicLock::~NicLock() {

@@ -3,17 +3,21 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "engine/faults/faulty.h"
 #include "engine/runner.h"
 #include "proto/base/result.h"
 #include "verbs/ibverbs/facts.h"
 #include "verbs/nic/nic.h"
 
 namespace uroce::ibv {
+
+struct Context;
 
 class Adapter {
  public:
@@ -30,13 +34,20 @@ class Adapter {
   std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
   /// Moves packets if nobody else does so at the moment. Never blocks.
   void try_progress() {
-    if (!abandoned_) runner_.try_progress();
+    if (works()) runner_.try_progress();
   }
   /// The caller has polled and will sleep now: the background thread takes over.
   void stop_polling() {
-    if (!abandoned_) runner_.stop_polling();
+    if (works()) runner_.stop_polling();
   }
   NicFacts facts();
+  /// Contexts hear of what happens to port and device.
+  void add(Context& context);
+  void remove(Context& context);
+  /// The port's state; it is down only when a fault says so.
+  bool is_port_up();
+  /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.
+  bool works() const { return !abandoned_ && !broken_; }
 
   // Around fork(), with the lock held in between. In the child nothing works any more: the threads stayed with the
   // parent.
@@ -46,13 +57,20 @@ class Adapter {
 
  private:
   friend class NicLock;
-  Adapter(nic::NicConfig config, std::unique_ptr<engine::Port> port, std::string pcap);
+  Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+          std::string pcap);
+  nic::NicConfig with_faults(nic::NicConfig config);
+  void carry_out(const engine::faults::TimedFault& fault);
 
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
   bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
+  std::atomic<bool> broken_ = false;
+  bool port_up_ = true;              ///< Guarded by the NIC's lock, as the list is.
+  std::vector<Context*> contexts_;
   nic::Nic nic_;
-  engine::Runner<nic::Nic> runner_;
+  engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
+  engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
   std::unique_lock<std::mutex> fork_lock_;
 };
 

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "engine/fd.h"
+#include "engine/socket_address.h"
 #include "proto/timing.h"
 
 namespace uroce::ibv {
@@ -33,6 +36,8 @@ proto::Gid gid_of(const sockaddr& address) {
   }
   return gid;
 }
+
+int family_of(const proto::Gid& address) { return address.is_v4() ? AF_INET : AF_INET6; }
 
 bool is_loopback_v4(const proto::Gid& address) { return address.is_v4() && address.v4()[0] == 127; }
 
@@ -100,24 +105,16 @@ bool is_multicast(const proto::Gid& gid) {
 }
 
 bool is_port_free(const proto::Gid& address) {
-  const int fd = socket(address.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  int rc = -1;
-  if (address.is_v4()) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(proto::kRocePort);
-    std::memcpy(&v4.sin_addr, address.v4(), 4);
-    rc = bind(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
-  } else {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(proto::kRocePort);
-    std::memcpy(&v6.sin6_addr, address.raw.data(), 16);
-    rc = bind(fd, reinterpret_cast<const sockaddr*>(&v6), sizeof v6);
-  }
-  close(fd);
-  return rc == 0;
+  const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress local(address, proto::kRocePort);
+  return fd && bind(fd.get(), local.get(), local.size) == 0;
+}
+
+int find_route(const proto::Gid& from, const proto::Gid& to) {
+  const engine::Fd fd(socket(family_of(from), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress local(from, 0), peer(to, proto::kRocePort);
+  if (!fd || bind(fd.get(), local.get(), local.size) != 0) return 0;
+  return connect(fd.get(), peer.get(), peer.size) == 0 ? 0 : errno;  // Of a UDP socket: sends nothing.
 }
 
 }  // namespace uroce::ibv

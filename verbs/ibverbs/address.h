@@ -26,4 +26,9 @@ bool is_multicast(const proto::Gid& gid);
 /// True when nobody on this host has bound the RoCE port of `address`.
 bool is_port_free(const proto::Gid& address);
 
+/// Looks up the route from `from`, an address of this host, to `to`. 0: there is one (whether anybody is there, nobody
+/// knows), or the host can't tell. Else why not: ENETUNREACH, EHOSTUNREACH, EACCES (a broadcast address), EINVAL (from
+/// loopback to the outside).
+int find_route(const proto::Gid& from, const proto::Gid& to);
+
 }  // namespace uroce::ibv

@@ -22,6 +22,8 @@ void notify(CompletionQueue& cq) {
 
 }  // namespace
 
+void raise(Context& context, enum ibv_event_type type) { context.async_events.push({type, nullptr, nullptr}); }
+
 void deliver_events(nic::Nic& nic) {
   using Kind = nic::Event::Kind;
   while (const auto event = nic.poll_event()) {
@@ -64,6 +66,7 @@ int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* eve
     return -1;
   }
   event->event_type = taken.type;
+  if (taken.cq == nullptr && taken.qp == nullptr) event->element.port_num = 1;
   if (taken.cq != nullptr) event->element.cq = taken.cq;
   if (taken.qp != nullptr) event->element.qp = taken.qp;
   return 0;
@@ -81,7 +84,7 @@ void ibv_ack_async_event(struct ibv_async_event* event) {
     case IBV_EVENT_SQ_DRAINED:
       acknowledge(*event->element.qp, &ibv_qp::events_completed, 1);
       break;
-    default:  // Events of ports and devices need no acknowledgement, and we raise none.
+    default:  // Events of ports and devices need no acknowledgement.
       break;
   }
 }

@@ -17,6 +17,7 @@ constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 constexpr std::uint32_t kVendorId = 0x027572;  ///< A locally administered OUI: nobody's.
 
 // Values of ibv_port_attr that <infiniband/verbs.h> has no names for (IBTA Vol 1, 14.2.5.6).
+constexpr std::uint8_t kPhysStateDisabled = 3;
 constexpr std::uint8_t kPhysStateLinkUp = 5;
 constexpr std::uint8_t kWidth1x = 1;
 constexpr std::uint8_t kSpeed10Gbps = 4;  ///< QDR: the order of what a core moves.
@@ -31,9 +32,10 @@ int check_port(std::uint8_t port_num) {
   return port_num == kPort ? 0 : refuse(EINVAL, "port " + std::to_string(port_num) + ": the NIC has port 1 only");
 }
 
-struct ibv_port_attr port_attr_of(const Adapter& adapter) {
+struct ibv_port_attr port_attr_of(Adapter& adapter) {
+  const bool up = adapter.is_port_up();
   struct ibv_port_attr attr {};
-  attr.state = IBV_PORT_ACTIVE;
+  attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = static_cast<enum ibv_mtu>(adapter.mtu_max());
   attr.gid_tbl_len = static_cast<int>(adapter.gids().size());
@@ -43,7 +45,7 @@ struct ibv_port_attr port_attr_of(const Adapter& adapter) {
   attr.max_vl_num = 1;
   attr.active_width = kWidth1x;
   attr.active_speed = kSpeed10Gbps;
-  attr.phys_state = kPhysStateLinkUp;
+  attr.phys_state = up ? kPhysStateLinkUp : kPhysStateDisabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   attr.flags = IBV_QPF_GRH_REQUIRED;
   return attr;
@@ -67,9 +69,11 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   base.num_comp_vectors = 1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&base.mutex, nullptr);
+  adapter->add(*this);
 }
 
 Context::~Context() {
+  adapter->remove(*this);
   for (QueuePair* qp : qps) destroy_queue_pair(qp);
   if (const NicLock lock(*adapter); lock) {
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
@@ -102,6 +106,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     errno = adapter.error();
     return nullptr;
   }
+  if (!(*adapter)->works()) return refuse_null(refuse_without_nic(), last_error());
   auto* context = new Context(owner, *adapter);
   struct ibv_context* base = &context->verbs_context::context;
   if (base->cmd_fd < 0 || base->async_fd < 0) {

@@ -34,7 +34,7 @@ int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, b
   constexpr int kBatch = 8;
   std::array<nic::Completion, kBatch> batch;
   const NicLock lock(adapter);
-  if (!lock) return -refuse_after_fork();
+  if (!lock) return -refuse_without_nic();
   int taken = 0;
   while (taken < wanted) {
     const auto room = static_cast<std::size_t>(std::min(wanted - taken, kBatch));
@@ -66,7 +66,7 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
   auto* cq = new CompletionQueue{};
   {
     const NicLock lock(*own.adapter);
-    auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq) : Err{refuse_after_fork()};
+    auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq) : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete cq;
       errno = made.error();
@@ -87,7 +87,7 @@ int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
   if (const int error = check_cqe(cqe)) return error;
   auto& own = *static_cast<CompletionQueue*>(cq);
   const NicLock lock(*context_of(cq->context).adapter);
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   if (const int error = own.nic_cq->resize(static_cast<std::uint32_t>(cqe))) {
     return refuse(error,
                   std::to_string(own.nic_cq->size()) + " completions wait to be polled: too many for the new size");
@@ -119,7 +119,7 @@ int ibv_destroy_cq(struct ibv_cq* cq) {
 
 int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   const NicLock lock(*context_of(cq->context).adapter);
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   auto& own = *static_cast<CompletionQueue*>(cq);
   own.nic_cq->arm(solicited_only != 0);
   own.armed_since_poll = true;

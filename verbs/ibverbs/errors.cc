@@ -24,6 +24,8 @@ std::nullptr_t refuse_null(int error, std::string sentence) {
   return nullptr;
 }
 
-int refuse_after_fork() { return refuse(EIO, "the NIC stayed with the parent of this process; open the device again"); }
+int refuse_without_nic() {
+  return refuse(EIO, "the NIC is gone: a fatal error, or it stayed with the parent of this process; open the device again");
+}
 
 }  // namespace uroce::ibv

@@ -12,7 +12,7 @@ int refuse(int error, std::string sentence);
 /// The same for verbs that return a pointer: sets errno and returns null.
 std::nullptr_t refuse_null(int error, std::string sentence);
 
-/// For verbs on what a child of fork() inherited: EIO.
-int refuse_after_fork();
+/// For verbs on a NIC that had a fatal error, or that a child of fork() inherited: EIO.
+int refuse_without_nic();
 
 }  // namespace uroce::ibv

@@ -18,8 +18,8 @@ __attribute__((visibility("default"), used)) void* uroce_private_null() {
 }
 /// The only private function that programs call (ibv_devinfo, pyverbs).
 __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(struct ibv_context* context,
-                                                                             uint8_t port_num, unsigned int index,
-                                                                             int* type) {
+                                                                              uint8_t port_num, unsigned int index,
+                                                                              int* type) {
   return uroce::ibv::impl::ibv_query_gid_type(context, port_num, index, type);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/faults/injector.h"
 #include "engine/port.h"
 #include "verbs/nic/counters.h"
 
@@ -17,6 +18,7 @@ struct NicFacts {
   engine::PortInfo port;
   engine::PortCounters port_counters;
   nic::Counters counters;
+  engine::faults::FaultCounters faults;  ///< What UROCE_FAULTS has done.
   std::string pcap;  ///< File that the capture goes to, or empty.
 };
 

@@ -14,7 +14,9 @@ constexpr char kNoImport[] = "objects of another process can't be imported: ther
 
 }  // namespace
 
-struct ibv_ah* ibv_create_ah(struct ibv_pd*, struct ibv_ah_attr*) { return refuse_null(EOPNOTSUPP, kNoUd); }
+struct ibv_ah* ibv_create_ah(struct ibv_pd*, struct ibv_ah_attr*) {
+  return refuse_null(EOPNOTSUPP, kNoUd);
+}
 struct ibv_ah* ibv_create_ah_from_wc(struct ibv_pd*, struct ibv_wc*, struct ibv_grh*, std::uint8_t) {
   return refuse_null(EOPNOTSUPP, kNoUd);
 }
@@ -25,17 +27,27 @@ int ibv_destroy_ah(struct ibv_ah*) { return refuse(EOPNOTSUPP, kNoUd); }
 int ibv_attach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 int ibv_detach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 
-struct ibv_srq* ibv_create_srq(struct ibv_pd*, struct ibv_srq_init_attr*) { return refuse_null(EOPNOTSUPP, kNoSrq); }
+struct ibv_srq* ibv_create_srq(struct ibv_pd*, struct ibv_srq_init_attr*) {
+  return refuse_null(EOPNOTSUPP, kNoSrq);
+}
 int ibv_modify_srq(struct ibv_srq*, struct ibv_srq_attr*, int) { return refuse(EOPNOTSUPP, kNoSrq); }
 int ibv_query_srq(struct ibv_srq*, struct ibv_srq_attr*) { return refuse(EOPNOTSUPP, kNoSrq); }
 int ibv_destroy_srq(struct ibv_srq*) { return refuse(EOPNOTSUPP, kNoSrq); }
 
-struct ibv_context* ibv_import_device(int) { return refuse_null(EOPNOTSUPP, kNoImport); }
-struct ibv_pd* ibv_import_pd(struct ibv_context*, std::uint32_t) { return refuse_null(EOPNOTSUPP, kNoImport); }
+struct ibv_context* ibv_import_device(int) {
+  return refuse_null(EOPNOTSUPP, kNoImport);
+}
+struct ibv_pd* ibv_import_pd(struct ibv_context*, std::uint32_t) {
+  return refuse_null(EOPNOTSUPP, kNoImport);
+}
 void ibv_unimport_pd(struct ibv_pd*) {}
-struct ibv_mr* ibv_import_mr(struct ibv_pd*, std::uint32_t) { return refuse_null(EOPNOTSUPP, kNoImport); }
+struct ibv_mr* ibv_import_mr(struct ibv_pd*, std::uint32_t) {
+  return refuse_null(EOPNOTSUPP, kNoImport);
+}
 void ibv_unimport_mr(struct ibv_mr*) {}
-struct ibv_dm* ibv_import_dm(struct ibv_context*, std::uint32_t) { return refuse_null(EOPNOTSUPP, kNoImport); }
+struct ibv_dm* ibv_import_dm(struct ibv_context*, std::uint32_t) {
+  return refuse_null(EOPNOTSUPP, kNoImport);
+}
 void ibv_unimport_dm(struct ibv_dm*) {}
 
 struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {

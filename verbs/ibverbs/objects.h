@@ -80,6 +80,9 @@ struct Context : verbs_context {
 
 inline Context& context_of(struct ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
 
+/// Raises an event of the port or the device. The caller holds the NIC's lock.
+void raise(Context& context, enum ibv_event_type type);
+
 /// Destroys a QP without a word to anybody. The caller has made sure that no event of it is in the user's hands.
 void destroy_queue_pair(QueuePair* qp);
 

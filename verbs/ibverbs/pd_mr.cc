@@ -43,7 +43,7 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
     const NicLock lock(*context.adapter);
     auto made = lock ? lock->mrs().add(static_cast<ProtectionDomain*>(pd)->nic_pd, static_cast<std::uint8_t*>(addr),
                                        length, iova, *access)
-                     : Err{refuse_after_fork()};
+                     : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete mr;
       errno = made.error();
@@ -73,7 +73,7 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
   if (const NicLock lock(*own.adapter); lock) pd->nic_pd = lock->alloc_pd();
   if (pd->nic_pd == nullptr) {
     delete pd;
-    errno = refuse_after_fork();
+    errno = refuse_without_nic();
     return nullptr;
   }
   const std::scoped_lock lock(own.objects_mutex);
@@ -139,7 +139,7 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
   change.length = length;
   change.iova = reinterpret_cast<std::uintptr_t>(addr);
   const NicLock lock(*context_of(mr->context).adapter);
-  if (!lock) return fail(refuse_after_fork());
+  if (!lock) return fail(refuse_without_nic());
   if (const int error = lock->mrs().change(own.nic_mr, change))
     return fail(refuse(error, "the NIC refused the change"));
   if (move) {

@@ -13,7 +13,7 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
   int error = 0;
   if (!lock) {
     *bad_wr = wr;
-    return refuse_after_fork();
+    return refuse_without_nic();
   }
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
@@ -30,20 +30,22 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
 // As post_send().
 int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
   nic::Qp* const nic_qp = static_cast<QueuePair*>(qp)->nic_qp;
-  const NicLock lock(*context_of(qp->context).adapter);
+  NicLock lock(*context_of(qp->context).adapter);
+  int error = 0;
   if (!lock) {
     *bad_wr = wr;
-    return refuse_after_fork();
+    return refuse_without_nic();
   }
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
     const auto converted = from_wr(*wr, sges);
-    const int error = converted.ok() ? lock->post_recv(nic_qp, *converted) : converted.error();
+    error = converted.ok() ? lock->post_recv(nic_qp, *converted) : converted.error();
     if (error == 0) continue;
     *bad_wr = wr;
-    return error;
+    break;
   }
-  return 0;
+  if (lock->has_work()) lock.posted();
+  return error;
 }
 
 }  // namespace uroce::ibv::impl

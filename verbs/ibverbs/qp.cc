@@ -20,14 +20,15 @@ constexpr std::uint8_t kDefaultHopLimit = 64;
 Adapter& adapter_of(const struct ibv_qp& qp) { return *context_of(qp.context).adapter; }
 
 /// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
-/// reach; ENODATA: a GID without an address behind it.
+/// reach; ENODATA: a GID without an address behind it; ETIMEDOUT: no route.
 Result<proto::Path, int> resolve(const Adapter& adapter, const struct ibv_ah_attr& ah) {
   if (ah.is_global == 0)
     return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
   if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
+  // Other devices have longer GID tables, with empty entries.
   if (ah.grh.sgid_index >= adapter.gids().size()) {
-    return Err{refuse(EINVAL, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
-                                  std::to_string(adapter.gids().size()) + " entries")};
+    return Err{refuse(ENODATA, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
+                                   std::to_string(adapter.gids().size()) + " entries")};
   }
   proto::Path path;
   path.source = adapter.gids()[ah.grh.sgid_index];
@@ -41,6 +42,11 @@ Result<proto::Path, int> resolve(const Adapter& adapter, const struct ibv_ah_att
   if (path.source.is_v4() != path.destination.is_v4()) {
     return Err{refuse(EINVAL, "source " + proto::to_string(path.source) + " and destination " +
                                   proto::to_string(path.destination) + " are of different IP versions")};
+  }
+  // What the kernel says too, after a second: it looks for unknown peers beside the NIC's netdev.
+  if (const int error = find_route(path.source, path.destination)) {
+    return Err{refuse(ETIMEDOUT, "no route from " + proto::to_string(path.source) + " to " +
+                                     proto::to_string(path.destination) + ": " + std::strerror(error))};
   }
   path.tclass = ah.grh.traffic_class;
   // 0 and 1 are what programs written for InfiniBand pass. The kernel replaces them by the route's value.
@@ -123,7 +129,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.user = qp;
   {
     const NicLock lock(*context.adapter);
-    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_after_fork()};
+    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete qp;
       errno = made.error();
@@ -151,7 +157,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
 int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   auto& own = *static_cast<QueuePair*>(qp);
   NicLock lock(adapter_of(*qp));
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   const nic::QpState from = own.nic_qp->state();
   auto converted = from_attr(*attr, mask, from);
   if (!converted.ok()) return converted.error();
@@ -187,7 +193,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
 int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
   auto& own = *static_cast<QueuePair*>(qp);
   const NicLock lock(adapter_of(*qp));
-  if (!lock) return refuse_after_fork();
+  if (!lock) return refuse_without_nic();
   *attr = own.set;
   attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(own.nic_qp->state());
   attr->sq_draining = own.nic_qp->draining() ? 1 : 0;

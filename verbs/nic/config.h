@@ -1,6 +1,8 @@
 // What a NIC and a QP are made with.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "proto/base/clock.h"
@@ -9,11 +11,21 @@
 
 namespace uroce::nic {
 
+/// Misbehaviour on request (engine/faults); empty functions: none.
+struct InjectedFaults {
+  /// Whether a request that consumes a receive is refused with RNR NAK although there is one.
+  std::function<bool(std::uint32_t qpn, Psn psn)> refuse_receive;
+  /// With which status the `nth` send WR of a QP fails instead of being sent; counted from 1 since the QP was created.
+  std::function<std::optional<WcStatus>(std::uint32_t qpn, std::uint64_t nth)> fail_send;
+};
+
 struct NicConfig {
   std::vector<Gid> gids;      ///< GID table from index 0 on.
   std::uint8_t qpn_slot = 0;  ///< Top byte of every QPN: which of several NICs that share an address (design, 5).
   std::uint8_t mtu_max = 5;   ///< Path MTU enum, 1..5.
   std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
+  bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
+  InjectedFaults faults{};
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 

@@ -236,8 +236,26 @@ Errno Nic::post_send(Qp* qp, const SendWr& wr) {
 
 Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
   const Errno error = qp->post_recv(wr);
-  if (qp->state() == QpState::kErr) core_->touched(*qp);
+  if (qp->wants_turn()) core_->touched(*qp);
   return error;
+}
+
+bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }
+
+bool Nic::break_qp(std::uint32_t qpn) {
+  Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return false;
+  qp->enter_error(Event::Kind::kQpFatal);
+  core_->touched(*qp);
+  return true;
+}
+
+bool Nic::overflow_send_cq(std::uint32_t qpn) {
+  const Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return false;
+  core_->overflowed.push_back(qp->init().send_cq);
+  core_->fail_overflowed();
+  return true;
 }
 
 std::optional<Event> Nic::poll_event() {

@@ -52,6 +52,13 @@ class Nic {
   Errno post_send(Qp* qp, const SendWr& wr);
   Errno post_recv(Qp* qp, const RecvWr& wr);
 
+  /// True when there may be packets or events to poll. For calls after which there seldom are.
+  bool has_work() const;
+
+  /// Injected faults: the QP breaks (QP_FATAL), its send CQ overflows (CQ_ERR). False when there is no such QP.
+  bool break_qp(std::uint32_t qpn);
+  bool overflow_send_cq(std::uint32_t qpn);
+
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }

@@ -25,6 +25,9 @@ class Qp {
   /// Gives back what the QP holds of the NIC, before it is destroyed.
   void release() { requester_.clear(); }
 
+  /// After post_recv(): true when it led to completions or to a packet.
+  bool wants_turn() const { return state() == QpState::kErr || responder_.has_output(); }
+
   std::uint32_t qpn() const { return c_.qpn; }
   QpState state() const { return c_.attr.state; }
   const QpAttr& attr() const { return c_.attr; }

@@ -27,7 +27,6 @@ struct QpContext {
 
   void complete(Cq& cq, Completion completion) const {
     completion.qpn = qpn;
-    if (completion.status != WcStatus::kSuccess) completion.solicited = true;
     env.complete(cq, completion);
   }
 };

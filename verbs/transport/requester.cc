@@ -35,6 +35,8 @@ Requester::Requester(QpContext& context, TimerTable& timers)
 
 void Requester::start() {
   una_ = next_ = max_ = post_ = counted_from_ = c_.attr.sq_psn;
+  post_ssn_ = Ssn{1};
+  credits_.start();
   cursor_ = sq_.head();
   failed_ = false;
   reload_retry_counts();
@@ -68,9 +70,13 @@ Errno Requester::post(const SendWr& wr) {
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   wqe.length = is_atomic ? 8 : static_cast<std::uint32_t>(length);
+  const auto& fail_send = c_.env.config.faults.fail_send;
+  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
   wqe.first_psn = post_;
   wqe.packets = is_atomic || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  wqe.ssn = post_ssn_;
   post_ = wqe.end_psn();
+  post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : 1);
   return 0;
 }
 
@@ -91,6 +97,7 @@ void Requester::clear() {
   cursor_ = sq_.head();
   failed_ = false;
   missing_response_retried_ = false;
+  try_without_credit_ = false;
 }
 
 bool Requester::drained() const {

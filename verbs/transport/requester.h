@@ -12,6 +12,7 @@
 #pragma once
 
 #include "proto/syndrome.h"
+#include "verbs/transport/credit_limit.h"
 #include "verbs/transport/qp_context.h"
 #include "verbs/transport/timers.h"
 #include "verbs/transport/work_queues.h"
@@ -24,6 +25,8 @@ inline constexpr std::uint32_t kReadPieceBytes = 64 * 1024;
 inline constexpr std::uint32_t kAckEvery = 16;
 /// After so long without progress our packets are out of every receive buffer: read, or lost.
 inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
+/// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
+inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 
 class Requester {
  public:
@@ -54,6 +57,7 @@ class Requester {
  private:
   // requester_transmit.cc
   bool blocked(const SendWqe& wqe, bool no_new_messages) const;
+  bool waits_for_credit(const SendWqe& wqe, Instant now);
   proto::Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) const;
   bool fill_payload(MutBytes out, std::uint32_t packet);
   bool build_request(MutBytes frame, proto::Transmit& out);
@@ -66,6 +70,7 @@ class Requester {
   void on_rnr(std::uint8_t timer, Instant now);
   void on_read_response(const proto::PacketView& packet, Instant now);
   void on_atomic_acknowledge(const proto::PacketView& packet, Instant now);
+  void take_credits(const proto::PacketView& packet);
   void acknowledge_before(Psn psn, Instant now);
   void advance_una(std::uint32_t packets);
   void complete_head(WcStatus status);
@@ -79,6 +84,7 @@ class Requester {
   void fail_locally(WcStatus status);
   void release_window();
 
+  std::uint32_t pieces(std::uint32_t packets) const;
   std::uint32_t packet_index(const SendWqe& wqe) const { return psn_distance(next_, wqe.first_psn); }
   std::uint32_t piece_end(const SendWqe& wqe, std::uint32_t packet) const;
 
@@ -87,7 +93,10 @@ class Requester {
   SendQueue sq_;
   std::uint64_t cursor_ = 0;  ///< WQE that `next_` lies in.
   Psn una_, next_, max_;
+  std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
   Psn post_;                ///< First PSN of the next WR to be posted.
+  Ssn post_ssn_;            ///< Its message sequence number.
+  CreditLimit credits_;
   Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the NIC's window.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
@@ -95,6 +104,7 @@ class Requester {
   bool missing_response_retried_ = false;
   bool failed_ = false;
   bool waits_for_window_ = false;
+  bool try_without_credit_ = false;  ///< Patience is over: the limited message may be tried.
   std::optional<WcStatus> local_error_;  ///< Of the WQE at the cursor; reported when those before it have completed.
 };
 

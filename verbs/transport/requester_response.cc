@@ -12,6 +12,7 @@ void Requester::on_response(const proto::PacketView& packet, Instant now) {
   // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
   // answers to the first transmission still count.
   if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
+    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge) take_credits(packet);  // Said again, to tell of them.
     ++c_.env.counters.ghost_acks;
     return;
   }
@@ -28,7 +29,16 @@ void Requester::on_response(const proto::PacketView& packet, Instant now) {
     default:
       return;
   }
+  take_credits(packet);
   if (local_error_ && cursor_ == sq_.head() && !failed_) fail_head(*local_error_);
+}
+
+void Requester::take_credits(const proto::PacketView& packet) {
+  if (!packet.has<proto::Aeth>()) return;
+  const auto aeth = packet.header<proto::Aeth>();
+  const proto::Syndrome syndrome = proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  const auto* ack = std::get_if<proto::syndrome::Ack>(&syndrome);
+  if (ack != nullptr) credits_.on_credits(Ssn{aeth.get<proto::Aeth::Msn>()}, ack->credit_code);
 }
 
 void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
@@ -136,6 +146,7 @@ void Requester::advance_una(std::uint32_t packets) {
   if (una_ - next_ > 0) {  // Acknowledged by an answer to an earlier transmission: no need to send it again.
     next_ = una_;
     cursor_ = sq_.head() + (done ? 1 : 0);
+    local_error_.reset();  // It was about a packet that need not be sent again.
   }
   if (counted_from_ - una_ < 0) counted_from_ = una_;
   if (done) complete_head(WcStatus::kSuccess);
@@ -166,6 +177,7 @@ void Requester::complete_head(WcStatus status) {
     completion.byte_len = wqe.length;
     c_.complete(*c_.init.send_cq, completion);
   }
+  credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
   sq_.pop();
   if (cursor_ < sq_.head()) cursor_ = sq_.head();
 }

@@ -5,6 +5,7 @@ namespace uroce::nic {
 
 void Requester::on_timeout(Instant now) {
   timers_.take_expired(Timer::kRnr, now);  // Nothing to do but to be allowed to send again.
+  if (timers_.take_expired(Timer::kCredit, now)) try_without_credit_ = true;
   if (timers_.take_expired(Timer::kStall, now)) {
     release_window();
     counted_from_ = next_;

@@ -48,6 +48,12 @@ std::uint32_t Requester::piece_end(const SendWqe& wqe, std::uint32_t packet) con
   return std::min(wqe.packets, (packet / per_piece + 1) * per_piece);
 }
 
+/// READ requests on the wire for a READ of so many response packets.
+std::uint32_t Requester::pieces(std::uint32_t packets) const {
+  const std::uint32_t per_piece = kReadPieceBytes / c_.mtu();
+  return (packets + per_piece - 1) / per_piece;
+}
+
 bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
   if (local_error_ || timers_.running(Timer::kRnr)) return true;
   const bool at_start = next_ == wqe.first_psn;
@@ -55,6 +61,19 @@ bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
   // IBTA Vol 1, 10.8.3.3: a fenced WR waits for the READs and atomics before it.
   if (wqe.fence && at_start && !reads_.empty()) return true;
   return wqe.needs_response() && reads_.size() >= c_.attr.max_rd_atomic;
+}
+
+/// IBTA Vol 1, 9.7.7.2. Of a limited SEND only the first packet is sent, to ask whether there is a receive; a limited
+/// WRITE with immediate goes as a whole, for it needs the receive at its end.
+bool Requester::waits_for_credit(const SendWqe& wqe, Instant now) {
+  if (!wqe.takes_receive() || credits_.covers(wqe.ssn)) return false;
+  if (next_ != wqe.first_psn) return wqe.op != SendOp::kWriteImm && una_ - wqe.first_psn <= 0;
+  const bool sent_before = next_ - max_ < 0;
+  if (sent_before) return false;
+  if (!credits_.is_limited(wqe.ssn)) return true;
+  if (!credits_.heard() || try_without_credit_) return false;
+  if (!timers_.running(Timer::kCredit)) timers_.set(Timer::kCredit, now + kCreditPatience);
+  return true;
 }
 
 TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
@@ -66,6 +85,11 @@ TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messa
     return TxStatus::kIdle;
   }
   if (blocked(wqe, no_new_messages)) return TxStatus::kIdle;
+  if (wqe.injected_status) {
+    fail_locally(*wqe.injected_status);
+    return TxStatus::kIdle;
+  }
+  if (waits_for_credit(wqe, now)) return TxStatus::kIdle;
   if (!c_.env.window.has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;
@@ -87,7 +111,8 @@ bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
 }
 
 bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const {
-  return end_packet == wqe.packets || wqe.needs_response() || since_ack_request_ + 1 >= kAckEvery ||
+  const bool asks_for_credit = end_packet == 1 && wqe.takes_receive() && !credits_.covers(wqe.ssn);
+  return asks_for_credit || end_packet == wqe.packets || wqe.needs_response() || since_ack_request_ + 1 >= kAckEvery ||
          !c_.env.window.has_room();
 }
 
@@ -138,6 +163,12 @@ void Requester::account_sent(Psn end, Instant now) {
   const SendWqe& wqe = sq_.at(cursor_);
   if (next_ - max_ < 0) ++c_.env.counters.retransmitted_pkts;
   if (wqe.needs_response()) reads_.push_back(end);
+  const bool starts_message = next_ == max_ && (wqe.is_read() || next_ == wqe.first_psn);
+  if (starts_message && !wqe.takes_receive()) credits_.on_message_without_receive();
+  if (starts_message) {
+    try_without_credit_ = false;
+    timers_.stop(Timer::kCredit);
+  }
   next_ = end;
   if (next_ - max_ > 0) max_ = next_;
   if (next_ == wqe.end_psn()) ++cursor_;

@@ -16,12 +16,15 @@ Errno Responder::post(const RecvWr& wr) {
   if (wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
   if (c_.init.max_recv_wr == 0 || rq_.full()) return ENOMEM;
   rq_.push(wr, total_length(wr.sges));
+  // A requester that has used up what it was told of waits for news; every other one gets them with its next ACK.
+  if (announced_ == msn_) schedule(expected_ - 1, proto::syndrome::Ack{});
   return 0;
 }
 
 void Responder::start() {
   expected_ = c_.attr.rq_psn;
-  msn_ = 0;
+  msn_ = {};
+  announced_.reset();
   nak_sent_ = false;
   message_ = {};
   pending_.reset();
@@ -33,6 +36,7 @@ void Responder::start() {
 
 void Responder::flush() {
   message_ = {};
+  announced_.reset();
   for (; !rq_.empty(); rq_.pop()) {
     Completion completion;
     completion.wr_id = rq_.front().wr_id;
@@ -51,6 +55,7 @@ void Responder::clear() {
   drop_output();
   rq_.clear();
   message_ = {};
+  announced_.reset();
   failure_.reset();
 }
 
@@ -138,12 +143,25 @@ TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
   }
   if (!pending_) return TxStatus::kIdle;
   proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAcknowledge, pending_->psn);
-  builder.header<proto::Aeth>()
-      .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(pending_->syndrome))
-      .set<proto::Aeth::Msn>(msn_);
+  const bool is_ack = std::holds_alternative<proto::syndrome::Ack>(pending_->syndrome);
+  write_aeth(builder, is_ack ? ack_with_credits() : pending_->syndrome);
   out = c_.finish(builder);
   pending_.reset();
   return TxStatus::kSent;
+}
+
+void Responder::write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrome) const {
+  packet.header<proto::Aeth>()
+      .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(syndrome))
+      .set<proto::Aeth::Msn>(msn_.value());
+}
+
+/// IBTA Vol 1, 9.7.7.2: an ACK that says how many receives are posted, the one of a SEND under way included.
+proto::Syndrome Responder::ack_with_credits() {
+  if (!c_.env.config.advertise_credits) return proto::syndrome::Ack{};
+  const std::uint8_t code = proto::credit_code(rq_.size());
+  announced_ = msn_ + proto::kCredits[code];
+  return proto::syndrome::Ack{code};
 }
 
 bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
@@ -159,11 +177,7 @@ bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
     memory = *resolved;
   }
   proto::PacketBuilder builder = c_.begin(frame, opcode, r.psn);
-  if (opcode != Opcode::kRcReadResponseMiddle) {
-    builder.header<proto::Aeth>()
-        .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(proto::syndrome::Ack{}))
-        .set<proto::Aeth::Msn>(msn_);
-  }
+  if (opcode != Opcode::kRcReadResponseMiddle) write_aeth(builder, ack_with_credits());
   const MutBytes payload = builder.payload(size);
   if (size != 0) std::memcpy(payload.data(), memory, size);
   out = c_.finish(builder);
@@ -180,9 +194,7 @@ bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
 void Responder::build_atomic_response(MutBytes frame, proto::Transmit& out) {
   const Response& r = responses_.front();
   proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAtomicAcknowledge, r.psn);
-  builder.header<proto::Aeth>()
-      .set<proto::Aeth::SyndromeField>(proto::encode_syndrome(proto::syndrome::Ack{}))
-      .set<proto::Aeth::Msn>(msn_);
+  write_aeth(builder, ack_with_credits());
   builder.header<proto::AtomicAckEth>().set<proto::AtomicAckEth::Original>(r.original);
   out = c_.finish(builder);
 }

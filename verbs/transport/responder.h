@@ -59,6 +59,8 @@ class Responder {
   Verdict check_length(const proto::PacketView& packet);
   Verdict check_access(const proto::PacketView& packet);
 
+  bool refuses_on_request(Psn psn) const;
+
   // responder_execute.cc
   Verdict execute(const proto::PacketView& packet);
   Verdict execute_send(const proto::PacketView& packet);
@@ -73,6 +75,8 @@ class Responder {
   void refuse(proto::NakCode code);
   void schedule(Psn psn, proto::Syndrome syndrome);
   void enqueue(const Response& response);
+  void write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrome) const;
+  proto::Syndrome ack_with_credits();
   bool build_read_response(MutBytes frame, proto::Transmit& out);
   void build_atomic_response(MutBytes frame, proto::Transmit& out);
 
@@ -81,7 +85,8 @@ class Responder {
   ReplayRing replay_;
   ResponseQueue responses_;
   Psn expected_;
-  std::uint32_t msn_ = 0;
+  Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
+  std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
   bool nak_sent_ = false;  ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
   /// The message whose FIRST has arrived and whose LAST has not.
   struct Message {

@@ -105,6 +105,12 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
                                                                       : Verdict::nak(NakCode::kRemoteAccessError);
 }
 
+/// An injected fault: there is a receive, but we say that there is none.
+bool Responder::refuses_on_request(Psn psn) const {
+  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+  return refuse_receive && refuse_receive(c_.qpn, psn);
+}
+
 /// 9.7.4.1.7? and 9.7.5.2.8: a receive WQE where one is consumed (else RNR NAK), a place in the replay ring for a READ
 /// or atomic.
 Responder::Verdict Responder::check_resources(const PacketView& packet) {
@@ -115,7 +121,8 @@ Responder::Verdict Responder::check_resources(const PacketView& packet) {
       // More outstanding than max_dest_rd_atomic allows.
       return responses_.full() ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
     default:
-      return packet.op().consumes_receive && rq_.empty() ? Verdict::rnr() : Verdict::go_on();
+      return packet.op().consumes_receive && (rq_.empty() || refuses_on_request(packet.psn())) ? Verdict::rnr()
+                                                                                               : Verdict::go_on();
   }
 }
 

@@ -99,7 +99,7 @@ void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std:
 
 void Responder::finish_message() {
   message_.kind.reset();
-  msn_ = (msn_ + 1) & Psn::kMask;
+  ++msn_;
 }
 
 Responder::Verdict Responder::execute_read(const PacketView& packet) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -21,7 +22,9 @@ struct SendWqe {
   std::uint64_t compare_add = 0, swap = 0;
   std::uint32_t length = 0;  ///< Message bytes; 8 for atomics.
   std::uint32_t sge_count = 0;
+  std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
   Psn first_psn;
+  Psn ssn;                    ///< Message sequence number of its first message: only a READ can be several.
   std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.
 
   Psn end_psn() const { return first_psn + packets; }
@@ -29,6 +32,8 @@ struct SendWqe {
   bool is_atomic() const { return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd; }
   /// READ and atomics are completed by a response that carries data, never by a plain ACK.
   bool needs_response() const { return is_read() || is_atomic(); }
+  /// Takes a receive WQE: a SEND at its first packet, a WRITE with immediate at its last.
+  bool takes_receive() const { return !needs_response() && op != SendOp::kWrite; }
   /// Payload bytes of packet `i`: of the request, or for a READ of the response.
   std::uint32_t packet_bytes(std::uint32_t i, std::uint32_t mtu) const {
     return is_atomic() ? 0 : std::min(mtu, length - i * mtu);
@@ -112,6 +117,7 @@ class RecvQueue {
 
   bool full() const { return tail_ - head_ == wqes_.size(); }
   bool empty() const { return head_ == tail_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(tail_ - head_); }
   const RecvWqe& front() const {
     UROCE_ASSERT(!empty());
     return wqes_[slot(head_)];

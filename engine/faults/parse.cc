@@ -1,0 +1,158 @@
+#include "engine/faults/parse.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+
+#include "proto/opcodes.h"
+
+namespace uroce::engine::faults {
+namespace {
+
+template <class T>
+struct Named {
+  std::string_view name;
+  T value;
+};
+
+constexpr Named<int> kErrnos[] = {
+    {"EPERM", EPERM},       {"ENOENT", ENOENT},   {"EINTR", EINTR},           {"EIO", EIO},
+    {"ENXIO", ENXIO},       {"EBADF", EBADF},     {"EAGAIN", EAGAIN},         {"ENOMEM", ENOMEM},
+    {"EACCES", EACCES},     {"EFAULT", EFAULT},   {"EBUSY", EBUSY},           {"EEXIST", EEXIST},
+    {"ENODEV", ENODEV},     {"EINVAL", EINVAL},   {"ENFILE", ENFILE},         {"EMFILE", EMFILE},
+    {"ENOSPC", ENOSPC},     {"ENOSYS", ENOSYS},   {"ENODATA", ENODATA},       {"EPROTO", EPROTO},
+    {"EMSGSIZE", EMSGSIZE}, {"ENOTSUP", ENOTSUP}, {"EOPNOTSUPP", EOPNOTSUPP}, {"EADDRINUSE", EADDRINUSE},
+    {"ENOBUFS", ENOBUFS},   {"ENETDOWN", ENETDOWN}, {"ENETUNREACH", ENETUNREACH}, {"EHOSTUNREACH", EHOSTUNREACH},
+    {"ETIMEDOUT", ETIMEDOUT}, {"ECONNREFUSED", ECONNREFUSED}};
+
+/// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, verbs/ibverbs/abi_check.cc compares.
+constexpr Named<int> kStatuses[] = {
+    {"LOC_LEN_ERR", 1},      {"LOC_QP_OP_ERR", 2},  {"LOC_PROT_ERR", 4},      {"WR_FLUSH_ERR", 5},
+    {"MW_BIND_ERR", 6},      {"BAD_RESP_ERR", 7},   {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},
+    {"REM_ACCESS_ERR", 10},  {"REM_OP_ERR", 11},    {"RETRY_EXC_ERR", 12},    {"RNR_RETRY_EXC_ERR", 13},
+    {"REM_ABORT_ERR", 16},   {"FATAL_ERR", 19},     {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
+
+constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+
+template <class T, std::size_t N>
+std::optional<T> find(const Named<T> (&table)[N], std::string_view name) {
+  for (const Named<T>& row : table) {
+    if (row.name == name) return row.value;
+  }
+  return std::nullopt;
+}
+
+/// A number at the beginning of `text`, and what follows it.
+std::optional<std::pair<double, std::string_view>> leading_number(std::string_view text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc{} || !std::isfinite(value) || value < 0) return std::nullopt;
+  return std::pair(value, text.substr(static_cast<std::size_t>(rest - text.data())));
+}
+
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || rest != text.data() + text.size() || value == 0) return std::nullopt;
+  return value;
+}
+
+/// "RC SEND FIRST" as users write it: "send_first".
+std::string spelled(const proto::OpcodeInfo& op) {
+  std::string_view name = op.name;
+  if (const std::size_t space = name.find(' '); space != name.npos) name.remove_prefix(space + 1);
+  std::string text;
+  for (const char c : name) text += c == ' ' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::pair<std::string_view, std::optional<std::string_view>> split_at(std::string_view text, char separator) {
+  const std::size_t at = text.find(separator);
+  if (at == text.npos) return {text, std::nullopt};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::optional<std::string_view> after(std::string_view text, std::string_view prefix) {
+  if (text.substr(0, prefix.size()) != prefix) return std::nullopt;
+  return text.substr(prefix.size());
+}
+
+std::optional<std::uint32_t> parse_number(std::string_view text) {
+  int base = 10;
+  if (const auto digits = after(text, "0x")) {
+    text = *digits;
+    base = 16;
+  }
+  std::uint32_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{} || rest != text.data() + text.size() || value > 0xFFFFFF) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_probability(std::string_view text) {
+  const auto number = leading_number(text);
+  if (!number || (number->second != "" && number->second != "%")) return std::nullopt;
+  const double value = number->second == "%" ? number->first / 100 : number->first;
+  if (value > 1) return std::nullopt;
+  return value;
+}
+
+std::optional<Duration> parse_duration(std::string_view text) {
+  const auto number = leading_number(text);
+  const auto unit = number ? find(kUnits, number->second) : std::nullopt;
+  constexpr double kDay = 86400e9;
+  if (!unit || number->first * *unit > kDay) return std::nullopt;
+  return Duration{static_cast<Duration::rep>(number->first * *unit)};
+}
+
+std::optional<std::pair<Duration, Duration>> parse_duration_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const auto from = parse_duration(text.substr(0, dots));
+  const auto to = dots == text.npos ? from : parse_duration(text.substr(dots + 2));
+  if (!from || !to || *from > *to) return std::nullopt;
+  return std::pair(*from, *to);
+}
+
+std::optional<Which> parse_which(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const auto first = parse_count(text.substr(0, dots));
+  const auto last = dots == text.npos ? first : parse_count(text.substr(dots + 2));
+  if (!first || !last || *first > *last) return std::nullopt;
+  return Which{*first, *last};
+}
+
+std::optional<int> parse_errno(std::string_view text) {
+  if (const auto number = parse_number(text); number && *number > 0 && *number < 4096) return static_cast<int>(*number);
+  return find(kErrnos, text);
+}
+
+std::optional<int> parse_status(std::string_view text) { return find(kStatuses, text); }
+
+bool parse_operation(std::string_view text, PacketFault& fault) {
+  using Answer = PacketFault::Answer;
+  fault.opcodes.reset();
+  if (text == "nak" || text == "rnr" || text == "ack") {
+    fault.answer = text == "nak" ? Answer::kNak : text == "rnr" ? Answer::kRnr : Answer::kAck;
+    text = "ack";
+  }
+  for (const proto::OpcodeInfo& op : proto::kOpcodes) {
+    const std::string name = spelled(op);
+    const bool matches = after(name, text) && (name.size() == text.size() || name[text.size()] == '_');
+    if (matches && !text.empty()) fault.opcodes.set(static_cast<std::size_t>(op.code));
+  }
+  return fault.opcodes.any();
+}
+
+}  // namespace uroce::engine::faults

@@ -1,0 +1,201 @@
+#include "engine/faults/spec.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+
+#include "engine/faults/parse.h"
+
+namespace uroce::engine::faults {
+
+bool Interval::contains(Duration since_start) const {
+  if (since_start < from) return false;
+  const Duration inside = period.count() == 0 ? since_start : from + (since_start - from) % period;
+  return inside < to;
+}
+
+std::optional<Duration> Interval::next_edge(Duration since_start) const {
+  if (since_start < from) return from;
+  if (period.count() == 0) return since_start < to ? std::optional(to) : std::nullopt;
+  const Duration round = from + (since_start - from) / period * period;
+  return since_start < round + (to - from) ? round + (to - from) : round + period;
+}
+
+const char* to_string(Kind kind) {
+  constexpr std::array kNames{"drop", "dup", "reorder", "delay", "corrupt", "ecn"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+namespace {
+
+using Failure = std::optional<std::string>;  ///< What is wrong with a value; nothing when it was taken.
+
+struct NamedKind {
+  std::string_view name;
+  Kind kind;
+};
+constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDrop},       {"dup", Kind::kDuplicate},
+                                {"reorder", Kind::kReorder}, {"delay", Kind::kDelay},     {"corrupt", Kind::kCorrupt},
+                                {"ecn", Kind::kEcn}};
+
+Failure take_condition(std::string_view text, PacketFault& fault) {
+  if (const auto psn = after(text, "psn:")) {
+    fault.psn = parse_number(*psn);
+    return fault.psn ? Failure{} : "a PSN is a number of up to 24 bits";
+  }
+  if (const auto qpn = after(text, "qp:")) {
+    fault.qpn = parse_number(*qpn);
+    return fault.qpn ? Failure{} : "a QP number is a number of up to 24 bits";
+  }
+  if (const auto op = after(text, "op:")) {
+    if (parse_operation(*op, fault)) return {};
+    return "op: wants the beginning of an opcode's name, such as send, write_last, read_response_middle, ack, nak, rnr, "
+           "atomic_ack, compare_swap";
+  }
+  const auto probability = parse_probability(text);
+  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, op:NAME";
+  fault.probability = *probability;
+  return {};
+}
+
+Failure take_packet_fault(Kind kind, Direction direction, std::string_view value, FaultSpec& spec) {
+  PacketFault fault;
+  fault.kind = kind;
+  fault.direction = direction;
+  auto [conditions, which] = split_at(value, '#');
+  if (which) {
+    const auto range = parse_which(*which);
+    if (!range) return "# wants the number of a packet, or a range such as 2..5";
+    fault.which = *range;
+  }
+  if (kind == Kind::kReorder) {
+    const std::size_t colon = conditions.rfind(':');
+    fault.distance = colon == conditions.npos ? 0 : parse_number(conditions.substr(colon + 1)).value_or(0);
+    if (fault.distance == 0) return "reorder wants at its end how many packets overtake: reorder=2%:3";
+    conditions = conditions.substr(0, colon);
+  }
+  std::vector<std::string_view> parts = split(conditions, '@');
+  if (kind == Kind::kDelay) {
+    const auto range = parse_duration_range(parts.front());
+    if (!range) return "a delay is a time such as 5ms, or a range such as 50us..2ms; conditions follow after @";
+    fault.delay_min = range->first;
+    fault.delay_max = range->second;
+    parts.erase(parts.begin());
+  }
+  for (const std::string_view part : parts) {
+    if (Failure failure = take_condition(part, fault)) return failure;
+  }
+  spec.packets.push_back(fault);
+  return {};
+}
+
+Failure take_interval(std::string_view value, std::vector<Interval>& list) {
+  const auto [range_text, period_text] = split_at(value, '/');
+  const auto range = parse_duration_range(range_text);
+  const auto period = period_text ? parse_duration(*period_text) : std::optional(Duration{});
+  const bool fits = range && range->first < range->second && period &&
+                    (!period_text || *period >= range->second - range->first);
+  if (!fits) return "wanted: a range of times since the start such as 2s..3s, and perhaps how often: 2s..3s/10s";
+  list.push_back({range->first, range->second, *period});
+  return {};
+}
+
+/// "qp:0x11@1s"
+Failure take_qp_fault(std::string_view value, std::vector<QpFault>& list) {
+  const auto [qp_text, time_text] = split_at(value, '@');
+  const auto number = after(qp_text, "qp:");
+  const auto qpn = number ? parse_number(*number) : std::nullopt;
+  const auto at = time_text ? parse_duration(*time_text) : std::nullopt;
+  if (!qpn || !at) return "wanted: a QP and the time since the start, such as qp:0x11@1s";
+  list.push_back({*qpn, *at});
+  return {};
+}
+
+/// "NAME#N:VALUE" or "qp:N#N:VALUE", split into its three parts.
+struct NthParts {
+  std::string_view subject, value;
+  Which which;
+};
+std::optional<NthParts> parse_nth(std::string_view text) {
+  const auto [subject, rest] = split_at(text, '#');
+  if (!rest) return std::nullopt;
+  const auto [which_text, value] = split_at(*rest, ':');
+  const auto which = parse_which(which_text);
+  if (!which || !value) return std::nullopt;
+  return NthParts{subject, *value, *which};
+}
+
+Failure take_call(std::string_view value, FaultSpec& spec) {
+  const auto parts = parse_nth(value);
+  const auto error = parts ? parse_errno(parts->value) : std::nullopt;
+  if (!error || parts->subject.empty()) return "wanted: a verb, which call, and an errno, such as ibv_create_cq#3:ENOMEM";
+  spec.calls.push_back({std::string(parts->subject), parts->which, *error});
+  return {};
+}
+
+Failure take_wr(std::string_view value, FaultSpec& spec) {
+  const auto parts = parse_nth(value);
+  const auto number = parts ? after(parts->subject, "qp:") : std::nullopt;
+  const auto qpn = number ? parse_number(*number) : std::nullopt;
+  const auto status = parts ? parse_status(parts->value) : std::nullopt;
+  if (!qpn || !status) {
+    return "wanted: a QP, which of its send WRs, and a completion status without IBV_WC_, such as qp:0x11#5:RETRY_EXC_ERR";
+  }
+  spec.wrs.push_back({*qpn, parts->which, *status});
+  return {};
+}
+
+Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
+  Direction direction = Direction::kSent;
+  std::string_view bare = key;
+  if (const auto rest = after(key, "rx.")) {
+    direction = Direction::kReceived;
+    bare = *rest;
+  }
+  for (const NamedKind& named : kKinds) {
+    if (named.name == bare) return take_packet_fault(named.kind, direction, value, spec);
+  }
+  if (key == "seed") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.seed);
+    return error == std::errc{} && end == value.data() + value.size() ? Failure{} : "a seed is a whole number";
+  }
+  if (key == "rnr") {
+    const auto probability = parse_probability(value);
+    if (!probability) return "wanted: a probability such as 5%";
+    spec.rnr = *probability;
+    return {};
+  }
+  if (key == "blackout") return take_interval(value, spec.blackouts);
+  if (key == "port") {
+    const auto interval = after(value, "down@");
+    return interval ? take_interval(*interval, spec.port_down) : "wanted: port=down@2s..3s";
+  }
+  if (key == "qp_fatal") return take_qp_fault(value, spec.qp_fatal);
+  if (key == "cq_overflow") return take_qp_fault(value, spec.cq_overflow);
+  if (key == "device_fatal") {
+    const auto at = parse_duration(value);
+    if (!at) return "wanted: the time since the start, such as 5s";
+    spec.device_fatal = *at;
+    return {};
+  }
+  if (key == "call") return take_call(value, spec);
+  if (key == "wr") return take_wr(value, spec);
+  return "there is no such fault; there are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with rx. in "
+         "front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
+}
+
+}  // namespace
+
+Result<FaultSpec, std::string> parse_faults(std::string_view text) {
+  FaultSpec spec;
+  if (text.empty()) return spec;
+  for (std::string_view item : split(text, ',')) {
+    const auto [key, value] = split_at(item, '=');
+    const Failure failure = value ? take(key, *value, spec) : "an item is of the form NAME=VALUE";
+    if (failure) return Err{"'" + std::string(item) + "': " + *failure};
+  }
+  return spec;
+}
+
+}  // namespace uroce::engine::faults

@@ -1,0 +1,86 @@
+// What to inject, as text (docs/faults.md): "seed=7,loss=1%,dup=0.1%,drop=psn:0x101@qp:0x11#1,port=down@2s..3s".
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "proto/base/result.h"
+
+namespace uroce::engine::faults {
+
+enum class Kind : std::uint8_t { kDrop, kDuplicate, kReorder, kDelay, kCorrupt, kEcn, kCount };
+enum class Direction : std::uint8_t { kSent, kReceived };
+
+/// The n-th to m-th of something, counted from 1.
+struct Which {
+  static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t first = 1, last = kNoEnd;
+  bool includes(std::uint64_t n) const { return n >= first && n <= last; }
+};
+
+/// One kind of fault, and the packets that it happens to: those that meet all conditions.
+struct PacketFault {
+  Kind kind = Kind::kDrop;
+  Direction direction = Direction::kSent;
+  double probability = 1;  ///< In [0, 1].
+  std::optional<std::uint32_t> psn, qpn;
+  enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };
+  std::bitset<256> opcodes = std::bitset<256>().set();
+  Answer answer = Answer::kAny;  ///< Of acknowledgements.
+  Which which;                   ///< Of the packets that meet the other conditions.
+  Duration delay_min{}, delay_max{};
+  std::uint32_t distance = 0;  ///< kReorder: held back until so many packets have overtaken it.
+};
+
+/// From `from` to `to` after the NIC's start; again after every `period`, if that is not 0.
+struct Interval {
+  Duration from{}, to{}, period{};
+  bool contains(Duration since_start) const;
+  /// The first begin or end after `since_start`.
+  std::optional<Duration> next_edge(Duration since_start) const;
+};
+
+struct QpFault {
+  std::uint32_t qpn = 0;
+  Duration at{};
+};
+/// The n-th call of a verb fails with an errno.
+struct CallFault {
+  std::string verb;
+  Which which;
+  int error = 0;
+};
+/// The n-th send WR of a QP completes with a status (the value of ibv_wc_status).
+struct WrFault {
+  std::uint32_t qpn = 0;
+  Which which;
+  int status = 0;
+};
+
+struct FaultSpec {
+  std::uint64_t seed = 1;
+  std::vector<PacketFault> packets;
+  std::vector<Interval> blackouts;  ///< Nothing passes, in either direction.
+  double rnr = 0;                   ///< Requests that consume a receive and are refused with RNR NAK all the same.
+  std::vector<Interval> port_down;
+  std::vector<QpFault> qp_fatal, cq_overflow;  ///< cq_overflow: of the QP's send CQ.
+  std::optional<Duration> device_fatal;
+  std::vector<CallFault> calls;
+  std::vector<WrFault> wrs;
+
+  /// Whether anything concerns packets or time (not only verbs).
+  bool touches_wire() const { return !packets.empty() || !blackouts.empty() || !port_down.empty(); }
+};
+
+/// The error is a sentence: which item is wrong, and what it could be.
+Result<FaultSpec, std::string> parse_faults(std::string_view text);
+
+const char* to_string(Kind kind);
+
+}  // namespace uroce::engine::faults

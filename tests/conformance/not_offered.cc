@@ -1,0 +1,49 @@
+#include "tests/conformance/not_offered.h"
+
+#include "verbs/ibverbs/impl.h"
+
+namespace uroce::conformance {
+namespace {
+
+/// "NAME: errno", or "NAME: ok" when it was made; then these rows have to be written anew.
+template <class Object>
+std::string attempt(const char* name, Object* made) {
+  const int error = errno;
+  return std::string(name) + ": " + (made == nullptr ? word(error) : "ok");
+}
+
+}  // namespace
+
+std::string try_qp(enum ibv_qp_type type) {
+  Side side(0);
+  struct ibv_qp_init_attr init {};
+  init.send_cq = init.recv_cq = side.cq;
+  init.cap = {16, 16, 1, 1, 0};
+  init.qp_type = type;
+  struct ibv_qp* qp = v().ibv_create_qp(side.pd, &init);
+  const std::string tried = attempt("create QP", qp);
+  if (qp != nullptr) {
+    EXPECT_EQ(v().ibv_destroy_qp(qp), 0);
+  }
+  return tried;
+}
+
+std::string try_srq(const struct ibv_srq_attr& attr) {
+  Side side(0);
+  struct ibv_srq_init_attr init {};
+  init.attr = attr;
+  return attempt("create SRQ", uroce::ibv::impl::ibv_create_srq(side.pd, &init));
+}
+
+std::string try_mw(enum ibv_mw_type type) {
+  Side side(0);
+  return attempt("alloc MW", ibv_alloc_mw(side.pd, type));
+}
+
+std::string try_ah(const struct ibv_ah_attr& attr) {
+  Side side(0);
+  struct ibv_ah_attr wanted = attr;
+  return attempt("create AH", uroce::ibv::impl::ibv_create_ah(side.pd, &wanted));
+}
+
+}  // namespace uroce::conformance

@@ -1,0 +1,18 @@
+// Attempts to make the objects that the NIC does not have, each with the words for how far they came.
+#pragma once
+
+#include <string>
+
+#include "tests/conformance/lab.h"
+
+namespace uroce::conformance {
+
+/// "create QP: EOPNOTSUPP" for a type that does not exist.
+std::string try_qp(enum ibv_qp_type type);
+/// The same for a QP of the right type on an SRQ that somebody made up.
+std::string try_srq(const struct ibv_srq_attr& attr = {16, 1, 0});
+std::string try_mw(enum ibv_mw_type type);
+/// An address handle to an IPv4 address as GRH `grh` wants it.
+std::string try_ah(const struct ibv_ah_attr& attr);
+
+}  // namespace uroce::conformance

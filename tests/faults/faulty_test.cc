@@ -1,0 +1,141 @@
+// A NIC behind faults, in virtual time: what its peer gets, and when.
+#include "engine/faults/faulty.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/sim/world.h"
+#include "tests/support/echo_nic.h"
+
+namespace uroce::test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace engine::faults;
+using engine::sim::World;
+using testing::ElementsAre;
+
+/// `a` sends to `b` through faults; the simulated wire itself is perfect.
+class FaultyTest : public testing::Test {
+ protected:
+  void start(std::string_view text) {
+    const auto spec = parse_faults(text);
+    ASSERT_TRUE(spec) << spec.error();
+    faulty.emplace(a, *spec, world.now(), [this](const TimedFault& fault) { acts.push_back(fault.kind); });
+    node_a = world.attach(*faulty, {gid_a});
+    node_b = world.attach(b, {gid_b});
+    b.answers = false;
+  }
+  void post(std::uint64_t tag) {
+    a.post(gid_b, tag);
+    world.kick(node_a);
+  }
+  std::vector<std::uint64_t> arrived() const {
+    std::vector<std::uint64_t> tags;
+    for (const auto& bytes : b.received) {
+      std::uint64_t tag = 0;
+      std::memcpy(&tag, bytes.data() + 8, sizeof tag);
+      tags.push_back(tag);
+    }
+    return tags;
+  }
+
+  const proto::Gid gid_a = proto::Gid::from_v4(10, 0, 0, 1), gid_b = proto::Gid::from_v4(10, 0, 0, 2);
+  World world;
+  EchoNic a{gid_a}, b{gid_b};
+  std::optional<Faulty<EchoNic>> faulty;
+  engine::sim::NodeId node_a{}, node_b{};
+  std::vector<TimedFault::Kind> acts;
+};
+
+TEST_F(FaultyTest, WithoutFaultsEverythingPasses) {
+  start("");
+  for (std::uint64_t tag = 0; tag < 5; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST_F(FaultyTest, TheNthPacketIsLost) {
+  start("drop=100%#2");
+  for (std::uint64_t tag = 1; tag <= 4; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1, 3, 4));
+  EXPECT_EQ(faulty->counters().of(Kind::kDrop), 1u);
+}
+
+TEST_F(FaultyTest, ADuplicateArrivesTwice) {
+  start("dup=100%#1");
+  post(1);
+  post(2);
+  world.run_idle();
+  EXPECT_THAT(arrived(), testing::UnorderedElementsAre(1, 1, 2));
+}
+
+TEST_F(FaultyTest, AReorderedPacketIsOvertakenByThatMany) {
+  start("reorder=100%:2#1");
+  for (std::uint64_t tag = 1; tag <= 5; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(2, 3, 1, 4, 5));
+}
+
+TEST_F(FaultyTest, AReorderedPacketThatNobodyOvertakesGoesOnAllTheSame) {
+  start("reorder=100%:2#1");
+  post(1);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1));
+}
+
+TEST_F(FaultyTest, ADelayedPacketArrivesLaterAndOthersOvertakeIt) {
+  start("delay=1ms@100%#1");
+  const Instant begin = world.now();
+  post(1);
+  post(2);
+  world.run_until([&] { return b.received.size() == 2; }, 1s);
+  EXPECT_THAT(arrived(), ElementsAre(2, 1));
+  EXPECT_GE(world.now() - begin, 1ms);
+  EXPECT_LT(world.now() - begin, 1100us);
+}
+
+TEST_F(FaultyTest, WhatIsReceivedCanBeHitToo) {
+  start("rx.drop=100%#1,rx.delay=1ms@100%#2");
+  b.answers = true;
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(a.replies, ElementsAre(3, 2));
+}
+
+TEST_F(FaultyTest, NothingPassesInABlackout) {
+  start("blackout=1ms..2ms/10ms");
+  for (int i = 0; i < 24; ++i) {
+    world.run_for(500us);
+    post(static_cast<std::uint64_t>(i));
+  }
+  world.run_idle();
+  // Sent at 0.5 ms, 1 ms, ...: those at 1, 1.5, 11 and 11.5 ms are gone.
+  EXPECT_EQ(b.received.size(), 20u);
+  EXPECT_EQ(faulty->counters().blackout, 4u);
+}
+
+TEST_F(FaultyTest, FaultsOfTheNicComeInTheirTime) {
+  using What = TimedFault::Kind;
+  start("port=down@1ms..2ms,qp_fatal=qp:0x11@1500us,cq_overflow=qp:0x11@3ms,device_fatal=4ms");
+  world.kick(node_a);
+  EXPECT_TRUE(acts.empty());
+  world.run_for(1ms);
+  EXPECT_THAT(acts, ElementsAre(What::kPortDown));
+  EXPECT_TRUE(faulty->is_port_down(world.now()));
+  world.run_idle();
+  EXPECT_THAT(acts, ElementsAre(What::kPortDown, What::kQpFatal, What::kPortUp, What::kCqOverflow, What::kDeviceFatal));
+  EXPECT_EQ(faulty->counters().events, 5u);
+}
+
+TEST_F(FaultyTest, AfterAFatalErrorTheNicIsSilent) {
+  start("device_fatal=1ms");
+  post(1);
+  world.run_for(2ms);
+  post(2);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,122 @@
+// Which packets are hit: as many as asked for, the same ones for the same seed, whatever other QPs do.
+#include "engine/faults/injector.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/packet.h"
+
+namespace uroce::test {
+namespace {
+
+using namespace engine::faults;
+using proto::Opcode;
+
+FaultSpec spec_of(std::string_view text) {
+  auto spec = parse_faults(text);
+  EXPECT_TRUE(spec) << spec.error();
+  return *spec;
+}
+
+std::vector<std::uint8_t> packet(std::uint32_t qpn, std::uint32_t psn, Opcode opcode = Opcode::kRcSendOnly) {
+  std::vector<std::uint8_t> bytes(proto::kMaxPacketSize);
+  proto::PacketBuilder builder(bytes, opcode);
+  builder.bth().set<proto::Bth::DestQp>(qpn).set<proto::Bth::PsnField>(psn);
+  if (proto::info(opcode).has_payload) builder.payload(16);
+  bytes.resize(builder.finish({}));
+  return bytes;
+}
+
+/// The PSNs of `count` packets for `qpn` that are dropped.
+std::vector<std::uint32_t> dropped(Injector& injector, std::uint32_t qpn, std::uint32_t count) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t psn = 0; psn < count; ++psn) {
+    if (injector.decide(Direction::kSent, packet(qpn, psn)).drop) out.push_back(psn);
+  }
+  return out;
+}
+
+TEST(FaultInjector, HitsAboutAsManyAsAskedFor) {
+  Injector injector(spec_of("loss=5%"));
+  const std::size_t hit = dropped(injector, 0x11, 20000).size();
+  EXPECT_GT(hit, 850u);
+  EXPECT_LT(hit, 1150u);
+  EXPECT_EQ(injector.counters().of(Kind::kDrop), hit);
+}
+
+TEST(FaultInjector, TheSeedDecidesAndOtherQpsDoNot) {
+  Injector alone(spec_of("seed=3,loss=5%")), among(spec_of("seed=3,loss=5%")), other(spec_of("seed=4,loss=5%"));
+  const auto expected = dropped(alone, 0x11, 500);
+  std::vector<std::uint32_t> got;
+  for (std::uint32_t psn = 0; psn < 500; ++psn) {
+    among.decide(Direction::kSent, packet(0x12, psn * 3));
+    if (among.decide(Direction::kSent, packet(0x11, psn)).drop) got.push_back(psn);
+    among.decide(Direction::kReceived, packet(0x11, psn));
+  }
+  EXPECT_EQ(got, expected);
+  EXPECT_NE(dropped(other, 0x11, 500), expected);
+}
+
+TEST(FaultInjector, APacketSentAgainIsJudgedAnew) {
+  Injector injector(spec_of("loss=50%"));
+  int passed = 0;
+  for (std::uint32_t psn = 0; psn < 200; ++psn) {
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      if (injector.decide(Direction::kSent, packet(0x11, psn)).drop) continue;
+      ++passed;
+      break;
+    }
+  }
+  EXPECT_EQ(passed, 200);
+}
+
+TEST(FaultInjector, SelectsByPsnQpOperationAndNumber) {
+  Injector injector(spec_of("drop=psn:7@qp:0x11@op:send#2..3"));
+  const auto is_dropped = [&](std::uint32_t qpn, std::uint32_t psn, Opcode opcode = Opcode::kRcSendOnly) {
+    return injector.decide(Direction::kSent, packet(qpn, psn, opcode)).drop;
+  };
+  EXPECT_FALSE(is_dropped(0x11, 7));  // The first one.
+  EXPECT_FALSE(is_dropped(0x12, 7));
+  EXPECT_FALSE(is_dropped(0x11, 8));
+  EXPECT_FALSE(is_dropped(0x11, 7, Opcode::kRcWriteMiddle));
+  EXPECT_FALSE(injector.decide(Direction::kReceived, packet(0x11, 7)).drop);
+  EXPECT_TRUE(is_dropped(0x11, 7));
+  EXPECT_TRUE(is_dropped(0x11, 7));
+  EXPECT_FALSE(is_dropped(0x11, 7));
+  EXPECT_EQ(injector.counters().of(Kind::kDrop), 2u);
+}
+
+TEST(FaultInjector, DelaysLieInTheRange) {
+  using namespace std::chrono_literals;
+  Injector injector(spec_of("delay=50us..2ms"));
+  Duration least = 1h, most{};
+  for (std::uint32_t psn = 0; psn < 1000; ++psn) {
+    const Duration delay = injector.decide(Direction::kSent, packet(0x11, psn)).delay;
+    least = std::min(least, delay);
+    most = std::max(most, delay);
+  }
+  EXPECT_GE(least, 50us);
+  EXPECT_LT(least, 100us);
+  EXPECT_LE(most, 2ms);
+  EXPECT_GT(most, 1900us);
+}
+
+TEST(FaultInjector, CorruptionFlipsOneToThreeBits) {
+  for (std::uint64_t bits = 0; bits < 200; ++bits) {
+    std::vector<std::uint8_t> bytes(64, 0);
+    corrupt(bytes, bits * 0x9E3779B97F4A7C15u);
+    int set = 0;
+    for (const std::uint8_t byte : bytes) set += __builtin_popcount(byte);
+    EXPECT_GE(set, 1);
+    EXPECT_LE(set, 3);
+  }
+}
+
+TEST(FaultInjector, AnythingCanBeLookedAt) {
+  Injector injector(spec_of("loss=50%,corrupt=50%"));
+  for (std::size_t size = 0; size < 64; ++size) {
+    injector.decide(Direction::kReceived, std::vector<std::uint8_t>(size, 0xFF));
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,135 @@
+// The fault language: what is understood, and what is refused with a sentence.
+#include "engine/faults/spec.h"
+
+#include <gmock/gmock.h>
+
+#include <cerrno>
+
+namespace uroce::test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace engine::faults;
+using testing::HasSubstr;
+
+FaultSpec parsed(std::string_view text) {
+  auto spec = parse_faults(text);
+  EXPECT_TRUE(spec) << spec.error();
+  return spec ? *spec : FaultSpec{};
+}
+PacketFault packet_fault(std::string_view text) {
+  const FaultSpec spec = parsed(text);
+  EXPECT_EQ(spec.packets.size(), 1u);
+  return spec.packets.empty() ? PacketFault{} : spec.packets.front();
+}
+
+TEST(FaultSpec, NothingIsNoFault) {
+  const FaultSpec spec = parsed("");
+  EXPECT_FALSE(spec.touches_wire());
+  EXPECT_EQ(spec.seed, 1u);
+}
+
+TEST(FaultSpec, TheExampleOfTheDocumentation) {
+  const FaultSpec spec = parsed(
+      "seed=7,loss=1%,dup=0.1%,reorder=2%:3,delay=50us..2ms,corrupt=0.01%,drop=psn:0x101@qp:0x11#1,rnr=5%,"
+      "blackout=2s..3s,ecn=10%");
+  EXPECT_EQ(spec.seed, 7u);
+  ASSERT_EQ(spec.packets.size(), 7u);
+  EXPECT_EQ(spec.packets[0].kind, Kind::kDrop);
+  EXPECT_DOUBLE_EQ(spec.packets[0].probability, 0.01);
+  EXPECT_EQ(spec.packets[1].kind, Kind::kDuplicate);
+  EXPECT_DOUBLE_EQ(spec.packets[1].probability, 0.001);
+  EXPECT_EQ(spec.packets[2].kind, Kind::kReorder);
+  EXPECT_EQ(spec.packets[2].distance, 3u);
+  EXPECT_EQ(spec.packets[3].delay_min, 50us);
+  EXPECT_EQ(spec.packets[3].delay_max, 2ms);
+  EXPECT_EQ(spec.packets[5].psn, 0x101u);
+  EXPECT_EQ(spec.packets[5].qpn, 0x11u);
+  EXPECT_EQ(spec.packets[5].which.last, 1u);
+  EXPECT_DOUBLE_EQ(spec.rnr, 0.05);
+  ASSERT_EQ(spec.blackouts.size(), 1u);
+  EXPECT_EQ(spec.blackouts[0].from, 2s);
+  EXPECT_EQ(spec.packets[6].kind, Kind::kEcn);
+}
+
+TEST(FaultSpec, Conditions) {
+  EXPECT_EQ(packet_fault("rx.loss=0.5").direction, Direction::kReceived);
+  EXPECT_EQ(packet_fault("drop=psn:17").psn, 17u);
+  const PacketFault delayed = packet_fault("delay=5ms@op:ack@10%#2..4");
+  EXPECT_EQ(delayed.delay_min, 5ms);
+  EXPECT_EQ(delayed.delay_max, 5ms);
+  EXPECT_EQ(delayed.answer, PacketFault::Answer::kAck);
+  EXPECT_DOUBLE_EQ(delayed.probability, 0.1);
+  EXPECT_EQ(delayed.which.first, 2u);
+  EXPECT_EQ(delayed.which.last, 4u);
+  EXPECT_EQ(packet_fault("reorder=psn:0x10:2").distance, 2u);
+  EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
+}
+
+TEST(FaultSpec, OperationsAreBeginningsOfOpcodeNames) {
+  const auto opcodes = [](std::string_view text) { return packet_fault(text).opcodes; };
+  EXPECT_TRUE(opcodes("drop=op:send").test(0x00));
+  EXPECT_TRUE(opcodes("drop=op:send").test(0x04));
+  EXPECT_FALSE(opcodes("drop=op:send").test(0x06));
+  EXPECT_EQ(opcodes("drop=op:send_first").count(), 2u);  // RC's and UC's.
+  EXPECT_EQ(opcodes("drop=op:read_response").count(), 4u);
+  EXPECT_TRUE(opcodes("drop=op:ack").test(0x11));
+  EXPECT_FALSE(opcodes("drop=op:ack").test(0x12));
+  EXPECT_TRUE(opcodes("drop=op:atomic_ack").test(0x12));
+  EXPECT_EQ(packet_fault("drop=op:rnr").answer, PacketFault::Answer::kRnr);
+}
+
+TEST(FaultSpec, FaultsOfTheNic) {
+  const FaultSpec spec =
+      parsed("port=down@2s..3s/10s,qp_fatal=qp:0x11@1s,cq_overflow=qp:18@1.5s,device_fatal=5s,"
+             "call=ibv_create_cq#3:ENOMEM,wr=qp:0x11#5:RETRY_EXC_ERR");
+  ASSERT_EQ(spec.port_down.size(), 1u);
+  EXPECT_EQ(spec.port_down[0].period, 10s);
+  ASSERT_EQ(spec.qp_fatal.size(), 1u);
+  EXPECT_EQ(spec.qp_fatal[0].qpn, 0x11u);
+  EXPECT_EQ(spec.qp_fatal[0].at, 1s);
+  ASSERT_EQ(spec.cq_overflow.size(), 1u);
+  EXPECT_EQ(spec.cq_overflow[0].at, 1500ms);
+  EXPECT_EQ(spec.device_fatal, Duration(5s));
+  ASSERT_EQ(spec.calls.size(), 1u);
+  EXPECT_EQ(spec.calls[0].verb, "ibv_create_cq");
+  EXPECT_TRUE(spec.calls[0].which.includes(3));
+  EXPECT_FALSE(spec.calls[0].which.includes(4));
+  EXPECT_EQ(spec.calls[0].error, ENOMEM);
+  ASSERT_EQ(spec.wrs.size(), 1u);
+  EXPECT_EQ(spec.wrs[0].status, 12);
+}
+
+TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
+  constexpr const char* kBad[] = {
+      "loss", "loss=", "loss=101%", "loss=-1%", "loss=1%%", "loss=nan", "loss=1e400", "los=1%", "=", ",", "loss=1%,",
+      "seed=x", "seed=", "seed=-1", "drop=psn:", "drop=psn:0x1000000", "drop=qp:zz", "drop=op:", "drop=op:nonsense",
+      "drop=op:sen", "drop=#0", "drop=psn:1#", "drop=psn:1#3..2", "delay=", "delay=5", "delay=5m", "delay=2ms..1ms",
+      "delay=1%", "delay=99999999s", "reorder=2%", "reorder=2%:0", "reorder=:3", "blackout=2s", "blackout=3s..2s",
+      "blackout=2s..2s", "blackout=1s..3s/1s", "port=up", "port=down", "qp_fatal=qp:0x11", "qp_fatal=1s",
+      "device_fatal=", "call=ibv_create_cq", "call=ibv_create_cq#1", "call=ibv_create_cq#1:ENONSENSE", "call=#1:EIO",
+      "wr=qp:0x11#5", "wr=qp:0x11#5:SUCCESS", "wr=0x11#5:FATAL_ERR", "rx.rnr=5%", "rnr=x"};
+  for (const char* text : kBad) {
+    const auto spec = parse_faults(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error(), HasSubstr("': ")) << text;
+  }
+}
+
+TEST(FaultInterval, ContainsAndEdges) {
+  const Interval once{2s, 3s, {}};
+  EXPECT_FALSE(once.contains(1999ms));
+  EXPECT_TRUE(once.contains(2s));
+  EXPECT_FALSE(once.contains(3s));
+  EXPECT_EQ(once.next_edge(Duration{-1}), Duration(2s));
+  EXPECT_EQ(once.next_edge(2s), Duration(3s));
+  EXPECT_EQ(once.next_edge(3s), std::nullopt);
+  const Interval again{2s, 3s, 10s};
+  EXPECT_TRUE(again.contains(12500ms));
+  EXPECT_FALSE(again.contains(13s));
+  EXPECT_EQ(again.next_edge(3s), Duration(12s));
+  EXPECT_EQ(again.next_edge(12s), Duration(13s));
+}
+
+}  // namespace
+}  // namespace uroce::test

@@ -1,0 +1,144 @@
+// One end of a connection: a QP and the program that works with it. Posts what its plan says, and tells the oracle of
+// everything it does; judges every completion.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tests/sim/completion_check.h"
+#include "tests/sim/host.h"
+#include "tests/sim/lint_requests.h"
+
+namespace uroce::simulator {
+
+class Connection;
+
+class End {
+ public:
+  End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, const ConnectionPlan& shared,
+      std::uint64_t seed);
+  void set_peer(End& peer) { peer_ = &peer; }
+  void build();  ///< Registers memory; the host is built.
+
+  // --- life of the QP ---------------------------------------------------------------------------------------------------
+  void create_qp();
+  /// INIT, receives posted, RTR, RTS; `psns` are new ones except for the first connection.
+  void connect(proto::Psn sq_psn, proto::Psn peer_sq_psn);
+  void to_error();
+  void to_reset();
+  void destroy();
+  void drain_send_queue(Duration pause);
+  enum class Region { kTarget, kLocal, kReceive };
+  void deregister(Region region);
+  /// The connection is coming down: everything must have completed, or completes with a flush error now.
+  void bring_down();
+  /// When both QPs are dead: settles what nobody knows of.
+  void settle_limbo();
+
+  // --- the program ------------------------------------------------------------------------------------------------------
+  void work();
+  void on_completion(const nic::Completion& completion);
+  void on_event(nic::Event::Kind kind);
+  void on_cq_overflow(const nic::Cq* cq);
+  /// Nothing outstanding and nothing left to do.
+  bool done() const { return ops_left_ == 0 && sends_.pending().empty(); }
+  /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
+  bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
+  void note_fault() { ++faults_; }
+  bool has_qp() const { return qp_ != nullptr; }
+
+  std::string name() const;
+  std::string state_text() const;
+  std::uint32_t qpn() const { return qpn_; }
+  Host& host() { return host_; }
+  const EndPlan& plan() const { return plan_; }
+  std::uint32_t ops_left() const { return ops_left_; }
+  std::size_t outstanding() const { return sends_.pending().size(); }
+
+ private:
+  // end_post.cc: drawing and posting work.
+  void post_receives();
+  bool post_receive();
+  void post_sends();
+  bool draw_op(Op& op);
+  void draw_size(Op& op);
+  bool draw_memory(Op& op);
+  void draw_flaw(Op& op);
+  void post_marker();
+  void submit(Op op, std::uint32_t flags);
+  bool take_pieces(Area& area, std::uint32_t length, std::uint32_t alignment, Pieces& out);
+
+  // end_judge.cc: what completions may and must say.
+  Statuses legal(const Op& op) const;
+  Statuses legal_receive() const;
+  bool too_long(const Op& op) const;
+  bool responder_may_fail() const;
+  bool peer_is_dead() const;
+  void send_ended(Op& op, Ending ending);
+  void write_ended(Op& op, Ending ending);
+  void receive_ended(Receive& receive, const Message* message, Ending ending);
+  void commit_until(std::uint64_t op_id);
+  Bytes payload(const Op& op);
+  void note_error(nic::WcStatus status);
+  void drop_everything();
+
+  bool alive() const { return up_ && !broken_; }
+  void hold(Extent slot);
+  void release(Extent slot);
+
+  Stage& stage_;
+  Connection& connection_;
+  Host& host_;
+  EndPlan plan_;
+  const ConnectionPlan& shared_;
+  End* peer_ = nullptr;
+  engine::sim::Random random_;
+
+  nic::Qp* qp_ = nullptr;
+  std::uint32_t qpn_ = 0;
+  bool up_ = false;       ///< Connected, and its owner has not ended that.
+  bool broken_ = false;   ///< The owner has seen an error.
+  bool draining_ = false, drained_ = false;
+  bool owner_ended_ = false;  ///< The owner moved it to ERR or RESET, or its CQ died.
+  bool failure_seen_ = false, flush_unexplained_ = false;
+  std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
+  std::uint32_t faults_ = 0;  ///< Of the network, that hit this connection.
+  std::uint32_t ops_left_;
+  std::uint32_t unsignaled_ = 0;
+  bool thinking_ = false;
+  std::uint32_t receives_withheld_ = 0;
+
+  SendCheck sends_;
+  ReceiveCheck receives_;
+  std::deque<Message> messages_;            ///< To the peer.
+  std::vector<std::uint32_t> capacities_;   ///< Of the receives posted.
+  bool flaw_posted_ = false;
+
+  Area local_, receive_, target_;
+  Extent source_;  ///< Never written: for READs of the peer.
+  Extent exposed_;  ///< `target_` and `source_`.
+  nic::Mr *local_mr_ = nullptr, *receive_mr_ = nullptr, *target_mr_ = nullptr;
+  std::uint32_t local_key_ = 0, receive_key_ = 0, target_key_ = 0;
+  bool local_dead_ = false, receive_dead_ = false, target_dead_ = false;
+
+  struct Held {
+    Extent slot;
+    int users;
+  };
+  std::vector<Held> held_;  ///< Slots of the peer's target area that our WRITEs and READs use.
+  struct LastWrite {
+    Extent slot;
+    std::uint64_t seed = 0;
+    bool valid = false;
+  } last_write_;
+  struct Limbo {
+    Extent remote;
+    std::uint64_t seed;
+  };
+  std::vector<Limbo> limbo_;  ///< WRITEs that ended badly: what they did is known when both QPs are dead.
+  std::vector<std::uint8_t> scratch_;
+};
+
+}  // namespace uroce::simulator

@@ -1,0 +1,159 @@
+#include "tests/sim/host.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tests/sim/end.h"
+#include "tests/sim/violation.h"
+#include "verbs/transport/qp.h"
+
+namespace uroce::simulator {
+namespace {
+
+constexpr std::uint32_t kGuard = 64;
+constexpr std::uint32_t kEverything = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic;
+
+proto::Gid address(std::uint32_t number, bool ipv6) {
+  const auto last = static_cast<std::uint8_t>(number + 1);
+  if (!ipv6) return proto::Gid::from_v4(10, 0, 0, last);
+  return proto::Gid{{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
+}
+
+}  // namespace
+
+Host::Host(Stage& stage, std::uint32_t number, const HostPlan& plan)
+    : nic({.gids = {address(number, stage.scenario.network.ipv6)}, .window_bytes = plan.window_bytes}),
+      stage_(stage),
+      number_(number),
+      plan_(plan),
+      gid_(address(number, stage.scenario.network.ipv6)),
+      cq_sizes_(plan.cqs) {
+  words_at_ = reserve(8 * kWords);
+  locked_at_ = reserve(4096);
+}
+
+Extent Host::reserve(std::uint32_t length) {
+  const std::uint32_t begin = (memory_size_ + kGuard + 63) / 64 * 64;
+  memory_size_ = begin + length;
+  return {begin, length};
+}
+
+void Host::build() {
+  memory_ = std::make_unique<Memory>(memory_size_ + kGuard, stage_.scenario.seed * 64 + number_);
+  pd = nic.alloc_pd();
+  words_mr = register_memory(words_at_, kEverything);
+  locked_mr = register_memory(locked_at_, nic::kLocalWrite);
+  for (std::size_t i = 0; i < kWords; ++i) {
+    std::uint64_t initial = 0;
+    std::memcpy(&initial, memory_->actual(word(i)).data(), 8);
+    words_.emplace_back(initial);
+    memory_->open(word(i));
+  }
+  for (const std::uint32_t size : cq_sizes_) {
+    const std::uint32_t needed = std::max(1u, size);
+    cqs_.push_back(*nic.create_cq(plan_.cqs_may_overflow ? std::max(1u, needed / 4) : needed, nullptr));
+  }
+  node = stage_.world.attach(nic, {gid_});
+}
+
+nic::Mr* Host::register_memory(Extent extent, std::uint32_t access) {
+  const auto mr = nic.mrs().add(pd, memory_->data() + extent.begin, extent.length, va(extent.begin), access);
+  if (!mr) incorrect("host {}: registering memory fails with errno {}", number_, mr.error());
+  return *mr;
+}
+
+Bytes Host::at(std::uint64_t address, std::size_t size) const {
+  const std::uint64_t offset = address - va(0);
+  if (offset > memory_->size() || size > memory_->size() - offset) return {};
+  return memory_->actual({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
+}
+
+void Host::add(End& end, std::uint32_t qpn) {
+  const std::uint32_t local = qpn & 0xFFFF;
+  if (local >= ends_.size()) ends_.resize(local + 1);
+  ends_[local] = &end;
+}
+void Host::remove(std::uint32_t qpn) { ends_[qpn & 0xFFFF] = nullptr; }
+
+End* Host::find_end(std::uint32_t qpn) {
+  const std::uint32_t local = qpn & 0xFFFF;
+  return local < ends_.size() ? ends_[local] : nullptr;
+}
+
+End* Host::end_of(std::uint32_t qpn) {
+  End* const end = find_end(qpn);
+  if (end == nullptr) incorrect("host {}: a completion for QP 0x{:x}, which does not exist", number_, qpn);
+  return end;
+}
+
+void Host::look() {
+  if (scheduled_) return;
+  poll_events();
+  if (std::all_of(cqs_.begin(), cqs_.end(), [](const nic::Cq* cq) { return cq->size() == 0; })) return;
+  if (plan_.poll_delay == Duration{}) return run();
+  scheduled_ = true;
+  stage_.world.after(plan_.poll_delay, [this] {
+    scheduled_ = false;
+    run();
+  });
+}
+
+void Host::run() {
+  const std::size_t limit = plan_.poll_delay == Duration{} ? ~std::size_t{0} : plan_.poll_batch;
+  poll_events();
+  for (std::uint32_t cq = 0; cq < cqs_.size(); ++cq) poll(cq, limit);
+  for (End* end : ends_) {
+    if (end != nullptr) end->work();
+  }
+  stage_.world.kick(node);  // Looks again when the packets have been taken.
+}
+
+void Host::drain() {
+  poll_events();
+  for (std::uint32_t cq = 0; cq < cqs_.size(); ++cq) poll(cq, ~std::size_t{0});
+}
+
+std::size_t Host::poll(std::uint32_t number, std::size_t limit) {
+  nic::Cq& cq = *cqs_[number];
+  std::array<nic::Completion, 16> batch;
+  std::size_t total = 0;
+  while (total < limit) {
+    if (cq.overflowed()) on_overflow(&cq);
+    const std::size_t taken = cq.poll(std::span(batch).first(std::min(batch.size(), limit - total)));
+    for (std::size_t i = 0; i < taken; ++i) {
+      if (tamper) tamper(batch[i]);
+      end_of(batch[i].qpn)->on_completion(batch[i]);
+    }
+    total += taken;
+    if (taken == 0) break;
+  }
+  return total;
+}
+
+void Host::poll_events() {
+  while (const auto event = nic.poll_event()) {
+    if (event->kind == nic::Event::Kind::kCqErr) on_overflow(event->cq);
+    if (event->qp != nullptr) end_of(event->qp->qpn())->on_event(event->kind);
+  }
+}
+
+void Host::on_overflow(const nic::Cq* cq) {
+  if (!plan_.cqs_may_overflow) incorrect("host {}: a CQ of {} entries overflows", number_, cq->capacity());
+  for (End* end : ends_) {
+    if (end != nullptr) end->on_cq_overflow(cq);
+  }
+}
+
+void Host::check() {
+  about([&] { return fmt::format("host {}", number_); }, [&] { memory_->check(); });
+}
+
+void Host::check_words() {
+  for (std::size_t i = 0; i < kWords; ++i) {
+    std::uint64_t final = 0;
+    std::memcpy(&final, memory_->actual(word(i)).data(), 8);
+    about([&] { return fmt::format("host {} word {}", number_, i); }, [&] { words_[i].check(final); });
+  }
+}
+
+}  // namespace uroce::simulator

@@ -1,0 +1,90 @@
+// One simulated machine: a NIC, its memory, its CQs, and the loop of a program that polls them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/sim/world.h"
+#include "tests/sim/atomic_word.h"
+#include "tests/sim/memory.h"
+#include "tests/sim/scenario.h"
+#include "verbs/nic/nic.h"
+
+namespace uroce::simulator {
+
+class End;
+
+/// What the parts of a run share.
+struct Stage {
+  const Scenario& scenario;
+  engine::sim::World& world;
+  class WireLint& lint;
+  std::uint64_t next_id = 1;  ///< wr_id of the next WR.
+  bool faults_over = false;
+};
+
+class Host {
+ public:
+  static constexpr std::size_t kWords = 4;
+
+  Host(Stage& stage, std::uint32_t number, const HostPlan& plan);
+
+  /// Sets memory aside, with a guard in front of it. Only before build().
+  Extent reserve(std::uint32_t length);
+  /// Adds the WRs of a QP to what a CQ must hold.
+  void reserve_cq(std::uint32_t cq, std::uint32_t completions) { cq_sizes_[cq] += completions; }
+  void build();
+  void add(End& end, std::uint32_t qpn);
+  void remove(std::uint32_t qpn);
+  End* find_end(std::uint32_t qpn);
+
+  /// Looks whether there is anything to poll; polls now or later, as the plan says.
+  void look();
+  void poll_events();
+  /// Polls until all CQs are empty.
+  void drain();
+  /// Checks that no memory has changed that must not, and that the CQs are empty.
+  void check();
+  void check_words();
+
+  std::uint64_t va(std::uint32_t offset) const { return (std::uint64_t{number_} + 1) << 32 | offset; }
+  /// The bytes at a virtual address; empty when it is none of this host's.
+  Bytes at(std::uint64_t address, std::size_t size) const;
+  nic::Mr* register_memory(Extent extent, std::uint32_t access);
+  Extent word(std::size_t i) const { return {words_at_.begin + static_cast<std::uint32_t>(8 * i), 8}; }
+
+  std::uint32_t number() const { return number_; }
+  const proto::Gid& gid() const { return gid_; }
+  Memory& memory() { return *memory_; }
+  AtomicWord& history(std::size_t word) { return words_[word]; }
+  nic::Cq* cq(std::uint32_t i) { return cqs_[i]; }
+
+  nic::Nic nic;
+  engine::sim::NodeId node{};
+  nic::Pd* pd = nullptr;
+  nic::Mr* words_mr = nullptr;
+  nic::Mr* locked_mr = nullptr;  ///< Grants nothing to peers.
+  std::function<void(nic::Completion&)> tamper;  ///< Changes completions, to test the oracle.
+
+ private:
+  std::size_t poll(std::uint32_t cq, std::size_t limit);
+  void on_overflow(const nic::Cq* cq);
+  void run();
+  End* end_of(std::uint32_t qpn);
+
+  Stage& stage_;
+  std::uint32_t number_;
+  HostPlan plan_;
+  proto::Gid gid_;
+  std::uint32_t memory_size_ = 0;
+  std::unique_ptr<Memory> memory_;
+  Extent words_at_{}, locked_at_{};
+  std::vector<AtomicWord> words_;
+  std::vector<std::uint32_t> cq_sizes_;
+  std::vector<nic::Cq*> cqs_;
+  std::vector<End*> ends_;  ///< By local part of the QPN.
+  bool scheduled_ = false;
+};
+
+}  // namespace uroce::simulator

@@ -1,0 +1,83 @@
+// What a QP sends as requester, in one connection: the history of its PSNs, and the rules for adding to it and for
+// sending parts of it again.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/sim/link.h"
+#include "proto/packet.h"
+
+namespace uroce::simulator {
+
+/// A QP as its owner made it.
+struct QpFacts {
+  engine::sim::NodeId node{}, peer_node{};
+  std::uint32_t qpn = 0, peer_qpn = 0;
+  proto::Path path;
+  std::uint32_t mtu = 0;
+  proto::Psn sq_psn;
+  std::uint32_t max_rd_atomic = 0;
+};
+
+/// What a requester has sent under one PSN.
+struct SentPsn {
+  proto::Opcode opcode{};
+  std::uint32_t content = 0;    ///< CRC of the packet but for AckReq; not for READs.
+  std::uint32_t msn_after = 0;  ///< Messages complete when this packet has been executed.
+  std::optional<std::uint32_t> takes_receive;  ///< Which receive, counted from 0.
+  // READ: each PSN is one response packet.
+  std::uint64_t va = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t bytes = 0;  ///< Of the response.
+  bool ends = false;        ///< Last PSN of its request.
+};
+
+class RequestLint {
+ public:
+  void start(const QpFacts& facts);
+  /// A request packet is sent; its ICRC is right.
+  void sent(const proto::PacketView& view, const proto::Path& path, Instant now);
+  /// An undamaged response reaches the QP.
+  void response(const proto::PacketView& view, Instant now);
+
+  void set_draining(bool draining) { draining_ = draining; }
+  bool drained() const { return !message_ && una_ == history_.size(); }
+  void check_drained() const;
+  void stop() { stopped_ = true; }
+
+  const std::vector<SentPsn>& history() const { return history_; }
+  /// Position of a PSN in the history: >= its size when it was not sent.
+  std::uint32_t index(proto::Psn psn) const { return (psn.value() - facts_.sq_psn.value()) & proto::Psn::kMask; }
+  std::uint32_t unacknowledged() const { return una_; }
+
+ private:
+  struct Outstanding {  ///< A READ or atomic without its (whole) answer.
+    std::uint32_t next, end;
+  };
+  void check_order(std::uint32_t index, Instant now) const;
+  void add(const proto::PacketView& view, const proto::Path& path, std::uint32_t index);
+  void add_read(const proto::PacketView& view, std::uint32_t index);
+  bool continues_read(const proto::PacketView& view) const;
+  void check_sequence(const proto::PacketView& view);
+  void check_length(const proto::PacketView& view);
+  void count_outstanding(std::uint32_t begin, std::uint32_t end);
+
+  QpFacts facts_;
+  std::vector<SentPsn> history_;
+  std::vector<Outstanding> outstanding_;  ///< Oldest first.
+  std::uint32_t cursor_ = 0;              ///< One past the packet sent last.
+  std::uint32_t una_ = 0;                 ///< Oldest unacknowledged, by the answers that have reached the QP.
+  std::optional<proto::Kind> message_;    ///< Begun and not ended.
+  std::uint32_t left_ = 0;                ///< Bytes of it that a RETH announced and that have not come.
+  std::uint32_t messages_ = 0, receives_ = 0;
+  std::uint32_t rnr_index_ = 0;  ///< Refused with RNR until ...
+  Instant rnr_until_{};
+  bool draining_ = false;
+  bool stopped_ = false;
+};
+
+/// CRC of a packet as if it did not ask for an ACK.
+std::uint32_t content_of(const proto::PacketView& view, const proto::Path& path);
+
+}  // namespace uroce::simulator

@@ -1,0 +1,30 @@
+// One run: builds the scenario of a seed, drives the world, judges.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "engine/sim/world.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/violation.h"
+
+namespace uroce::simulator {
+
+/// What to break on purpose, to see that breaking it is noticed and reported as it should.
+enum class Sabotage : std::uint8_t { kNone, kCrash, kLiveness, kCorrectness };
+
+struct RunOptions {
+  /// Sees every packet, at every point of its way.
+  engine::sim::Tap on_packet;
+  Sabotage sabotage = Sabotage::kNone;
+};
+
+struct RunResult {
+  std::optional<Violation> violation;
+  std::uint64_t packets = 0;  ///< Sent.
+  Duration time{};            ///< Virtual.
+};
+
+RunResult run(const Scenario& scenario, const RunOptions& options);
+
+}  // namespace uroce::simulator

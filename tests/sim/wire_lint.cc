@@ -1,0 +1,117 @@
+#include "tests/sim/wire_lint.h"
+
+#include <algorithm>
+
+#include "proto/describe.h"
+#include "proto/icrc.h"
+#include "tests/sim/violation.h"
+
+namespace uroce::simulator {
+
+using engine::sim::NodeId;
+using engine::sim::Packet;
+using proto::Bth;
+using proto::Kind;
+using proto::PacketView;
+
+namespace {
+
+bool is_response(const PacketView& view) {
+  const Kind kind = view.op().kind;
+  return kind == Kind::kReadResponse || kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge;
+}
+
+}  // namespace
+
+WireLint::Qp* WireLint::find(NodeId node, std::uint32_t qpn) {
+  const std::uint32_t local = qpn & 0xFFFF;
+  if (node >= qps_.size() || local >= qps_[node].size()) return nullptr;
+  return qps_[node][local].get();
+}
+
+WireLint::Qp& WireLint::make(NodeId node, std::uint32_t qpn) {
+  const std::uint32_t local = qpn & 0xFFFF;
+  if (node >= qps_.size()) qps_.resize(node + 1);
+  if (local >= qps_[node].size()) qps_[node].resize(local + 1);
+  if (!qps_[node][local]) qps_[node][local] = std::make_unique<Qp>();
+  return *qps_[node][local];
+}
+
+void WireLint::connected(const QpFacts& facts) {
+  Qp& qp = make(facts.node, facts.qpn);
+  qp.facts = facts;
+  qp.connected = true;
+  qp.silent = false;
+  qp.requests.start(facts);
+  qp.responses.start();
+}
+
+void WireLint::silenced(NodeId node, std::uint32_t qpn) { make(node, qpn).silent = true; }
+void WireLint::errored(NodeId node, std::uint32_t qpn) { make(node, qpn).requests.stop(); }
+void WireLint::draining(NodeId node, std::uint32_t qpn, bool draining) {
+  make(node, qpn).requests.set_draining(draining);
+}
+void WireLint::drained(NodeId node, std::uint32_t qpn) { make(node, qpn).requests.check_drained(); }
+void WireLint::receive_posted(NodeId node, std::uint32_t qpn) { ++make(node, qpn).receives; }
+void WireLint::forget(NodeId node, std::uint32_t qpn) {
+  Qp& qp = make(node, qpn);
+  qp.silent = true;
+  qp.receives = 0;
+}
+
+std::uint32_t WireLint::rnr_naks(NodeId node, std::uint32_t qpn) const {
+  const Qp* qp = const_cast<WireLint*>(this)->find(node, qpn);
+  return qp == nullptr ? 0 : qp->responses.rnr_naks();
+}
+
+void WireLint::sent(const Packet& packet, NodeId to, Instant now) {
+  const auto view = proto::parse_packet(packet.bytes);
+  about([&] { return fmt::format("host {} sends \"{}\"", packet.from, proto::one_line(packet.bytes)); },
+        [&] {
+          if (!view) incorrect("which is no packet");
+          Qp* peer = find(to, view->dest_qp());
+          if (peer == nullptr || !peer->connected) incorrect("to a QP that was never connected");
+          Qp* qp = find(packet.from, peer->facts.peer_qpn);
+          if (qp == nullptr || !qp->connected || qp->facts.peer_qpn != view->dest_qp() || qp->facts.peer_node != to) {
+            incorrect("to a QP that is connected to another one");
+          }
+          if (qp->silent) incorrect("from QP 0x{:x}, which may send nothing", qp->facts.qpn);
+          check_frame(*qp, packet, *view);
+          if (!is_response(*view)) return qp->requests.sent(*view, packet.path, now);
+          const NodeId node = packet.from;
+          qp->responses.sent(*view, peer->requests, qp->receives, [&](std::uint64_t va, std::size_t size) {
+            return memory_ ? memory_(node, va, size) : Bytes{};
+          });
+        });
+}
+
+/// What every packet must have.
+void WireLint::check_frame(const Qp& qp, const Packet& packet, const PacketView& view) const {
+  const auto bth = view.bth();
+  if (view.op().service != proto::Service::kRc) incorrect("an opcode of another service");
+  if (packet.path != qp.facts.path) incorrect("along another path than the QP's (addresses, port, class or hop limit)");
+  if (bth.get<Bth::PKey>() != 0xFFFF) incorrect("P_Key 0x{:x}", bth.get<Bth::PKey>());
+  if (bth.get<Bth::MigReq>() || bth.get<Bth::Fecn>() || bth.get<Bth::Becn>() || bth.get<Bth::Resv6>() ||
+      bth.get<Bth::Resv7>()) {
+    incorrect("reserved bits, MigReq, FECN or BECN are set");
+  }
+  const Bytes pad = view.pad();
+  if (pad.size() > 3 || std::any_of(pad.begin(), pad.end(), [](std::uint8_t b) { return b != 0; })) {
+    incorrect("pad is not 0 to 3 bytes of zero");
+  }
+  const Bytes covered = view.bytes().first(view.bytes().size() - proto::kIcrcSize);
+  if (proto::icrc(packet.path, covered) != view.icrc()) incorrect("the ICRC is wrong");
+}
+
+void WireLint::delivered(const Packet& packet, NodeId to, Instant now) {
+  if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return;
+  const auto view = proto::parse_packet(packet.bytes);
+  if (!view) return;
+  Qp* qp = find(to, view->dest_qp());
+  if (qp == nullptr || !qp->connected || qp->silent) return;
+  if (is_response(*view)) return qp->requests.response(*view, now);
+  const Qp* peer = find(qp->facts.peer_node, qp->facts.peer_qpn);
+  if (peer != nullptr && peer->connected) qp->responses.request(*view, peer->requests);
+}
+
+}  // namespace uroce::simulator

@@ -1,0 +1,63 @@
+// Judges every packet that a NIC sends: is it legal for an RC QP at this moment (IBTA Vol 1, chapter 9)? Knows nothing of
+// the NIC but what goes in and out of it: packets, the attributes of its QPs, receives posted.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "engine/sim/link.h"
+#include "tests/sim/lint_requests.h"
+#include "tests/sim/lint_responses.h"
+
+namespace uroce::simulator {
+
+class WireLint {
+ public:
+  /// A QP that has just been connected: its requests start at `sq_psn`.
+  void connected(const QpFacts& facts);
+  /// From now on the QP may send nothing: it is in ERR by its owner's will, in RESET, or gone.
+  void silenced(engine::sim::NodeId node, std::uint32_t qpn);
+  /// The QP's owner has learned that it is in ERR: no more requests.
+  void errored(engine::sim::NodeId node, std::uint32_t qpn);
+  /// The QP has gone to SQD, or come back to RTS.
+  void draining(engine::sim::NodeId node, std::uint32_t qpn, bool draining);
+  /// The owner was told that a QP in SQD has drained.
+  void drained(engine::sim::NodeId node, std::uint32_t qpn);
+  bool is_drained(engine::sim::NodeId node, std::uint32_t qpn) { return make(node, qpn).requests.drained(); }
+  /// A receive was posted; before connected() too.
+  void receive_posted(engine::sim::NodeId node, std::uint32_t qpn);
+  /// The queues of the QP were emptied (RESET) or it was destroyed.
+  void forget(engine::sim::NodeId node, std::uint32_t qpn);
+
+  /// `packet` leaves its node for node `to`.
+  void sent(const engine::sim::Packet& packet, engine::sim::NodeId to, Instant now);
+  /// `packet` is about to be given to node `to`.
+  void delivered(const engine::sim::Packet& packet, engine::sim::NodeId to, Instant now);
+
+  /// RNR NAKs that the QP has sent in this connection.
+  std::uint32_t rnr_naks(engine::sim::NodeId node, std::uint32_t qpn) const;
+  /// Bytes of the node's memory at a virtual address, for what READ responses carry; empty when there are none.
+  void set_memory(std::function<Bytes(engine::sim::NodeId, std::uint64_t va, std::size_t size)> memory) {
+    memory_ = std::move(memory);
+  }
+
+ private:
+  using Key = std::pair<engine::sim::NodeId, std::uint32_t>;  ///< Node and QPN.
+  struct Qp {
+    QpFacts facts;
+    bool connected = false;
+    bool silent = false;
+    std::uint32_t receives = 0;
+    RequestLint requests;
+    ResponseLint responses;
+  };
+  Qp* find(engine::sim::NodeId node, std::uint32_t qpn);
+  Qp& make(engine::sim::NodeId node, std::uint32_t qpn);
+  void check_frame(const Qp& qp, const engine::sim::Packet& packet, const proto::PacketView& view) const;
+
+  std::vector<std::vector<std::unique_ptr<Qp>>> qps_;  ///< By node and local part of the QPN.
+  std::function<Bytes(engine::sim::NodeId, std::uint64_t, std::size_t)> memory_;
+};
+
+}  // namespace uroce::simulator
