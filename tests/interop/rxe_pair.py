@@ -43,6 +43,7 @@ OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest ha
 class Transfer:
     """rdma_client and rdma_server. `role` says what the emulated NIC is: "client" or "server"."""
     timeout = ACK_TIMEOUT
+    env = {}  # of the side that is the emulated NIC
 
     def __init__(self, role, family, op, size, mtu, qps=3, iterations=21, options=()):
         self.role, self.family, self.op, self.size, self.mtu = role, family, op, size, mtu
@@ -155,7 +156,7 @@ class RxePair:
         common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, "--timeout", case.timeout]
         workload = [*common, "--op", case.op, "--size", case.size, "--iters", case.iterations, "--mtu", case.mtu, "--verify",
                     *case.options]
-        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}", **case.env}
         if case.role == "client":
             self.server = GuestTool("rdma_server", ["--port", 0, *common])
             self.server.port = self.server.listening_port()

@@ -62,6 +62,21 @@ TWICE = [
     ("mixed", LONG, "drop=any#40x12"),
     ("mixed", LONG, "reorder=ack#1x4:3"),
 ]
+OWN = [
+    ("client", "send", "drop=op:send_middle#2,rx.drop=op:nak#1"),
+    ("client", "send", "rx.delay=400ms@op:ack#2..3"),
+    ("client", "write", "drop=op:write_last#2,dup=op:write_first#3"),
+    ("client", "read", "drop=op:read_request#3,rx.drop=op:read_response_middle#5..9,rx.dup=op:read_response_last#4"),
+    ("client", "cas", "drop=op:compare_swap#4,rx.drop=op:atomic_ack#6,rx.dup=op:atomic_ack#9"),
+    ("server", "send", "rnr=20%"),
+    ("server", "send", "rnr=20%,drop=op:rnr#1,dup=op:rnr#3"),
+    ("server", "send", "drop=op:ack#2..4,rx.drop=op:send_last#3"),
+    ("server", "read", "drop=op:read_response_middle#5..9,rx.dup=op:read_request#3"),
+    ("server", "faa", "drop=op:atomic_ack#3..5,rx.drop=op:fetch_add#7"),
+    *((role, "mixed", faults) for role in ("client", "server")
+      for faults in ("seed=7,loss=1%,rx.loss=1%,ecn=10%", "seed=8,loss=5%,dup=2%,corrupt=1%,rx.loss=5%,rx.dup=2%,rx.corrupt=1%",
+                     "seed=9,reorder=5%:4,rx.delay=50us..2ms@20%", "blackout=0ms..10ms/40ms")),
+]
 BY_CHANCE = ["drop=1%", "drop=5%", "dup=2%", "dup=5%:50", "reorder=5%", "reorder=5%:4", "corrupt=1%", "delay=5%:10", "delay=1%:200",
              "drop=5%,dup=2%,reorder=5%:4,corrupt=1%"]
 
@@ -70,12 +85,12 @@ class FaultOfRxe(Exception):
     """A case failed because of a known fault of rxe; str() says which."""
 
 
-def look_for_late_ack(result, faults):
+def look_for_late_ack(client):
     """An ACK or NAK that is older than the READ under way and arrives among its responses: rxe's completer takes it for an
-    answer to the READ, warns (rxe_comp.c:827), puts the QP into ERR and completes the READ with SUCCESS. What is seen here:
-    an acknowledgement on its way to rxe came late, a READ "succeeded" with the wrong bytes, and the next WR was flushed."""
-    if (any(re.match("(reorder|delay|dup) to-guest (ack|nak|rnr) ", line) for line in faults.log) and
-            " failed with WR_FLUSH_ERR" in (result["error"] or "") and
+    answer to the READ, warns (rxe_comp.c:827), puts the QP into ERR and completes the READ with SUCCESS. What is seen of it:
+    a READ "succeeded" with the wrong bytes, and the next WR was flushed although none failed."""
+    result = client.result()
+    if (" failed with WR_FLUSH_ERR" in (result["error"] or "") and
             re.search(r"READ \d+ brought \d+ wrong bytes", result["verified"].get("first_error", ""))):
         raise FaultOfRxe("a late ACK among READ responses: the READ ends as good, the QP in ERR")
 
@@ -101,18 +116,46 @@ class UnderFire(Transfer):
         pathlib.Path(capture).with_suffix(".faults").write_text("\n".join(faults.log), encoding="ascii")
         for item in faults.items:
             run_pair.check(item.fired, f"no {item.action} happened: {faults.counts}")
-        check_capture(capture, self, faults, all_ours)
+        damaged = sum(line.startswith("corrupt to-host ") for line in faults.log)
+        packets = read_capture(capture, self.family, all_ours, ours_wrong=0, theirs_wrong=damaged)
+        complaints = roce_talk.complaints(packets, self.mtu)
+        run_pair.check(not complaints, "; ".join(complaints[:5]))
         self.check_end(pair, status, faults)
         again = pair.ours.result()["nic"]["counters"]["retransmitted_pkts"]
         return f"{len(faults.log)} faults, {again} sent again"
 
     def check_end(self, pair, status, faults):
         if status != (0, 0):
-            if self.role == "server":
-                look_for_late_ack(pair.client.result(), faults)
+            late = any(re.match("(reorder|delay|dup) to-guest (ack|nak|rnr) ", line) for line in faults.log)
+            if self.role == "server" and late:
+                look_for_late_ack(pair.client)
             run_pair.check(False, f"status {status}; the wire: {'; '.join(faults.log[:20])}", pair.client, pair.server)
         damaged = () if "corrupt" in self.wire else ("icrc_errors", "parse_errors", "wrong_pkey")
         rxe_pair.check_results(self, pair, (*damaged, "retry_exceeded_err"))
+
+
+class OwnFaults(UnderFire):
+    """The wire is good, and the emulated NIC does `faults` by itself (UROCE_FAULTS). Its capture shows what is on the wire,
+    thus not what it has lost: the order of its packets cannot be judged from that."""
+
+    def __init__(self, role, op, faults, **options):
+        super().__init__(role, 4, op, LONG, "", iterations=21, **options)
+        self.env = {"UROCE_FAULTS": faults}
+        self.name = f"{role}.ipv4.{op}.faults:{faults}" + (f".{self.qps}qp" if self.qps != QPS else "")
+
+    def run_on(self, bad_wire, capture, all_ours):
+        with RxePair(self, capture) as pair:
+            status = pair.client.finish(), pair.server.finish()
+        injected = {name: count for name, count in pair.ours.result()["nic"]["injected_faults"].items() if count}
+        run_pair.check(injected, "no faults happened", pair.ours)
+        read_capture(capture, self.family, all_ours, ours_wrong=injected.get("corrupt", 0), theirs_wrong=0)
+        if status != (0, 0) and self.role == "server" and injected.keys() & {"reorder", "delay", "dup"}:
+            look_for_late_ack(pair.client)
+        run_pair.check(status == (0, 0), f"status {status}, {injected}", pair.client, pair.server)
+        damaged = () if "corrupt" in injected else ("icrc_errors", "parse_errors", "wrong_pkey")
+        rxe_pair.check_results(self, pair, (*damaged, "retry_exceeded_err"))
+        again = pair.ours.result()["nic"]["counters"]["retransmitted_pkts"]
+        return f"{', '.join(f'{name} {count}' for name, count in injected.items())}; {again} sent again"
 
 
 class PeerGone(UnderFire):
@@ -147,35 +190,35 @@ def cases():
                 yield UnderFire(role, 4, op, LONG, f"seed={seed},{wire}", iterations=21)
         for op in ("send", "write", "read"):
             yield PeerGone(role, op)
+        for whose, op, faults in OWN:
+            if whose == role:
+                yield OwnFaults(role, op, faults)
+        yield OwnFaults(role, "mixed", "seed=10,loss=5%,dup=2%,corrupt=1%", qps=16)
         yield UnderFire(role, 6, "mixed", LONG, f"seed=5,{BY_CHANCE[-1]}", iterations=21)
         yield UnderFire(role, 4, "mixed", LONG, f"seed=6,{BY_CHANCE[-1]}", qps=16, iterations=21)
 
 
-def check_capture(path, case, faults, all_ours):
-    """Every packet that we sent is right, and what a requester and a responder may say; it is written to `all_ours`. Of the
-    guest's packets no more have a wrong ICRC than were damaged on their way to us."""
-    packets, wrong = [], 0
+def read_capture(path, family, all_ours, ours_wrong, theirs_wrong):
+    """The packets of a capture, as roce_talk.py wants them; those that we sent are also written to `all_ours`. Every one is
+    right, but for as many of each side as may have a wrong ICRC."""
+    packets, wrong = [], {True: 0, False: 0}
     for number, (_, frame) in enumerate(roce.read_pcap(path), 1):
-        ours = frame_source(frame, case.family) == HOST[case.family]
-        if ours:
-            all_ours.write(struct.pack("=4I", 0, 0, len(frame), len(frame)) + frame)
+        ours = frame_source(frame, family) == HOST[family]
         try:
             packet = roce.decode(frame)
-        except roce.NotRoce as why:
-            run_pair.check(not ours, f"packet {number}: {why}")
-            wrong += 1  # A damaged opcode, for example.
+        except roce.NotRoce:  # A damaged opcode, for example.
+            packet = {"icrc_ok": False}
+        if not packet["icrc_ok"]:
+            wrong[ours] += 1
             continue
         if ours:
-            found = list(icrc_check.complaints(packet, True)) + ([] if packet["icrc_ok"] else ["wrong ICRC"])
+            found = list(icrc_check.complaints(packet, True))
             run_pair.check(not found, f"packet {number}: {found}: {packet}")
-        elif not packet["icrc_ok"]:
-            wrong += 1
-            continue
+            all_ours.write(struct.pack("=4I", 0, 0, len(frame), len(frame)) + frame)
         packets.append((number, ours, packet))
-    damaged = sum(line.startswith("corrupt to-host") for line in faults.log)
-    run_pair.check(wrong <= damaged, f"{wrong} wrong packets came from the guest, {damaged} were damaged")
-    complaints = roce_talk.complaints(packets, case.mtu)
-    run_pair.check(not complaints, "; ".join(complaints[:5]))
+    run_pair.check(wrong[True] <= ours_wrong, f"{wrong[True]} wrong packets of ours, {ours_wrong} were damaged")
+    run_pair.check(wrong[False] <= theirs_wrong, f"{wrong[False]} wrong packets of rxe, {theirs_wrong} were damaged")
+    return packets
 
 
 def frame_source(frame, family):
@@ -199,7 +242,7 @@ def run_all(chosen, keep):
         with open(f"{scratch}/ours.pcap", "wb") as all_ours:
             all_ours.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1))
             for case in chosen:
-                capture = f"{keep or scratch}/{case.name}.pcap".replace("%", "pct")
+                capture = f"{keep or scratch}/{case.name.replace('/', ':').replace('%', 'pct')}.pcap"
                 started = time.monotonic()
                 try:
                     words = case.run_on(bad_wire, capture, all_ours)
