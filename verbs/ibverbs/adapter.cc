@@ -6,6 +6,7 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/call_faults.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/objects.h"
@@ -141,11 +142,12 @@ NicFacts Adapter::facts() {
   const auto& all = gids();
   for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
   facts.pcap = pcap_;
-  if (const NicLock lock(*this); lock) {
+  if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
     facts.faults = wire_.counters();
+    facts.faults.calls = call_faults_injected();
   }
   return facts;
 }
@@ -156,8 +158,8 @@ void Adapter::after_fork_in_child() {
   fork_lock_.unlock();
 }
 
-NicLock::NicLock(Adapter& adapter) : adapter_(adapter) {
-  if (adapter.works()) lock_ = adapter.runner_.lock();
+NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
+  if (purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works()) lock_ = adapter.runner_.lock();
 }
 
 NicLock::~NicLock() {
