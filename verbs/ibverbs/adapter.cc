@@ -43,10 +43,10 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const std::string engine_name = environment("UROCE_ENGINE");
   const auto choice = parse_engine(engine_name);
   if (!choice) {
-    return Err{refuse(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
+    return Err{refuse_setting(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
   }
   const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
-  if (!faults) return Err{refuse(EINVAL, "UROCE_FAULTS: " + faults.error())};
+  if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
   auto port = engine::open_port(addresses, *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
@@ -54,7 +54,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const std::string pcap = capture_file(environment("UROCE_PCAP"), index);
   if (!pcap.empty()) {
     auto writer = proto::PcapWriter::create(pcap);
-    if (!writer.ok()) return Err{refuse(EINVAL, "UROCE_PCAP: " + writer.error())};
+    if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
     auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
     tap = captured.get();
     top = std::move(captured);
