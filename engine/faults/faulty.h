@@ -1,5 +1,5 @@
-// A sans-I/O NIC behind a bad wire: the same contract, with faults in between. Runs wherever a NIC runs, over real ports and
-// in the simulator.
+// A sans-I/O NIC behind a bad wire: the same contract, with faults in between. Runs wherever a NIC runs, over real
+// ports and in the simulator.
 #pragma once
 
 #include <functional>

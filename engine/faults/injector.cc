@@ -50,8 +50,7 @@ Seen look_at(Bytes packet) {
 
 bool meets(const PacketFault& fault, const Seen& seen) {
   return (!fault.psn || *fault.psn == seen.psn) && (!fault.qpn || *fault.qpn == seen.qpn) &&
-         fault.opcodes.test(seen.opcode) &&
-         (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
+         fault.opcodes.test(seen.opcode) && (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
 }
 
 constexpr std::size_t kRnrConcern = ~std::size_t{0};
@@ -70,8 +69,8 @@ std::uint64_t Injector::random(std::size_t fault, std::uint64_t stream, std::uin
 
 Fate Injector::decide(Direction direction, Bytes packet) {
   const Seen seen = look_at(packet);
-  const std::uint64_t stream = std::uint64_t{seen.qpn} << 2 | (seen.is_response ? 2u : 0u) |
-                               (direction == Direction::kReceived ? 1u : 0u);
+  const std::uint64_t stream =
+      std::uint64_t{seen.qpn} << 2 | (seen.is_response ? 2u : 0u) | (direction == Direction::kReceived ? 1u : 0u);
   const std::uint32_t times = times_seen(stream, seen.psn);
   Fate fate;
   for (std::size_t i = 0; i < spec_.packets.size(); ++i) {
@@ -91,8 +90,9 @@ Fate Injector::decide(Direction direction, Bytes packet) {
         fate.distance = fault.distance;
         break;
       case Kind::kDelay:
-        fate.delay += fault.delay_min + Duration{static_cast<Duration::rep>(
-                                            unit(more) * static_cast<double>((fault.delay_max - fault.delay_min).count()))};
+        fate.delay +=
+            fault.delay_min + Duration{static_cast<Duration::rep>(
+                                  unit(more) * static_cast<double>((fault.delay_max - fault.delay_min).count()))};
         break;
       case Kind::kCorrupt:
         fate.corrupt = true;

@@ -1,6 +1,6 @@
-// Decides what happens to a packet. The decision depends on the seed, on the packet (who it is for, its PSN, whether it is
-// a request or a response) and on how often the QP has seen it, and on nothing else: neither other QPs nor the timing of
-// threads change it, and a packet that was lost is not lost for ever.
+// Decides what happens to a packet. The decision depends on the seed, on the packet (who it is for, its PSN, whether it
+// is a request or a response) and on how often the QP has seen it, and on nothing else: neither other QPs nor the
+// timing of threads change it, and a packet that was lost is not lost for ever.
 #pragma once
 
 #include <array>

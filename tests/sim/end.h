@@ -47,6 +47,7 @@ class End {
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
   void note_fault() { ++faults_; }
+  bool in_error() const;
   bool has_qp() const { return qp_ != nullptr; }
 
   std::string name() const;

@@ -46,6 +46,8 @@ Statuses End::legal(const Op& op) const {
   }
   if (peer_->receive_dead_ && op.is_send()) set |= only(WcStatus::kRemOpErr);
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);
+  // A responder that keeps too few answers for what we may have outstanding is silent to some duplicates.
+  if (faults_ > 0 && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) set |= only(WcStatus::kRetryExcErr);
   if (faults_ > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
   if (op.consumes_receive() && plan_.rnr_retry < 7 &&
       stage_.lint.rnr_naks(peer_->host_.node, peer_->qpn_) > plan_.rnr_retry) {

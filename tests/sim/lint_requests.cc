@@ -84,8 +84,12 @@ void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint
   entry.opcode = op.code;
   entry.content = content_of(view, path);
   const bool takes = op.kind == Kind::kSend ? op.starts() : op.consumes_receive;
-  if (takes) entry.takes_receive = receives_++;
-  if (op.ends()) ++messages_;
+  if (takes) {
+    // One message may go without a credit, to ask for one (9.7.7.2).
+    if (credit_limit_ && receives_ > *credit_limit_) incorrect("{} receives needed, credits for {}", receives_ + 1, *credit_limit_);
+    entry.takes_receive = receives_++;
+  }
+  if (op.ends()) end_message();
   entry.msn_after = messages_;
   history_.push_back(entry);
   cursor_ = at + 1;
@@ -99,7 +103,7 @@ void RequestLint::add_read(const PacketView& view, std::uint32_t at) {
   const bool fresh = at == history_.size();
   if (fresh) {
     check_sequence(view);
-    ++messages_;
+    end_message();
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     SentPsn entry;
@@ -132,6 +136,11 @@ void RequestLint::check_sequence(const PacketView& view) {
   message_ = op.ends() ? std::nullopt : std::optional(op.kind);
 }
 
+void RequestLint::end_message() {
+  ++messages_;
+  receives_after_.push_back(receives_);
+}
+
 void RequestLint::check_length(const PacketView& view) {
   const proto::OpcodeInfo& op = view.op();
   const auto size = static_cast<std::uint32_t>(view.payload().size());
@@ -156,7 +165,9 @@ void RequestLint::count_outstanding(std::uint32_t begin, std::uint32_t end) {
 /// that has not been answered.
 void RequestLint::response(const PacketView& view, Instant now) {
   const std::uint32_t at = index(view.psn());
-  if (stopped_ || at < una_ || at >= history_.size()) return;
+  if (stopped_ || at >= history_.size()) return;
+  if (at < una_) return take_credits(view);  // More than the QP need make of it.
+  take_credits(view);
   const std::uint32_t limit = outstanding_.empty() ? ~0u : outstanding_.front().next;
   const auto acknowledge = [&](std::uint32_t end) { una_ = std::max(una_, std::min(end, limit)); };
   if (view.op().kind == Kind::kAcknowledge) {
@@ -175,6 +186,22 @@ void RequestLint::response(const PacketView& view, Instant now) {
   if (una_ != at || at != limit) return;
   if (++outstanding_.front().next == outstanding_.front().end) outstanding_.erase(outstanding_.begin());
   una_ = at + 1;
+}
+
+void RequestLint::take_credits(const PacketView& view) {
+  if (!credit_limit_) return;
+  credit_limit_ = std::max(*credit_limit_, receives_of(una_ == 0 ? 0 : history_[una_ - 1].msn_after));
+  if (!view.has<proto::Aeth>()) return;
+  const auto aeth = view.header<proto::Aeth>();
+  const proto::Syndrome syndrome = proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  const auto* ack = std::get_if<proto::syndrome::Ack>(&syndrome);
+  const std::uint32_t msn = aeth.get<proto::Aeth::Msn>();
+  if (ack == nullptr || msn > messages_) return;
+  if (ack->credit_code == proto::kCreditsUnlimited) {
+    credit_limit_.reset();
+  } else {
+    credit_limit_ = std::max(*credit_limit_, receives_of(msn) + proto::kCredits[ack->credit_code]);
+  }
 }
 
 void RequestLint::check_drained() const {

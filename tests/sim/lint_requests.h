@@ -50,6 +50,8 @@ class RequestLint {
   /// Position of a PSN in the history: >= its size when it was not sent.
   std::uint32_t index(proto::Psn psn) const { return (psn.value() - facts_.sq_psn.value()) & proto::Psn::kMask; }
   std::uint32_t unacknowledged() const { return una_; }
+  /// How many receives the first `messages` messages take.
+  std::uint32_t receives_of(std::uint32_t messages) const { return messages == 0 ? 0 : receives_after_[messages - 1]; }
 
  private:
   struct Outstanding {  ///< A READ or atomic without its (whole) answer.
@@ -61,6 +63,8 @@ class RequestLint {
   bool continues_read(const proto::PacketView& view) const;
   void check_sequence(const proto::PacketView& view);
   void check_length(const proto::PacketView& view);
+  void end_message();
+  void take_credits(const proto::PacketView& view);
   void count_outstanding(std::uint32_t begin, std::uint32_t end);
 
   QpFacts facts_;
@@ -71,6 +75,8 @@ class RequestLint {
   std::optional<proto::Kind> message_;    ///< Begun and not ended.
   std::uint32_t left_ = 0;                ///< Bytes of it that a RETH announced and that have not come.
   std::uint32_t messages_ = 0, receives_ = 0;
+  std::vector<std::uint32_t> receives_after_;  ///< By message: receives that it and those before it take.
+  std::optional<std::uint32_t> credit_limit_ = 0;  ///< Receives that the peer is known to have had; nothing: unlimited.
   std::uint32_t rnr_index_ = 0;  ///< Refused with RNR until ...
   Instant rnr_until_{};
   bool draining_ = false;

@@ -31,8 +31,8 @@ void ResponseLint::request(const PacketView& view, const RequestLint& peer) {
   }
 }
 
-void ResponseLint::sent(const PacketView& view, const RequestLint& peer, std::uint32_t receives,
-                        const std::function<Bytes(std::uint64_t va, std::size_t size)>& memory) {
+void ResponseLint::sent(const PacketView& view, const RequestLint& peer, std::optional<std::uint32_t> receives,
+                        const Memory& memory) {
   if (dead_) incorrect("{} after a fatal NAK", view.op().name);
   const std::uint32_t at = peer.index(view.psn());
   // A NAK of what has not arrived names the PSN behind the last one that has.
@@ -48,6 +48,19 @@ void ResponseLint::sent(const PacketView& view, const RequestLint& peer, std::ui
   if (view.op().kind == Kind::kAcknowledge && !positive) return check_refusal(at, view, peer, receives);
   if (!positive) incorrect("{} with the syndrome of a NAK", view.op().name);
   if (at >= arrived_) incorrect("{} to a request that has not arrived", view.op().name);
+  judge(at, view, peer, memory);
+  if (syndrome && receives) check_credits(view, peer, *receives);
+}
+
+void ResponseLint::check_credits(const PacketView& view, const RequestLint& peer, std::uint32_t receives) {
+  const auto aeth = view.header<proto::Aeth>();
+  const std::uint8_t code = aeth.get<proto::Aeth::SyndromeField>() & 0x1F;
+  if (code == proto::kCreditsUnlimited) return;
+  const std::uint32_t left = receives - peer.receives_of(aeth.get<proto::Aeth::Msn>());
+  if (code != proto::credit_code(left)) incorrect("{} credits, {} receives are posted", proto::kCredits[code], left);
+}
+
+void ResponseLint::judge(std::uint32_t at, const PacketView& view, const RequestLint& peer, const Memory& memory) {
   switch (view.op().kind) {
     case Kind::kAcknowledge:
       return check_ack(at, view.header<proto::Aeth>().get<proto::Aeth::Msn>(), peer);
@@ -76,7 +89,7 @@ void ResponseLint::check_ack(std::uint32_t at, std::uint32_t msn, const RequestL
 }
 
 void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const RequestLint& peer,
-                                 std::uint32_t receives) {
+                                 std::optional<std::uint32_t> receives) {
   const auto aeth = view.header<proto::Aeth>();
   const proto::Syndrome syndrome = proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
   if (std::holds_alternative<proto::syndrome::Reserved>(syndrome)) incorrect("a reserved syndrome");
@@ -95,7 +108,7 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
     if (at >= arrived_) incorrect("an RNR NAK of a request that has not arrived");
     const std::optional<std::uint32_t> takes = peer.history()[at].takes_receive;
     if (!takes) incorrect("an RNR NAK of {}, which takes no receive", proto::info(peer.history()[at].opcode).name);
-    if (receives > *takes) incorrect("an RNR NAK although a receive is posted");
+    if (receives && *receives > *takes) incorrect("an RNR NAK although a receive is posted");
   }
   // What follows the refused packet has not been executed, and neither has it.
   arrived_ = at;
@@ -105,7 +118,7 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
 }
 
 void ResponseLint::check_read_response(std::uint32_t at, const PacketView& view, const RequestLint& peer,
-                                       const std::function<Bytes(std::uint64_t, std::size_t)>& memory) {
+                                       const Memory& memory) {
   const SentPsn& request = peer.history()[at];
   if (proto::info(request.opcode).kind != Kind::kReadRequest) incorrect("a READ response under the PSN of no READ");
   const bool begins = at < asked_.size() && asked_[at];

@@ -11,20 +11,27 @@ namespace uroce::simulator {
 
 class ResponseLint {
  public:
+  using Memory = std::function<Bytes(std::uint64_t va, std::size_t size)>;
+
   void start() { *this = ResponseLint{}; }
   /// An undamaged request of the peer, whose history is `peer`, reaches the QP.
   void request(const proto::PacketView& view, const RequestLint& peer);
-  /// A response is sent. `receives`: how many receives have been posted to the QP; `memory`: what lies at an address.
-  void sent(const proto::PacketView& view, const RequestLint& peer, std::uint32_t receives,
-            const std::function<Bytes(std::uint64_t va, std::size_t size)>& memory);
+  /// A response is sent. `receives`: how many receives have been posted to the QP (nothing when an error has flushed
+  /// them); `memory`: what lies at an address.
+  void sent(const proto::PacketView& view, const RequestLint& peer, std::optional<std::uint32_t> receives,
+            const Memory& memory);
   std::uint32_t rnr_naks() const { return rnr_naks_; }
 
  private:
+  void judge(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer, const Memory& memory);
   void check_msn(std::uint32_t msn, std::uint32_t least, std::uint32_t most);
+  /// An ACK tells of all receives that are posted, or that it does not count them (IBTA Vol 1, 9.7.7.2).
+  static void check_credits(const proto::PacketView& view, const RequestLint& peer, std::uint32_t receives);
   void check_ack(std::uint32_t at, std::uint32_t msn, const RequestLint& peer);
-  void check_refusal(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer, std::uint32_t receives);
+  void check_refusal(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer,
+                     std::optional<std::uint32_t> receives);
   void check_read_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer,
-                           const std::function<Bytes(std::uint64_t, std::size_t)>& memory);
+                           const Memory& memory);
   void check_atomic_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer);
   std::uint32_t msn_before(std::uint32_t at, const RequestLint& peer) const;
 

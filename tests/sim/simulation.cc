@@ -30,6 +30,10 @@ class Simulation {
     for (auto& host : hosts_) host->build();
     for (auto& connection : connections_) connection->build();
     lint_.set_memory([this](NodeId node, std::uint64_t va, std::size_t size) { return hosts_[node]->at(va, size); });
+    lint_.set_in_error([this](NodeId node, std::uint32_t qpn) {
+      End* const end = hosts_[node]->find_end(qpn);
+      return end != nullptr && end->in_error();
+    });
     world_.set_tap([this](TapPoint point, const Packet& packet, Instant now) { on_packet(point, packet, now); });
     world_.set_on_drained([this](NodeId node) { hosts_[node]->look(); });
   }

@@ -79,7 +79,9 @@ void WireLint::sent(const Packet& packet, NodeId to, Instant now) {
           check_frame(*qp, packet, *view);
           if (!is_response(*view)) return qp->requests.sent(*view, packet.path, now);
           const NodeId node = packet.from;
-          qp->responses.sent(*view, peer->requests, qp->receives, [&](std::uint64_t va, std::size_t size) {
+          const bool flushed = in_error_ && in_error_(node, qp->facts.qpn);
+          const auto receives = flushed ? std::nullopt : std::optional(qp->receives);
+          qp->responses.sent(*view, peer->requests, receives, [&](std::uint64_t va, std::size_t size) {
             return memory_ ? memory_(node, va, size) : Bytes{};
           });
         });

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 
 #include "engine/sim/link.h"
@@ -41,9 +40,12 @@ class WireLint {
   void set_memory(std::function<Bytes(engine::sim::NodeId, std::uint64_t va, std::size_t size)> memory) {
     memory_ = std::move(memory);
   }
+  /// Whether a QP is in ERR: an answer that it still sends tells of the receives that are left, which are none.
+  void set_in_error(std::function<bool(engine::sim::NodeId, std::uint32_t qpn)> in_error) {
+    in_error_ = std::move(in_error);
+  }
 
  private:
-  using Key = std::pair<engine::sim::NodeId, std::uint32_t>;  ///< Node and QPN.
   struct Qp {
     QpFacts facts;
     bool connected = false;
@@ -58,6 +60,7 @@ class WireLint {
 
   std::vector<std::vector<std::unique_ptr<Qp>>> qps_;  ///< By node and local part of the QPN.
   std::function<Bytes(engine::sim::NodeId, std::uint64_t, std::size_t)> memory_;
+  std::function<bool(engine::sim::NodeId, std::uint32_t)> in_error_;
 };
 
 }  // namespace uroce::simulator

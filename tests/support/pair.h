@@ -31,6 +31,7 @@ struct PairOptions {
   std::uint32_t cqe = 1024;
   std::uint32_t max_wr = 64;
   std::size_t memory = 1 << 20;
+  std::uint64_t window_bytes = 160 * 1024;
   bool ipv6 = false;
   engine::sim::WorldConfig world{};
 };
@@ -39,7 +40,7 @@ struct PairOptions {
 struct Side {
   /// `base`: the address by which WRs name the first byte of `memory`. Not where it lies, so that packets never vary.
   Side(Gid address, std::uint64_t base, const PairOptions& o)
-      : gid(address), memory(o.memory), nic(nic::NicConfig{.gids = {{}, address}}), base_(base) {
+      : gid(address), memory(o.memory), nic(nic::NicConfig{.gids = {{}, address}, .window_bytes = o.window_bytes}), base_(base) {
     pd = nic.alloc_pd();
     cq = *nic.create_cq(o.cqe, nullptr);
     mr = *nic.mrs().add(pd, memory.data(), memory.size(), va(), o.mr_access);

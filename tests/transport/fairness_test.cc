@@ -45,5 +45,43 @@ TEST(Fairness, QpsThatShareTheWindowAdvanceTogether) {
   }
 }
 
+// The first packet of a message goes out unasked, and the rest waits for a window that others have filled with packets
+// that get lost. Nobody owes an ACK then: no retry is spent on that.
+TEST(Fairness, WaitingForTheWindowCostsNoRetry) {
+  constexpr std::uint32_t kSmall = 768, kFull = 2304;  // What packets of 0 and of 1024 bytes take of the window.
+  Pair pair({.timeout = 8, .retry_cnt = 0, .window_bytes = 15 * kSmall + kFull + 1});
+  nic::Qp* const qp = pair.a.qp;
+  const std::uint32_t peer = pair.b.qp->qpn();
+  std::vector<nic::Qp*> others;
+  pair.o.timeout = 14;
+  for (int i = 0; i < 6; ++i) {
+    for (Side* side : {&pair.a, &pair.b}) side->qp = *side->nic.create_qp(nic::QpInit(side->qp->init()));
+    pair.connect(pair.a, pair.b, 0x100, 0x200);
+    pair.connect(pair.b, pair.a, 0x200, 0x100);
+    others.push_back(pair.a.qp);
+  }
+  pair.world.set_filter([&](engine::sim::Packet& packet, Instant) {
+    const bool to_b = packet.from == pair.a.node;
+    return to_b && proto::parse_packet(packet.bytes)->dest_qp() != peer ? engine::sim::Verdict::drop()
+                                                                        : engine::sim::Verdict::pass();
+  });
+  const auto post = [&](nic::Qp* to, std::uint64_t id, std::size_t length) {
+    const nic::Sge sge = pair.a.sge(0, length);
+    nic::SendWr w = remote_wr(id, nic::SendOp::kWrite, pair.b, 0, id == 15 ? nic::kSignaled : 0u);
+    w.sges = {&sge, 1};
+    ASSERT_EQ(pair.a.nic.post_send(to, w), 0);
+  };
+  for (std::uint64_t id = 0; id < 15; ++id) post(qp, id, 0);  // With the first packet of the next one: a turn.
+  post(qp, 15, 3000);
+  for (nic::Qp* other : others) post(other, 100, 5000);
+  pair.world.kick(pair.a.node);
+  pair.world.run_for(40ms);
+  const auto done = pair.a.poll();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_GT(pair.a.nic.counters().sent_pkts, 18u);
+  EXPECT_EQ(qp->state(), nic::QpState::kRts);
+}
+
 }  // namespace
 }  // namespace uroce::test

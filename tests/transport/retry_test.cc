@@ -178,6 +178,17 @@ TEST(Retry, RnrRetryExhausted) {
   EXPECT_EQ(pair.b.qp->state(), nic::QpState::kRts) << "RNR is no error of the responder";
 }
 
+TEST(Retry, AnRnrNakThatTheNetworkDoublesCountsOnce) {
+  Pair pair({.rnr_retry = 1, .min_rnr_timer = 20});
+  pair.world.set_filter([&](engine::sim::Packet& packet, Instant) {
+    return packet.from == pair.b.node ? engine::sim::Verdict::duplicate() : engine::sim::Verdict::pass();
+  });
+  ASSERT_EQ(pair.send(pair.a, wr(1, SendOp::kSend), {pair.a.sge(0, 100)}), 0);
+  pair.world.after(1ms, [&] { pair.receive(pair.b, 7, {pair.b.sge(0, 100)}); });
+  EXPECT_EQ(pair.run(pair.a).at(0).status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.a.nic.counters().rcvd_rnr_err, 1u);
+}
+
 TEST(Retry, RnrRetrySevenIsForEver) {
   Pair pair({.rnr_retry = 7, .min_rnr_timer = 1});
   ASSERT_EQ(pair.send(pair.a, wr(1, SendOp::kSend), {pair.a.sge(0, 100)}), 0);

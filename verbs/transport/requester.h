@@ -81,6 +81,7 @@ class Requester {
   void retry_once_for_missing_response();
   void rewind();
   void note_progress(Instant now);
+  void start_ack_timer(Instant now);
   void fail_locally(WcStatus status);
   void release_window();
 
@@ -101,6 +102,7 @@ class Requester {
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
   std::uint32_t since_ack_request_ = 0;
+  Psn ack_due_;  ///< One past the newest packet that asked for an ACK: before it, the peer owes us one.
   bool missing_response_retried_ = false;
   bool failed_ = false;
   bool waits_for_window_ = false;

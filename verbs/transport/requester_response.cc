@@ -57,6 +57,7 @@ void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
 }
 
 void Requester::on_rnr(std::uint8_t timer, Instant now) {
+  if (timers_.running(Timer::kRnr)) return;  // The same RNR NAK again: nothing has been sent since the first one.
   ++c_.env.counters.rcvd_rnr_err;
   constexpr std::uint8_t kForEver = 7;
   if (c_.attr.rnr_retry != kForEver) {

@@ -39,7 +39,7 @@ void Requester::retry_once_for_missing_response() {
 
 void Requester::rewind() {
   release_window();
-  next_ = counted_from_ = una_;
+  next_ = counted_from_ = ack_due_ = una_;
   cursor_ = sq_.head();
   reads_.clear();
   since_ack_request_ = 0;
@@ -56,10 +56,17 @@ void Requester::note_progress(Instant now) {
   timers_.stop(Timer::kAck);
   timers_.stop(Timer::kStall);
   if (una_ == next_) return;
+  start_ack_timer(now);
+  timers_.set(Timer::kStall, now + kStallAfter);
+}
+
+/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the NIC's window has not
+/// asked yet: that no ACK comes is nobody's fault then, and costs no retry.
+void Requester::start_ack_timer(Instant now) {
+  if (ack_due_ - una_ <= 0) return;
   if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {
     timers_.set(Timer::kAck, now + std::max(*timeout, c_.env.config.ack_timeout_floor));
   }
-  timers_.set(Timer::kStall, now + kStallAfter);
 }
 
 /// The WQE at the cursor cannot be executed. WQEs before it still complete normally, so the error waits for its turn.

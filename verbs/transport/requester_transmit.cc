@@ -153,6 +153,7 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
   }
   const bool ack = wants_ack(wqe, end);
   since_ack_request_ = ack ? 0 : since_ack_request_ + 1;
+  if (ack) ack_due_ = next_ + (end - packet);
   const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
   builder.bth().set<proto::Bth::AckReq>(ack).set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
   out = c_.finish(builder);
@@ -172,11 +173,7 @@ void Requester::account_sent(Psn end, Instant now) {
   next_ = end;
   if (next_ - max_ > 0) max_ = next_;
   if (next_ == wqe.end_psn()) ++cursor_;
-  if (!timers_.running(Timer::kAck)) {
-    if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {
-      timers_.set(Timer::kAck, now + std::max(*timeout, c_.env.config.ack_timeout_floor));
-    }
-  }
+  if (!timers_.running(Timer::kAck)) start_ack_timer(now);
   if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + kStallAfter);
 }
 
