@@ -89,7 +89,7 @@ NetworkPlan draw_network(Dice dice, std::uint32_t hosts) {
 HostPlan draw_host(Dice dice) {
   HostPlan plan;
   plan.window_bytes = dice.pick<std::uint64_t>({2048, 16 * 1024, 64 * 1024, 160 * 1024, 160 * 1024});
-  plan.cqs = dice.u32(1, 4);
+  plan.cqs = dice.chance(0.2) ? 16 : dice.u32(1, 4);  // About one for each QP, or shared.
   plan.cqs_may_overflow = dice.chance(0.04);
   if (dice.chance(0.4)) {
     plan.poll_delay = dice.spread(microseconds{1}, microseconds{500});
