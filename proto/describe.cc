@@ -52,14 +52,6 @@ std::string milliseconds(Duration delay) {
   return decimal(hundredths / 100) + "." + fraction + " ms";
 }
 
-std::uint64_t load_field(const FieldInfo& field, const std::uint8_t* header) {
-  std::uint64_t value = 0;
-  for (unsigned bit = field.bit; bit < unsigned{field.bit} + field.width; ++bit) {
-    value = value << 1 | ((header[bit / 8] >> (7 - bit % 8)) & 1);
-  }
-  return value;
-}
-
 std::string value_text(const Style& style, std::uint64_t value) {
   switch (style.format) {
     case Format::kHex:
@@ -81,7 +73,7 @@ std::string bytes_text(std::size_t count) { return decimal(count) + (count == 1 
 void append_header_line(std::string& line, const HeaderInfo& header, const std::uint8_t* bytes) {
   for (const FieldInfo& field : header.fields) {
     const Style style = style_of(field.name);
-    const std::uint64_t value = load_field(field, bytes);
+    const std::uint64_t value = field.load(bytes);
     if (!style.in_line || style.usual == value) continue;
     line += ' ';
     if (style.format == Format::kSyndrome) {
@@ -106,7 +98,7 @@ class Tree {
   }
   void header(const HeaderInfo& info, const std::uint8_t* bytes) {
     title(info.name);
-    for (const FieldInfo& f : info.fields) field(f.name, value_text(style_of(f.name), load_field(f, bytes)));
+    for (const FieldInfo& f : info.fields) field(f.name, value_text(style_of(f.name), f.load(bytes)));
   }
   std::string take() { return std::move(text_); }
 

@@ -15,22 +15,43 @@ struct Named {
   T value;
 };
 
-constexpr Named<int> kErrnos[] = {
-    {"EPERM", EPERM},       {"ENOENT", ENOENT},   {"EINTR", EINTR},           {"EIO", EIO},
-    {"ENXIO", ENXIO},       {"EBADF", EBADF},     {"EAGAIN", EAGAIN},         {"ENOMEM", ENOMEM},
-    {"EACCES", EACCES},     {"EFAULT", EFAULT},   {"EBUSY", EBUSY},           {"EEXIST", EEXIST},
-    {"ENODEV", ENODEV},     {"EINVAL", EINVAL},   {"ENFILE", ENFILE},         {"EMFILE", EMFILE},
-    {"ENOSPC", ENOSPC},     {"ENOSYS", ENOSYS},   {"ENODATA", ENODATA},       {"EPROTO", EPROTO},
-    {"EMSGSIZE", EMSGSIZE}, {"ENOTSUP", ENOTSUP}, {"EOPNOTSUPP", EOPNOTSUPP}, {"EADDRINUSE", EADDRINUSE},
-    {"ENOBUFS", ENOBUFS},   {"ENETDOWN", ENETDOWN}, {"ENETUNREACH", ENETUNREACH}, {"EHOSTUNREACH", EHOSTUNREACH},
-    {"ETIMEDOUT", ETIMEDOUT}, {"ECONNREFUSED", ECONNREFUSED}};
+constexpr Named<int> kErrnos[] = {{"EPERM", EPERM},
+                                  {"ENOENT", ENOENT},
+                                  {"EINTR", EINTR},
+                                  {"EIO", EIO},
+                                  {"ENXIO", ENXIO},
+                                  {"EBADF", EBADF},
+                                  {"EAGAIN", EAGAIN},
+                                  {"ENOMEM", ENOMEM},
+                                  {"EACCES", EACCES},
+                                  {"EFAULT", EFAULT},
+                                  {"EBUSY", EBUSY},
+                                  {"EEXIST", EEXIST},
+                                  {"ENODEV", ENODEV},
+                                  {"EINVAL", EINVAL},
+                                  {"ENFILE", ENFILE},
+                                  {"EMFILE", EMFILE},
+                                  {"ENOSPC", ENOSPC},
+                                  {"ENOSYS", ENOSYS},
+                                  {"ENODATA", ENODATA},
+                                  {"EPROTO", EPROTO},
+                                  {"EMSGSIZE", EMSGSIZE},
+                                  {"ENOTSUP", ENOTSUP},
+                                  {"EOPNOTSUPP", EOPNOTSUPP},
+                                  {"EADDRINUSE", EADDRINUSE},
+                                  {"ENOBUFS", ENOBUFS},
+                                  {"ENETDOWN", ENETDOWN},
+                                  {"ENETUNREACH", ENETUNREACH},
+                                  {"EHOSTUNREACH", EHOSTUNREACH},
+                                  {"ETIMEDOUT", ETIMEDOUT},
+                                  {"ECONNREFUSED", ECONNREFUSED}};
 
 /// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, verbs/ibverbs/abi_check.cc compares.
 constexpr Named<int> kStatuses[] = {
-    {"LOC_LEN_ERR", 1},      {"LOC_QP_OP_ERR", 2},  {"LOC_PROT_ERR", 4},      {"WR_FLUSH_ERR", 5},
-    {"MW_BIND_ERR", 6},      {"BAD_RESP_ERR", 7},   {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},
-    {"REM_ACCESS_ERR", 10},  {"REM_OP_ERR", 11},    {"RETRY_EXC_ERR", 12},    {"RNR_RETRY_EXC_ERR", 13},
-    {"REM_ABORT_ERR", 16},   {"FATAL_ERR", 19},     {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
+    {"LOC_LEN_ERR", 1},     {"LOC_QP_OP_ERR", 2}, {"LOC_PROT_ERR", 4},      {"WR_FLUSH_ERR", 5},
+    {"MW_BIND_ERR", 6},     {"BAD_RESP_ERR", 7},  {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},
+    {"REM_ACCESS_ERR", 10}, {"REM_OP_ERR", 11},   {"RETRY_EXC_ERR", 12},    {"RNR_RETRY_EXC_ERR", 13},
+    {"REM_ABORT_ERR", 16},  {"FATAL_ERR", 19},    {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
 
 constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 

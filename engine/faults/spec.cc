@@ -35,8 +35,8 @@ struct NamedKind {
   std::string_view name;
   Kind kind;
 };
-constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDrop},       {"dup", Kind::kDuplicate},
-                                {"reorder", Kind::kReorder}, {"delay", Kind::kDelay},     {"corrupt", Kind::kCorrupt},
+constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDrop},   {"dup", Kind::kDuplicate},
+                                {"reorder", Kind::kReorder}, {"delay", Kind::kDelay}, {"corrupt", Kind::kCorrupt},
                                 {"ecn", Kind::kEcn}};
 
 Failure take_condition(std::string_view text, PacketFault& fault) {
@@ -50,7 +50,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   }
   if (const auto op = after(text, "op:")) {
     if (parse_operation(*op, fault)) return {};
-    return "op: wants the beginning of an opcode's name, such as send, write_last, read_response_middle, ack, nak, rnr, "
+    return "op: wants the beginning of an opcode's name, such as send, write_last, read_response_middle, ack, nak, "
+           "rnr, "
            "atomic_ack, compare_swap";
   }
   const auto probability = parse_probability(text);
@@ -76,8 +77,9 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
     conditions = conditions.substr(0, colon);
   }
   std::vector<std::string_view> parts = split(conditions, '@');
+  if (which && conditions.empty()) parts.clear();  // "drop=#3"
   if (kind == Kind::kDelay) {
-    const auto range = parse_duration_range(parts.front());
+    const auto range = parse_duration_range(parts.empty() ? "" : parts.front());
     if (!range) return "a delay is a time such as 5ms, or a range such as 50us..2ms; conditions follow after @";
     fault.delay_min = range->first;
     fault.delay_max = range->second;
@@ -94,8 +96,8 @@ Failure take_interval(std::string_view value, std::vector<Interval>& list) {
   const auto [range_text, period_text] = split_at(value, '/');
   const auto range = parse_duration_range(range_text);
   const auto period = period_text ? parse_duration(*period_text) : std::optional(Duration{});
-  const bool fits = range && range->first < range->second && period &&
-                    (!period_text || *period >= range->second - range->first);
+  const bool fits =
+      range && range->first < range->second && period && (!period_text || *period >= range->second - range->first);
   if (!fits) return "wanted: a range of times since the start such as 2s..3s, and perhaps how often: 2s..3s/10s";
   list.push_back({range->first, range->second, *period});
   return {};
@@ -129,7 +131,8 @@ std::optional<NthParts> parse_nth(std::string_view text) {
 Failure take_call(std::string_view value, FaultSpec& spec) {
   const auto parts = parse_nth(value);
   const auto error = parts ? parse_errno(parts->value) : std::nullopt;
-  if (!error || parts->subject.empty()) return "wanted: a verb, which call, and an errno, such as ibv_create_cq#3:ENOMEM";
+  if (!error || parts->subject.empty())
+    return "wanted: a verb, which call, and an errno, such as ibv_create_cq#3:ENOMEM";
   spec.calls.push_back({std::string(parts->subject), parts->which, *error});
   return {};
 }
@@ -140,7 +143,8 @@ Failure take_wr(std::string_view value, FaultSpec& spec) {
   const auto qpn = number ? parse_number(*number) : std::nullopt;
   const auto status = parts ? parse_status(parts->value) : std::nullopt;
   if (!qpn || !status) {
-    return "wanted: a QP, which of its send WRs, and a completion status without IBV_WC_, such as qp:0x11#5:RETRY_EXC_ERR";
+    return "wanted: a QP, which of its send WRs, and a completion status without IBV_WC_, such as "
+           "qp:0x11#5:RETRY_EXC_ERR";
   }
   spec.wrs.push_back({*qpn, parts->which, *status});
   return {};
@@ -185,6 +189,16 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
          "front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
 }
 
+/// Gives what `item` has added its text.
+void name_last(FaultSpec& spec, std::string_view item) {
+  const auto name = [item](auto& list) {
+    if (!list.empty() && list.back().text.empty()) list.back().text = std::string(item);
+  };
+  name(spec.packets);
+  name(spec.blackouts);
+  name(spec.port_down);
+}
+
 }  // namespace
 
 Result<FaultSpec, std::string> parse_faults(std::string_view text) {
@@ -194,6 +208,7 @@ Result<FaultSpec, std::string> parse_faults(std::string_view text) {
     const auto [key, value] = split_at(item, '=');
     const Failure failure = value ? take(key, *value, spec) : "an item is of the form NAME=VALUE";
     if (failure) return Err{"'" + std::string(item) + "': " + *failure};
+    name_last(spec, item);
   }
   return spec;
 }

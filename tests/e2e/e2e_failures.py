@@ -1,6 +1,7 @@
 """Everything that can go wrong ends in one clear sentence and the right status, and in time."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -198,3 +199,37 @@ def scenario_client_refused_while_busy():
         ended(second, 2, "can't connect")
         pair.client.signal(signal.SIGINT)
         ended(pair.client, 130, "interrupted")
+
+
+FIRE = "loss=5%,dup=2%,reorder=5%:4,corrupt=1%"
+
+
+def scenario_under_fire():
+    """16 QPs on a bad wire, in both directions: all data arrives, and the faults did happen."""
+    with Pair(["--num-qp", "16", "--op", "mixed", "--size", "20000", "--iters", "50", "--verify", "--faults", FIRE],
+              ["--num-qp", "16", "--faults", "seed=2," + FIRE]) as pair:
+        check(pair.finish() == (0, 0), "a bad wire", pair.client, pair.server)
+        for tool in (pair.client, pair.server):
+            result = tool.result()
+            check(result["verified"]["wrong_messages"] == 0, result["verified"], tool)
+            faults = result["nic"]["injected_faults"]
+            for kind in ("drop", "dup", "reorder", "corrupt"):
+                check(faults[kind] > 0, f"no {kind} was injected: {faults}", tool)
+            check(result["nic"]["counters"]["icrc_errors"] > 0, "no corruption was found", tool)
+
+
+def scenario_lost_for_ever():
+    """Nothing passes: RETRY_EXC_ERR, in the time that timeout and retry-cnt promise."""
+    with Pair(["--num-qp", "1", "--op", "write", "--faults", "loss=100%"], ["--num-qp", "1"]) as pair:
+        result = ended(pair.client, 1, "RETRY_EXC_ERR", "promise 0.54 s")
+        took = float(re.search(r"failed with RETRY_EXC_ERR \([^)]*\) ([0-9.]+) s after", pair.client.stderr).group(1))
+        check(0.99 * PROMISE <= took <= PATIENCE, f"it took {took} s", pair.client)
+        check(result["nic"]["injected_faults"]["drop"] > 0, result["nic"], pair.client)
+
+
+def scenario_bad_faults():
+    tool = Tool("rdma_client", ["127.0.0.1", "--faults", "los=1%"])
+    check(tool.finish() == 2, "status should be 2", tool)
+    check("'los=1%': there is no such fault" in tool.stderr, "no explanation", tool)
+    tool = Tool("rdma_client", ["127.0.0.1", "--backend", "ibverbs", "--faults", "loss=1%", "--json"])
+    ended(tool, 2, "--faults needs --backend uroce")

@@ -63,6 +63,7 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(delayed.which.first, 2u);
   EXPECT_EQ(delayed.which.last, 4u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").distance, 2u);
+  EXPECT_EQ(packet_fault("drop=#3").which.first, 3u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
 }
 
@@ -80,9 +81,9 @@ TEST(FaultSpec, OperationsAreBeginningsOfOpcodeNames) {
 }
 
 TEST(FaultSpec, FaultsOfTheNic) {
-  const FaultSpec spec =
-      parsed("port=down@2s..3s/10s,qp_fatal=qp:0x11@1s,cq_overflow=qp:18@1.5s,device_fatal=5s,"
-             "call=ibv_create_cq#3:ENOMEM,wr=qp:0x11#5:RETRY_EXC_ERR");
+  const FaultSpec spec = parsed(
+      "port=down@2s..3s/10s,qp_fatal=qp:0x11@1s,cq_overflow=qp:18@1.5s,device_fatal=5s,"
+      "call=ibv_create_cq#3:ENOMEM,wr=qp:0x11#5:RETRY_EXC_ERR");
   ASSERT_EQ(spec.port_down.size(), 1u);
   EXPECT_EQ(spec.port_down[0].period, 10s);
   ASSERT_EQ(spec.qp_fatal.size(), 1u);
@@ -101,14 +102,59 @@ TEST(FaultSpec, FaultsOfTheNic) {
 }
 
 TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
-  constexpr const char* kBad[] = {
-      "loss", "loss=", "loss=101%", "loss=-1%", "loss=1%%", "loss=nan", "loss=1e400", "los=1%", "=", ",", "loss=1%,",
-      "seed=x", "seed=", "seed=-1", "drop=psn:", "drop=psn:0x1000000", "drop=qp:zz", "drop=op:", "drop=op:nonsense",
-      "drop=op:sen", "drop=#0", "drop=psn:1#", "drop=psn:1#3..2", "delay=", "delay=5", "delay=5m", "delay=2ms..1ms",
-      "delay=1%", "delay=99999999s", "reorder=2%", "reorder=2%:0", "reorder=:3", "blackout=2s", "blackout=3s..2s",
-      "blackout=2s..2s", "blackout=1s..3s/1s", "port=up", "port=down", "qp_fatal=qp:0x11", "qp_fatal=1s",
-      "device_fatal=", "call=ibv_create_cq", "call=ibv_create_cq#1", "call=ibv_create_cq#1:ENONSENSE", "call=#1:EIO",
-      "wr=qp:0x11#5", "wr=qp:0x11#5:SUCCESS", "wr=0x11#5:FATAL_ERR", "rx.rnr=5%", "rnr=x"};
+  constexpr const char* kBad[] = {"loss",
+                                  "loss=",
+                                  "loss=101%",
+                                  "loss=-1%",
+                                  "loss=1%%",
+                                  "loss=nan",
+                                  "loss=1e400",
+                                  "los=1%",
+                                  "=",
+                                  ",",
+                                  "loss=1%,",
+                                  "seed=x",
+                                  "seed=",
+                                  "seed=-1",
+                                  "drop=psn:",
+                                  "drop=psn:0x1000000",
+                                  "drop=qp:zz",
+                                  "drop=op:",
+                                  "drop=op:nonsense",
+                                  "drop=op:sen",
+                                  "drop=#0",
+                                  "drop=psn:1#",
+                                  "drop=psn:1#3..2",
+                                  "drop=#",
+                                  "delay=#3",
+                                  "reorder=#3",
+                                  "delay=",
+                                  "delay=5",
+                                  "delay=5m",
+                                  "delay=2ms..1ms",
+                                  "delay=1%",
+                                  "delay=99999999s",
+                                  "reorder=2%",
+                                  "reorder=2%:0",
+                                  "reorder=:3",
+                                  "blackout=2s",
+                                  "blackout=3s..2s",
+                                  "blackout=2s..2s",
+                                  "blackout=1s..3s/1s",
+                                  "port=up",
+                                  "port=down",
+                                  "qp_fatal=qp:0x11",
+                                  "qp_fatal=1s",
+                                  "device_fatal=",
+                                  "call=ibv_create_cq",
+                                  "call=ibv_create_cq#1",
+                                  "call=ibv_create_cq#1:ENONSENSE",
+                                  "call=#1:EIO",
+                                  "wr=qp:0x11#5",
+                                  "wr=qp:0x11#5:SUCCESS",
+                                  "wr=0x11#5:FATAL_ERR",
+                                  "rx.rnr=5%",
+                                  "rnr=x"};
   for (const char* text : kBad) {
     const auto spec = parse_faults(text);
     ASSERT_FALSE(spec) << text;

@@ -23,9 +23,9 @@ constexpr int kDevices = 2;
 constexpr std::size_t kMemory = 64 * 1024;
 constexpr std::size_t kPage = 4096;
 
-// Before the first verb. Addresses that no interface has: the fake engine does not need one.
+// Before the first verb. Loopback addresses: nothing is sent there, but verbs ask the host for routes.
 const bool environment_is_set = [] {
-  setenv("UROCE_ADDR", "10.99.0.1;10.99.0.2,fd99::2", 1);
+  setenv("UROCE_ADDR", "127.99.0.1;127.99.0.2,127.99.0.3", 1);
   for (const char* name : {"UROCE_DEVICES", "UROCE_PCAP", "UROCE_ENGINE"}) unsetenv(name);
   return true;
 }();

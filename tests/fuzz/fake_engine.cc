@@ -25,7 +25,10 @@ class FakePort final : public engine::Port {
       : addresses_(addresses.begin(), addresses.end()), frame_(proto::kMaxPacketSize) {
     ports.push_back(this);
   }
-  ~FakePort() override { std::erase(ports, this); }
+  ~FakePort() override {
+    UROCE_ASSERT(held_.empty() && "a QP kept its source port");
+    std::erase(ports, this);
+  }
 
   bool has(const proto::Gid& address) const {
     return std::find(addresses_.begin(), addresses_.end(), address) != addresses_.end();

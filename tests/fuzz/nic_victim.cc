@@ -152,9 +152,23 @@ void Victim::deliver(std::uint8_t index, Bytes packet, const proto::Path& path) 
       q.requests.pop_front();
     }
   }
-  const bool may_write = parsed && parsed->dest_qp() == qps_[0].qp->qpn();
+  const bool may_write = counts && parsed->dest_qp() == qps_[0].qp->qpn() && names_a_region(*parsed);
   nic_.on_datagram({path, exact}, now_);
   memory_.check(may_write ? kByPeer | kByOwnWrs : kByOwnWrs);
+}
+
+/// Whether the packet's R_Key, if it has one, is the right one of some region of the QPs.
+bool Victim::names_a_region(const proto::PacketView& packet) const {
+  std::uint32_t key = 0;
+  if (packet.has<proto::Reth>()) {
+    key = packet.header<proto::Reth>().get<proto::Reth::RKey>();
+  } else if (packet.has<proto::AtomicEth>()) {
+    key = packet.header<proto::AtomicEth>().get<proto::AtomicEth::RKey>();
+  } else {
+    return true;
+  }
+  return std::any_of(mrs_.begin(), mrs_.end(),
+                     [&](const nic::Mr* mr) { return mr != nullptr && mr->pd == pd_ && mr->key == key; });
 }
 
 void Victim::advance(Duration time) {

@@ -99,6 +99,7 @@ class Victim {
   void connect(VictimQp& qp);
   void forget_work(VictimQp& qp);
   std::uint32_t sges(const RecvSpec& spec, bool is_inline, std::uint16_t usual_length);
+  bool names_a_region(const proto::PacketView& packet) const;
   void look_at(Bytes packet, const proto::Path& path);
   void learn_request(VictimQp& qp, const proto::PacketView& packet);
   void learn_answer(VictimQp& qp, const proto::PacketView& packet);

@@ -25,7 +25,6 @@ for folder in (HERE.parent / "e2e", HERE.parent / "wire"):
     sys.path.insert(0, str(folder))
 import icrc_check  # noqa: E402
 import roce  # noqa: E402
-import roce_talk  # noqa: E402
 import run_pair  # noqa: E402
 from guest_command import GuestCommand  # noqa: E402
 
@@ -44,6 +43,7 @@ OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest ha
 class Transfer:
     """rdma_client and rdma_server. `role` says what the emulated NIC is: "client" or "server"."""
     timeout = ACK_TIMEOUT
+    env = {}  # of the side that is the emulated NIC
 
     def __init__(self, role, family, op, size, mtu, qps=3, iterations=21, options=()):
         self.role, self.family, self.op, self.size, self.mtu = role, family, op, size, mtu
@@ -69,7 +69,9 @@ class PingPong:
 
     def run(self, capture):
         server = ["timeout", "30", "ibv_rc_pingpong", "-g", str(GID_INDEX[self.family]), "-n", "300", "-s", "5000", "-c", "-e"]
-        env = {**os.environ, "LD_LIBRARY_PATH": str(run_pair.BIN.parent / "lib"), "UROCE_PCAP": capture,
+        library = run_pair.BIN.parent / "lib"
+        run_pair.check((library / "libibverbs.so.1").exists(), "there is no libibverbs.so.1: build the target uroce_libibverbs")
+        env = {**os.environ, "LD_LIBRARY_PATH": str(library), "UROCE_PCAP": capture,
                "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
         if self.role == "client":
             guest = GuestCommand(" ".join([*server, "-d", "rxe0"]), 40)
@@ -154,7 +156,7 @@ class RxePair:
         common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, "--timeout", case.timeout]
         workload = [*common, "--op", case.op, "--size", case.size, "--iters", case.iterations, "--mtu", case.mtu, "--verify",
                     *case.options]
-        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}", **case.env}
         if case.role == "client":
             self.server = GuestTool("rdma_server", ["--port", 0, *common])
             self.server.port = self.server.listening_port()

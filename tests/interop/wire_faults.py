@@ -66,7 +66,7 @@ class Item:
         self.action = action
         which, _, parameter = value.partition(":")
         self.parameter = float(parameter) if parameter else DEFAULTS[action]
-        self.chance, self.kinds, self.seen, self.left_of_it = None, set(), 0, {}
+        self.chance, self.kinds, self.seen, self.fired, self.left_of_it = None, set(), 0, 0, {}
         if which.endswith("%"):
             self.chance = float(which[:-1]) / 100
             return
@@ -123,6 +123,7 @@ class WireFaults:
         item = next((item for item in self.items if item.wants(packet, direction, self.chance)), None)
         if item is None:
             return [frame, *self._overtake(direction)]
+        item.fired += 1
         self.counts[item.action] += 1
         self.log.append(f"{item.action} {direction} {packet}")
         if item.action == "drop":

@@ -15,25 +15,20 @@ namespace fs = std::filesystem;
 
 fs::path folder() { return fs::path(UROCE_SOURCE_DIR) / "pcaps" / "rxe"; }
 
-std::vector<GoldenFrame> load() {
-  std::vector<fs::path> files;
+/// Names of the files with this extension, sorted.
+std::vector<std::string> files(std::string_view extension) {
+  std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder())) {
-    if (entry.path().extension() == ".pcap") files.push_back(entry.path());
+    if (entry.path().extension() == extension) names.push_back(entry.path().filename());
   }
-  std::sort(files.begin(), files.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<GoldenFrame> load() {
   std::vector<GoldenFrame> frames;
-  for (const fs::path& file : files) {
-    const std::string name = file.filename();
-    auto reader = PcapReader::open(file);
-    if (!reader) throw std::runtime_error(reader.error());
-    for (std::size_t number = 1;; ++number) {
-      auto next = reader->next();
-      if (!next) throw std::runtime_error(next.error());
-      if (!*next) break;
-      const CapturedFrame& frame = **next;
-      if (frame.bytes.size() != frame.wire_size) throw std::runtime_error(name + " has a truncated frame");
-      frames.push_back({name.substr(0, name.find('.')), name, number, {frame.bytes.begin(), frame.bytes.end()}});
-    }
+  for (const std::string& name : files(".pcap")) {
+    for (GoldenFrame& frame : frames_of(name)) frames.push_back(std::move(frame));
   }
   return frames;
 }
@@ -43,6 +38,27 @@ std::vector<GoldenFrame> load() {
 const std::vector<GoldenFrame>& golden_frames() {
   static const std::vector<GoldenFrame> frames = load();
   return frames;
+}
+
+std::vector<GoldenFrame> frames_of(const std::string& capture) {
+  auto reader = PcapReader::open(folder() / capture);
+  if (!reader) throw std::runtime_error(reader.error());
+  std::vector<GoldenFrame> frames;
+  for (std::size_t number = 1;; ++number) {
+    auto next = reader->next();
+    if (!next) throw std::runtime_error(next.error());
+    if (!*next) return frames;
+    const CapturedFrame& frame = **next;
+    if (frame.bytes.size() != frame.wire_size) throw std::runtime_error(capture + " has a truncated frame");
+    frames.push_back({capture.substr(0, capture.find('.')), capture, number, frame.time_ns,
+                      {frame.bytes.begin(), frame.bytes.end()}});
+  }
+}
+
+std::vector<std::string> golden_topics() {
+  std::vector<std::string> topics = files(".json");
+  for (std::string& name : topics) name.resize(name.rfind('.'));
+  return topics;
 }
 
 const nlohmann::json& sidecar(const std::string& topic) {

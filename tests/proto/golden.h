@@ -13,6 +13,7 @@ struct GoldenFrame {
   std::string topic;    ///< "corrupt_icrc_only"
   std::string capture;  ///< "corrupt_icrc_only.atB.pcap"
   std::size_t number;   ///< From 1, as tshark counts.
+  std::int64_t time_ns;  ///< Since 1970, when the tap saw it.
   std::vector<std::uint8_t> bytes;
 
   bool is_probe() const { return topic.starts_with("probe_"); }
@@ -21,6 +22,12 @@ struct GoldenFrame {
 
 /// All frames of all captures, in order of file name. Aborts the test when the captures are missing or unreadable.
 const std::vector<GoldenFrame>& golden_frames();
+
+/// The frames of one capture ("rc_faa.pcap"), in order.
+std::vector<GoldenFrame> frames_of(const std::string& capture);
+
+/// Every topic that has a JSON file, in order of name.
+std::vector<std::string> golden_topics();
 
 /// The JSON file of a topic.
 const nlohmann::json& sidecar(const std::string& topic);

@@ -12,6 +12,7 @@
 #include "proto/describe.h"
 #include "proto/entropy.h"
 #include "proto/frame.h"
+#include "tests/proto/hex.h"
 #include "tests/proto/reencode.h"
 
 namespace uroce::proto::test {
@@ -28,15 +29,6 @@ std::uint64_t number(const json& value) {
   std::uint64_t result = 0;
   std::from_chars(text.data(), text.data() + text.size(), result, 16);
   return result;
-}
-
-std::string hex(Bytes bytes) {
-  std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
 }
 
 FrameView must_parse(const GoldenFrame& golden) {
@@ -95,7 +87,7 @@ TEST(Golden, PacketsAreBuiltAgainByteForByte) {
       ++wrong_icrc;
       store_icrc(MutBytes(built).last(kIcrcSize), packet->icrc());
     }
-    ASSERT_EQ(hex(built), hex(frame.packet)) << golden.label();
+    ASSERT_EQ(to_hex(built), to_hex(frame.packet)) << golden.label();
     ++checked;
   }
   EXPECT_EQ(checked, kFrames - 7);
@@ -234,8 +226,8 @@ TEST(Golden, EveryFieldIsWhatTheSidecarSays) {
     compare_bth(packet->bth(), want.at("bth"));
     compare_extended(*packet, want);
     EXPECT_EQ(packet->payload().size(), want.at("payload_len"));
-    EXPECT_EQ(hex(packet->pad()), want.at("pad_bytes"));
-    EXPECT_EQ(hex(frame.packet.last(kIcrcSize)), want.at("icrc"));
+    EXPECT_EQ(to_hex(packet->pad()), want.at("pad_bytes"));
+    EXPECT_EQ(to_hex(frame.packet.last(kIcrcSize)), want.at("icrc"));
     EXPECT_EQ(icrc_ok(frame), want.at("icrc_ok"));
     ++checked;
     if (testing::Test::HasFailure()) return;  // one packet's worth of messages is enough

@@ -1,9 +1,12 @@
-// Bytes from hexadecimal text, for literals in tests.
+// Bytes from and to hexadecimal text.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "proto/bytes.h"
 
 namespace uroce::proto::test {
 
@@ -17,6 +20,15 @@ inline std::vector<std::uint8_t> from_hex(std::string_view text) {
     if (++digits % 2 == 0) bytes.push_back(static_cast<std::uint8_t>(value));
   }
   return bytes;
+}
+
+inline std::string to_hex(Bytes bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
 }
 
 /// An RC SEND ONLY of one byte and its ACK, as the kernel's rxe sent them over IPv4.

@@ -54,12 +54,15 @@ class Responses:
     def __init__(self):
         self.answers = {}  # by PSN
         self.acked = self.msn = self.nak_open = self.highest = None
+        self.duplicate = False  # Came since the last ACK: may be acknowledged with a PSN of that time.
 
     def on_request(self, packet, mtu):
         psn = packet["bth"]["psn"]
         last = (psn + max(1, -(-packet["reth"]["len"] // mtu)) - 1 if packet["bth"]["opcode"] == READ_REQUEST else psn) & PSN_MASK
         if self.highest is None or distance(self.highest, last) > 0:
             self.highest = last
+        else:
+            self.duplicate = True
         if self.nak_open is not None and psn == self.nak_open:
             self.nak_open = None
 
@@ -73,11 +76,11 @@ class Responses:
         if alone and kind in (0, RNR) and (self.highest is None or distance(self.highest, psn) > 0):
             yield f"acknowledges PSN 0x{psn:x}, which has not come"
         if opcode == ACKNOWLEDGE and kind == 0:
-            if self.acked is not None and distance(self.acked, psn) < 0:
+            if alone and self.acked is not None and distance(self.acked, psn) < 0 and not self.duplicate:
                 yield f"ACK of PSN 0x{psn:x} after 0x{self.acked:x}"
             if self.msn is not None and distance(self.msn, packet["aeth"]["msn"]) < 0:
                 yield f"MSN {packet['aeth']['msn']} after {self.msn}"
-            self.acked, self.msn = psn, packet["aeth"]["msn"]
+            self.acked, self.msn, self.duplicate = psn, packet["aeth"]["msn"], False
         if kind == NAK and packet["aeth"]["syndrome"] & 31 == 0:
             if alone and self.nak_open == psn:
                 yield f"second NAK for PSN 0x{psn:x}, which has not come in between"

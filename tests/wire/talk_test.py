@@ -58,12 +58,20 @@ class Talk(unittest.TestCase):
         self.objects("compare_swap.pcap", again(lambda p: p["atomiceth"].update(compare=8)), "again, and different")
         self.objects("read.pcap", again(lambda p: p["reth"].update(va=8)), "at another place")
 
+    def test_a_duplicate_may_be_acknowledged_as_of_its_time(self):
+        packets = load("send.pcap")
+        first, ack = packets[0], copy.deepcopy(packets[-1])
+        ack[1]["bth"]["psn"] = first[1]["bth"]["psn"]
+        self.assertEqual(complaints([*packets, first, ack], ack[1]["ip"]["source"]), [])
+
     def test_responses(self):
         self.objects("send.pcap", lambda p: p[-1][1]["bth"].update(psn=(p[-1][1]["bth"]["psn"] + 1) & 0xFFFFFF), "has not come")
         self.objects("compare_swap.pcap", lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["atomicacketh"].update(original=99)),
                      "another answer")
         acks = [i for i, (_, p) in enumerate(load("ipv6.pcap")) if p["bth"]["opcode"] == roce_talk.ACKNOWLEDGE]
         self.objects("ipv6.pcap", lambda p: (p.append(copy.deepcopy(p[acks[0]])), p[-1][1]["aeth"].update(msn=0)), "MSN 0 after")
+        back = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["bth"].update(psn=p[-1][1]["bth"]["psn"] - 1))  # noqa: E731
+        self.objects("send.pcap", back, "ACK of PSN")
         nak = next(i for i, (_, p) in enumerate(load("lost_packet.pcap")) if p.get("aeth", {}).get("syndrome") == 0x60)
         self.objects("lost_packet.pcap", lambda p: p.insert(nak, p[nak]), "second NAK")
 

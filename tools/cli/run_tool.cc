@@ -23,7 +23,8 @@ void occupy_standard_descriptors() {
 void tell_emulated_nic(const Options& options, const char* option, const char* variable, const std::string& value) {
   if (value.empty()) return;
   if (options.backend != Backend::kUroce) {
-    throw Failure(kExitUsage, fmt::format("{} needs --backend uroce: packets of a hardware NIC don't come by here", option));
+    throw Failure(kExitUsage,
+                  fmt::format("{} needs --backend uroce: packets of a hardware NIC don't come by here", option));
   }
   setenv(variable, value.c_str(), 1);
 }

@@ -11,6 +11,7 @@ struct RunOptions {
   std::string devices;    ///< UROCE_DEVICES, or empty.
   std::string engine;     ///< UROCE_ENGINE, or empty.
   std::string pcap;       ///< UROCE_PCAP, or empty.
+  std::string faults;     ///< UROCE_FAULTS, or empty.
   std::vector<std::string> command;
 };
 /// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127

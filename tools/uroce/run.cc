@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/faults/spec.h"
 #include "tools/uroce/commands.h"
 
 namespace uroce::tools {
@@ -39,10 +40,15 @@ int run(const RunOptions& options) {
                std::strerror(errno));
     return kUsage;
   }
+  if (const auto spec = engine::faults::parse_faults(options.faults); !spec) {
+    fmt::print(stderr, "uroce: --faults: {}\n", spec.error());
+    return kUsage;
+  }
   set("UROCE_ADDR", options.addresses);
   set("UROCE_DEVICES", options.devices);
   set("UROCE_ENGINE", options.engine);
   set("UROCE_PCAP", options.pcap);
+  set("UROCE_FAULTS", options.faults);
   // The preload serves programs whose own search path would find the system's library; the path serves those that
   // open "libibverbs.so" at run time.
   prepend("LD_PRELOAD", library);

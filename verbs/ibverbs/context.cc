@@ -8,6 +8,7 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/verbs_front.h"
 
 namespace uroce::ibv {
 namespace {
@@ -60,10 +61,10 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
   // Slots that stay null make the inline verbs return EOPNOTSUPP.
-  base.ops.poll_cq = impl::poll_cq;
-  base.ops.req_notify_cq = impl::req_notify_cq;
-  base.ops.post_send = impl::post_send;
-  base.ops.post_recv = impl::post_recv;
+  base.ops.poll_cq = front::poll_cq;
+  base.ops.req_notify_cq = front::req_notify_cq;
+  base.ops.post_send = front::post_send;
+  base.ops.post_recv = front::post_recv;
   base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   base.async_fd = async_events.fd();
   base.num_comp_vectors = 1;
@@ -93,7 +94,7 @@ Context::~Context() {
 }
 
 std::optional<NicFacts> nic_facts(struct ibv_context* context) {
-  if (context == nullptr || context->ops.poll_cq != impl::poll_cq) return std::nullopt;
+  if (context == nullptr || context->ops.poll_cq != front::poll_cq) return std::nullopt;
   return context_of(context).adapter->facts();
 }
 

@@ -5,6 +5,7 @@
 
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/call_faults.h"
 
 namespace uroce::ibv {
 namespace {
@@ -56,6 +57,13 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
   }
   plan.resize(count);
   return plan;
+}
+
+std::string check_faults(const char* faults) {
+  const auto spec = engine::faults::parse_faults(faults == nullptr ? "" : faults);
+  if (!spec) return "UROCE_FAULTS: " + spec.error();
+  const std::string wrong = check_calls(*spec);
+  return wrong.empty() ? "" : "UROCE_FAULTS: " + wrong;
 }
 
 std::string capture_file(const std::string& value, std::uint32_t index) {

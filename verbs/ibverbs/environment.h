@@ -25,6 +25,9 @@ using AddressPlan = std::vector<std::vector<proto::Gid>>;
 /// Reads the values of UROCE_DEVICES and UROCE_ADDR (null = not set). The error is a sentence for people.
 Result<AddressPlan, std::string> plan_addresses(const char* devices, const char* addresses);
 
+/// What is wrong with the value of UROCE_FAULTS (null = not set), or "".
+std::string check_faults(const char* faults);
+
 /// File name for the capture of device `index`, given the value of UROCE_PCAP.
 std::string capture_file(const std::string& value, std::uint32_t index);
 

@@ -1,11 +1,14 @@
 // The C functions of libibverbs.so.1. Versions: the script that CMakeLists.txt makes from the same rows.
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/verbs_front.h"
 
 extern "C" {
 // NOLINTBEGIN(bugprone-macro-parentheses): parameter lists are not expressions.
 #define UROCE_VERB(ret, name, params, args, version) \
-  __attribute__((visibility("default"))) ret name params { return uroce::ibv::impl::name args; }
+  __attribute__((visibility("default"))) ret name params { return uroce::ibv::front::name args; }
 #include "verbs/ibverbs/functions.def"
+#undef UROCE_VERB
+#define UROCE_VERB(ret, name, params, args, version) \
+  __attribute__((visibility("default"))) ret name params { return uroce::ibv::impl::name args; }
 #include "verbs/ibverbs/functions_extra.def"
 #undef UROCE_VERB
 // NOLINTEND(bugprone-macro-parentheses)

@@ -45,33 +45,39 @@ class ReplayRing {
 /// Answer to a READ or atomic that is still to be sent, or sent in part.
 struct Response {
   bool is_atomic = false;
-  bool begun = false;      ///< READ: the next packet is not a FIRST.
-  Psn psn;                 ///< Of the next packet.
-  Psn end;                 ///< One past the last packet.
+  bool is_duplicate = false;  ///< Answered before; or begun to be.
+  bool begun = false;         ///< READ: the next packet is not a FIRST.
+  Psn psn{};                  ///< Of the next packet.
+  Psn end{};                  ///< One past the last packet.
   std::uint64_t va = 0;    ///< READ: of the next byte.
   std::uint32_t left = 0;  ///< READ: bytes to send.
   std::uint32_t rkey = 0;
   std::uint64_t original = 0;
 };
 
-/// FIFO of bounded size.
+/// FIFO of bounded size: as many answers to new requests as the peer may have outstanding, and as many to duplicates,
+/// which may queue up behind them.
 class ResponseQueue {
  public:
-  void resize(std::uint32_t capacity) { slots_.assign(capacity, {}), head_ = count_ = 0; }
-  void clear() { head_ = count_ = 0; }
+  void resize(std::uint32_t depth) { slots_.assign(2 * std::size_t{depth}, {}), clear(); }
+  void clear() { head_ = count_ = duplicates_ = 0; }
   bool empty() const { return count_ == 0; }
-  bool full() const { return count_ == slots_.size(); }
+  bool full(bool of_duplicates) const {
+    return (of_duplicates ? duplicates_ : count_ - duplicates_) == slots_.size() / 2;
+  }
   Response& front() {
     UROCE_ASSERT(!empty());
     return slots_[head_];
   }
   void push(const Response& response) {
-    UROCE_ASSERT(!full());
+    UROCE_ASSERT(!full(response.is_duplicate));
     slots_[(head_ + count_) % slots_.size()] = response;
     ++count_;
+    if (response.is_duplicate) ++duplicates_;
   }
   void pop() {
     UROCE_ASSERT(!empty());
+    if (front().is_duplicate) --duplicates_;
     head_ = (head_ + 1) % slots_.size();
     --count_;
   }
@@ -86,7 +92,7 @@ class ResponseQueue {
 
  private:
   std::vector<Response> slots_;
-  std::size_t head_ = 0, count_ = 0;
+  std::size_t head_ = 0, count_ = 0, duplicates_ = 0;
 };
 
 }  // namespace uroce::nic

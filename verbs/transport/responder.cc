@@ -30,8 +30,7 @@ void Responder::start() {
   pending_.reset();
   failure_.reset();
   replay_.resize(c_.attr.max_dest_rd_atomic);
-  // Twice the depth: a duplicate may queue up behind the answers to a full set of new requests.
-  responses_.resize(2u * c_.attr.max_dest_rd_atomic);
+  responses_.resize(c_.attr.max_dest_rd_atomic);
 }
 
 void Responder::flush() {
@@ -115,10 +114,13 @@ void Responder::schedule(Psn psn, proto::Syndrome syndrome) {
 /// Queues the answer to a READ or atomic. It acknowledges everything before it, so a pending ACK is not needed.
 void Responder::enqueue(const Response& response) {
   if (Response* queued = responses_.find_end(response.end)) {
-    *queued = response;  // A duplicate of a request whose answer is still being sent: start that one again.
+    // A duplicate of a request whose answer is still being sent: start that one again.
+    const bool was_duplicate = queued->is_duplicate;
+    *queued = response;
+    queued->is_duplicate = was_duplicate;
     return;
   }
-  if (responses_.full()) return;  // Only duplicates come here; the requester will ask again.
+  if (response.is_duplicate && responses_.full(true)) return;  // The requester will ask again.
   responses_.push(response);
   if (pending_ && std::holds_alternative<proto::syndrome::Ack>(pending_->syndrome) &&
       pending_->psn - response.psn < 0) {

@@ -16,8 +16,8 @@ std::span<const Responder::Check> Responder::checks() {
       {"opcode sequence", &Responder::check_sequence},
       {"opcode supported by the QP", &Responder::check_opcode},
       {"receive and replay resources", &Responder::check_resources},
-      {"length", &Responder::check_length},
       {"R_Key, bounds and rights", &Responder::check_access},
+      {"length", &Responder::check_length},
   };
   return kChecks;
 }
@@ -58,7 +58,7 @@ Responder::Verdict Responder::check_opcode(const PacketView& packet) {
 }
 
 /// 9.7.4.1.6: FIRST and MIDDLE carry exactly one path MTU, LAST 1..MTU, ONLY 0..MTU; RETH's length is the sum of the
-/// payloads and at most 2^31.
+/// payloads; no message is longer than 2^31.
 Responder::Verdict Responder::check_length(const PacketView& packet) {
   const Verdict invalid = Verdict::nak(NakCode::kInvalidRequest);
   const std::size_t size = packet.payload().size();
@@ -76,6 +76,7 @@ Responder::Verdict Responder::check_length(const PacketView& packet) {
     if (packet.op().kind != Kind::kWrite) return Verdict::go_on();
     return (position == Position::kOnly ? announced == size : announced > size) ? Verdict::go_on() : invalid;
   }
+  if (packet.op().kind == Kind::kSend && message_.offset + size > kMaxMessageBytes) return invalid;
   if (packet.op().kind == Kind::kWrite) {
     return (packet.op().ends() ? message_.left == size : message_.left > size) ? Verdict::go_on() : invalid;
   }
@@ -119,7 +120,7 @@ Responder::Verdict Responder::check_resources(const PacketView& packet) {
     case Kind::kCompareSwap:
     case Kind::kFetchAdd:
       // More outstanding than max_dest_rd_atomic allows.
-      return responses_.full() ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
+      return responses_.full(false) ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
     default:
       return packet.op().consumes_receive && (rq_.empty() || refuses_on_request(packet.psn())) ? Verdict::rnr()
                                                                                                : Verdict::go_on();

@@ -98,7 +98,7 @@ void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std:
 }
 
 void Responder::finish_message() {
-  message_.kind.reset();
+  message_ = {};
   ++msn_;
 }
 
@@ -113,7 +113,7 @@ Responder::Verdict Responder::execute_read(const PacketView& packet) {
   replay_.add(replay);
   expected_ = expected_ + replay.packets;
   finish_message();
-  enqueue({false, false, replay.first_psn, expected_, replay.va, replay.length, replay.rkey, 0});
+  enqueue({.psn = replay.first_psn, .end = expected_, .va = replay.va, .left = replay.length, .rkey = replay.rkey});
   return Verdict::go_on();
 }
 
@@ -141,7 +141,7 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   replay_.add(replay);
   ++expected_;
   finish_message();
-  enqueue({true, false, replay.first_psn, expected_, 0, 0, 0, replay.original});
+  enqueue({.is_atomic = true, .psn = replay.first_psn, .end = expected_, .original = replay.original});
   return Verdict::go_on();
 }
 
@@ -171,14 +171,20 @@ void Responder::on_duplicate(const PacketView& packet) {
         return;
       }
       const std::uint32_t packets = length == 0 ? 1 : (length + c_.mtu() - 1) / c_.mtu();
-      enqueue({false, offset != 0, psn, psn + packets, saved->va + offset, length, saved->rkey, 0});
+      enqueue({.is_duplicate = true,
+               .begun = offset != 0,
+               .psn = psn,
+               .end = psn + packets,
+               .va = saved->va + offset,
+               .left = length,
+               .rkey = saved->rkey});
       return;
     }
     case Kind::kCompareSwap:
     case Kind::kFetchAdd: {
       const Replay* saved = replay_.find(psn);
       if (saved == nullptr || !saved->is_atomic) return;
-      enqueue({true, false, psn, psn + 1, 0, 0, 0, saved->original});
+      enqueue({.is_atomic = true, .is_duplicate = true, .psn = psn, .end = psn + 1, .original = saved->original});
       return;
     }
     default:

@@ -1,0 +1,149 @@
+// Faults of the NIC and of verbs on request, as a program sees them.
+#include <cerrno>
+#include <cstdlib>
+
+#include "tests/ibverbs/support.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+/// Calls are counted per process, from its first verb on: these are verbs that the other tests here do not use.
+constexpr const char* kCalls =
+    "call=ibv_rereg_mr#1:ENOMEM,call=ibv_create_comp_channel#2:EMFILE,call=ibv_query_pkey#1..2:EIO,"
+    "call=ibv_req_notify_cq#1:EBUSY";
+
+/// Times in `faults` count from the opening of the device: a second is enough for what a test does before.
+void ask_for(const std::string& faults) {
+  const std::string all = std::string(kCalls) + (faults.empty() ? "" : "," + faults);
+  ASSERT_EQ(::setenv("UROCE_FAULTS", all.c_str(), 1), 0);
+}
+[[maybe_unused]] const bool kBeforeTheFirstVerb = [] {
+  ask_for("");
+  return true;
+}();
+
+TEST(InjectedFaults, TheNthCallFailsAndTouchesNothing) {
+  ask_for("");
+  Node node(0);
+  EXPECT_EQ(v().ibv_rereg_mr(node.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), ENOMEM);
+  EXPECT_NE(last_error().find("on request"), std::string::npos);
+  EXPECT_EQ(v().ibv_rereg_mr(node.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+
+  struct ibv_comp_channel* const first = v().ibv_create_comp_channel(node.context.get());
+  ASSERT_NE(first, nullptr);
+  errno = 0;
+  EXPECT_EQ(v().ibv_create_comp_channel(node.context.get()), nullptr);
+  EXPECT_EQ(errno, EMFILE);
+  EXPECT_EQ(v().ibv_destroy_comp_channel(first), 0);
+
+  __be16 pkey = 0;
+  for (int i = 0; i < 2; ++i) {
+    errno = 0;
+    EXPECT_EQ(v().ibv_query_pkey(node.context.get(), 1, 0, &pkey), -1);
+    EXPECT_EQ(errno, EIO);
+  }
+  EXPECT_EQ(v().ibv_query_pkey(node.context.get(), 1, 0, &pkey), 0);
+
+  EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), EBUSY);
+  EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), 0);
+}
+
+TEST(InjectedFaults, TheNthWorkRequestCompletesWithTheStatusAndTheRestIsFlushed) {
+  ask_for("wr=qp:0x11#2:RETRY_EXC_ERR");
+  Pair p;
+  ASSERT_EQ(p.qa->qp_num, 0x11u);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    struct ibv_sge sge = p.a.sge(0, 64);
+    struct ibv_send_wr wr = send_wr(id, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma.remote_addr = p.b.address();
+    wr.wr.rdma.rkey = p.b.mr->rkey;
+    ASSERT_EQ(post(p.qa.get(), wr), 0);
+  }
+  const enum ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    const struct ibv_wc wc = wait_completion(p.a.send_cq);
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.status, expected[id - 1]);
+  }
+  EXPECT_EQ(state_of(p.qa.get()), IBV_QPS_ERR);
+  EXPECT_EQ(nic_facts(p.a.context.get())->faults.wrs, 1u);
+}
+
+TEST(InjectedFaults, ReceiversSayThatTheyAreNotReady) {
+  ask_for("rnr=50%");
+  Pair p;
+  for (std::uint64_t id = 0; id < 50; ++id) {
+    ASSERT_EQ(post_recv(p.qb.get(), id, p.b.sge(0, 64)), 0);
+    struct ibv_sge sge = p.a.sge(0, 64);
+    ASSERT_EQ(post(p.qa.get(), send_wr(id, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait_completion(p.b.recv_cq).wr_id, id);
+  }
+  const auto facts = nic_facts(p.b.context.get());
+  EXPECT_GT(facts->faults.rnr, 10u);
+  EXPECT_EQ(facts->counters.send_rnr_err, facts->faults.rnr);
+}
+
+TEST(InjectedFaults, APortGoesDownAndComesBack) {
+  ask_for("port=down@1s..1200ms");
+  Node node(0);
+  const auto state = [&node] {
+    struct ibv_port_attr attr {};
+    EXPECT_EQ(verbs_get_ctx(node.context.get())->query_port(node.context.get(), 1, &attr, sizeof attr), 0);
+    return attr.state;
+  };
+  EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+  ASSERT_EQ(next_async_event(node.context.get()), IBV_EVENT_PORT_ERR);
+  const enum ibv_port_state after_error = state();
+  const bool was_down_all_the_while = !readable(node.context->async_fd, 0);
+  EXPECT_TRUE(after_error == IBV_PORT_DOWN || !was_down_all_the_while);
+  ASSERT_EQ(next_async_event(node.context.get()), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+}
+
+TEST(InjectedFaults, AQpBreaks) {
+  ask_for("qp_fatal=qp:0x11@1s");
+  Node node(0);
+  const QpPtr qp = node.make_qp();
+  ASSERT_EQ(qp->qp_num, 0x11u);
+  EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(state_of(qp.get()), IBV_QPS_ERR);
+}
+
+TEST(InjectedFaults, ACqOverflowsAndTakesItsQpsWithIt) {
+  ask_for("cq_overflow=qp:0x11@1s");
+  Pair p;
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(state_of(p.qa.get()), IBV_QPS_ERR);
+}
+
+TEST(InjectedFaults, ADeviceDiesAndVerbsReturnEio) {
+  ask_for("device_fatal=1s");
+  Node node(0);
+  EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_DEVICE_FATAL);
+  EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), EIO);
+  errno = 0;
+  EXPECT_EQ(v().ibv_alloc_pd(node.context.get()), nullptr);
+  EXPECT_EQ(errno, EIO);
+  errno = 0;
+  EXPECT_EQ(v().ibv_open_device(node.context->device), nullptr);
+  EXPECT_EQ(errno, EIO);
+}
+
+TEST(InjectedFaults, NonsenseIsRefusedWhenTheDeviceIsOpened) {
+  ask_for("los=1%");
+  int count = 0;
+  struct ibv_device** const list = v().ibv_get_device_list(&count);
+  if (list == nullptr) {
+    EXPECT_EQ(errno, EINVAL);
+  } else {  // The list was made before; then the device itself says it.
+    EXPECT_EQ(v().ibv_open_device(list[0]), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    v().ibv_free_device_list(list);
+  }
+  EXPECT_NE(last_error().find("'los=1%': there is no such fault"), std::string::npos) << last_error();
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test

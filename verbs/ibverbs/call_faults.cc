@@ -1,0 +1,74 @@
+#include "verbs/ibverbs/call_faults.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/verbs_front.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// Verbs that programs reach through the context instead of a function of ours.
+constexpr std::string_view kInlineVerbs[] = {"ibv_poll_cq", "ibv_req_notify_cq", "ibv_post_send", "ibv_post_recv"};
+
+constexpr std::string_view kFunctions[] = {
+#define UROCE_VERB(ret, name, params, args, version) #name,
+#include "verbs/ibverbs/functions.def"
+#undef UROCE_VERB
+};
+
+bool is_verb(std::string_view name) {
+  for (const std::string_view verb : kFunctions) {
+    if (verb == name) return true;
+  }
+  for (const std::string_view verb : kInlineVerbs) {
+    if (verb == name) return true;
+  }
+  return false;
+}
+
+struct Armed {
+  explicit Armed(engine::faults::CallFault f) : fault(std::move(f)) {}
+  engine::faults::CallFault fault;
+  std::atomic<std::uint64_t> calls = 0;
+};
+
+/// The faults of the environment, which counts at the first call of any verb. Never destroyed: programs call verbs from
+/// destructors.
+std::vector<std::unique_ptr<Armed>>& armed() {
+  static auto* const kArmed = [] {
+    auto* list = new std::vector<std::unique_ptr<Armed>>;
+    const char* const text = std::getenv("UROCE_FAULTS");
+    const auto spec = engine::faults::parse_faults(text == nullptr ? "" : text);
+    if (!spec) return list;  // ibv_get_device_list() says so.
+    for (const auto& fault : spec->calls) list->push_back(std::make_unique<Armed>(fault));
+    return list;
+  }();
+  return *kArmed;
+}
+
+}  // namespace
+
+int call_fault(const char* verb) {
+  for (const auto& armed_fault : armed()) {
+    if (armed_fault->fault.verb != verb) continue;
+    const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!armed_fault->fault.which.includes(n)) continue;
+    return refuse(armed_fault->fault.error, std::string(verb) + " fails on request: call " + std::to_string(n));
+  }
+  return 0;
+}
+
+std::string check_calls(const engine::faults::FaultSpec& spec) {
+  for (const auto& fault : spec.calls) {
+    if (!is_verb(fault.verb)) return "call=" + fault.verb + ": there is no such verb, or it can't fail";
+  }
+  return "";
+}
+
+}  // namespace uroce::ibv

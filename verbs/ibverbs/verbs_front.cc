@@ -1,0 +1,64 @@
+#include "verbs/ibverbs/verbs_front.h"
+
+#include <string_view>
+
+#include "verbs/ibverbs/call_faults.h"
+
+namespace uroce::ibv::front {
+namespace {
+
+constexpr bool returns_minus_one(std::string_view verb) {
+  for (const std::string_view one : {"ibv_query_gid", "ibv_query_pkey", "ibv_get_pkey_index", "ibv_get_device_index",
+                                     "ibv_get_async_event", "ibv_get_cq_event", "ibv_poll_cq"}) {
+    if (verb == one) return true;
+  }
+  return false;
+}
+
+/// Functions that return nothing or a text have no way to fail.
+template <class Return>
+constexpr bool can_fail = std::is_same_v<Return, int> ||
+                          (std::is_pointer_v<Return> && !std::is_same_v<Return, const char*>);
+
+template <class Return, class Verb>
+Return call(const char* name, Verb verb) {
+  if constexpr (can_fail<Return>) {
+    if (const int error = call_fault(name)) return failed_call<Return>(error, returns_minus_one(name));
+  }
+  return verb();
+}
+
+}  // namespace
+
+#define UROCE_VERB(ret, name, params, args, version)          \
+  ret name params {                                           \
+    return call<ret>(#name, [&] { return impl::name args; }); \
+  }
+#include "verbs/ibverbs/functions.def"
+#undef UROCE_VERB
+
+int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
+  return call<int>("ibv_poll_cq", [&] { return impl::poll_cq(cq, num_entries, wc); });
+}
+
+int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
+  return call<int>("ibv_req_notify_cq", [&] { return impl::req_notify_cq(cq, solicited_only); });
+}
+
+int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
+  if (const int error = call_fault("ibv_post_send")) {
+    *bad_wr = wr;
+    return error;
+  }
+  return impl::post_send(qp, wr, bad_wr);
+}
+
+int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  if (const int error = call_fault("ibv_post_recv")) {
+    *bad_wr = wr;
+    return error;
+  }
+  return impl::post_recv(qp, wr, bad_wr);
+}
+
+}  // namespace uroce::ibv::front

@@ -1,0 +1,17 @@
+// Our verbs as programs reach them: impl.h's, with the failures in front that were asked for (call_faults.h).
+#pragma once
+
+#include "verbs/ibverbs/impl.h"
+
+namespace uroce::ibv::front {
+
+#define UROCE_VERB(ret, name, params, args, version) ret name params;
+#include "verbs/ibverbs/functions.def"
+#undef UROCE_VERB
+
+int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
+int req_notify_cq(struct ibv_cq* cq, int solicited_only);
+int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
+int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+
+}  // namespace uroce::ibv::front
