@@ -9,7 +9,7 @@ namespace {
 
 /// Well below the writer's buffer (256 KiB), which would otherwise be written out in the middle of a record.
 constexpr std::size_t kPendingMax = 128 * 1024;
-constexpr std::size_t kRecordHeaderSize = 16;
+constexpr std::size_t kRecordOverhead = 48;  ///< At most: headers and padding around frame and comment.
 
 }  // namespace
 
@@ -18,7 +18,8 @@ CaptureTap::~CaptureTap() {
 }
 
 void CaptureTap::tx_commit(const proto::Transmit& transmit) {
-  record(transmit.path, frame_.first(transmit.size), 0);
+  record(transmit.path, frame_.first(transmit.size), 0, next_comment_);
+  next_comment_.clear();
   port_->tx_commit(transmit);
 }
 
@@ -31,7 +32,8 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
   struct Recorder final : DatagramSink {
     Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
     void on_datagram(const proto::Datagram& datagram) override {
-      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id);
+      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id,
+                 tap.ask_ ? tap.ask_(datagram) : "");
       next.on_datagram(datagram);
     }
     CaptureTap& tap;
@@ -49,13 +51,13 @@ void CaptureTap::abandon_after_fork() {
   port_->abandon_after_fork();
 }
 
-void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id) {
+void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment) {
   if (error_) return;
   const proto::FrameFields fields = proto::frame_fields_for(path, ip_id);
   buffer_.resize(proto::frame_size(fields, packet.size()));
   const std::size_t size = proto::build_frame(fields, packet, buffer_);
-  error_ = writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size));
-  pending_bytes_ += size + kRecordHeaderSize;
+  error_ = writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment);
+  pending_bytes_ += size + comment.size() + kRecordOverhead;
   if (pending_bytes_ > kPendingMax) hand_over();
 }
 

@@ -2,6 +2,7 @@
 // an Ethernet: what tcpdump would have seen, without its privileges.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,16 +38,30 @@ class CaptureTap final : public Port {
   PortInfo info() const override { return port_->info(); }
   PortCounters counters() const override { return port_->counters(); }
 
+  // For a decorator above that changes packets on purpose. Its words go to the file beside the packets, if the file has
+  // room for comments (pcapng).
+  bool takes_comments() const { return writer_.takes_comments(); }
+  /// Says something about the packet that is committed next.
+  void comment_next(std::string comment) { next_comment_ = std::move(comment); }
+  /// Records a packet that will never be sent.
+  void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
+    record(path, packet, 0, comment);
+  }
+  /// Asks what there is to say about each packet received.
+  void comment_received(std::function<std::string(const proto::Datagram&)> ask) { ask_ = std::move(ask); }
+
   /// Why the capture is incomplete (a full disk, say); nothing while all is well. Packets flow on regardless.
   const std::optional<std::string>& error() const { return error_; }
 
  private:
-  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id);
+  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment);
   void hand_over();
 
   std::unique_ptr<Port> port_;
   proto::PcapWriter writer_;
   MutBytes frame_;
+  std::string next_comment_;
+  std::function<std::string(const proto::Datagram&)> ask_;
   std::vector<std::uint8_t> buffer_;
   std::size_t pending_bytes_ = 0;
   std::optional<std::string> error_;

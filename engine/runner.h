@@ -45,7 +45,7 @@ class Runner {
     stop_.store(true, std::memory_order_relaxed);
     port_->wake();
     thread_->join();
-    take_transmits(nic_, *port_, os_now());
+    while (take_transmits(nic_, *port_, os_now()) == kCrankBurst) port_->flush();
     port_->flush();
   }
 

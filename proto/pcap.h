@@ -1,17 +1,18 @@
-// Capture files through libpcap: Ethernet frames with nanosecond timestamps. In a library of its own (uroce_pcap), as
-// files are I/O and proto is not. Errors are sentences for people and name the file.
+// Capture files: Ethernet frames with nanosecond timestamps. They are read through libpcap, which cannot write pcapng,
+// and written by hand. In a library of its own (uroce_pcap), as files are I/O and proto is not. Errors are sentences
+// for people and name the file.
 #pragma once
 
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "proto/base/result.h"
 #include "proto/bytes.h"
 
 struct pcap;
-struct pcap_dumper;
 
 namespace uroce::proto {
 
@@ -38,7 +39,8 @@ class PcapReader {
   std::unique_ptr<pcap, Close> handle_;
 };
 
-/// Writes a nanosecond pcap of link type Ethernet. What the calls return is nothing, or what went wrong.
+/// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that, else pcap. What the
+/// calls return is nothing, or what went wrong.
 class PcapWriter {
  public:
   using Error = std::optional<std::string>;
@@ -46,22 +48,26 @@ class PcapWriter {
   /// Creates or empties the file.
   static Result<PcapWriter, std::string> create(const std::string& path);
 
-  /// Appends a frame; buffered.
-  Error write(std::int64_t time_ns, Bytes frame);
+  /// Appends a frame; buffered. The comment is for files that have room for one, and at most 65535 bytes.
+  Error write(std::int64_t time_ns, Bytes frame, std::string_view comment = {});
   /// Hands everything written so far to the operating system.
   Error flush();
   const std::string& path() const { return path_; }
+  /// Whether comments are kept: in pcapng, not in pcap.
+  bool takes_comments() const { return is_ng_; }
 
  private:
   struct Close {
-    void operator()(pcap* handle) const;
-    void operator()(pcap_dumper* dumper) const;
+    void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  PcapWriter(std::string path, pcap* handle, pcap_dumper* dumper)
-      : path_(std::move(path)), handle_(handle), dumper_(dumper) {}
+  PcapWriter(std::string path, bool is_ng, std::FILE* file) : path_(std::move(path)), is_ng_(is_ng), file_(file) {}
+  void put(std::span<const std::uint32_t> words);
+  void put_padded(Bytes bytes);
+  Error state() const;
+
   std::string path_;
-  std::unique_ptr<pcap, Close> handle_;
-  std::unique_ptr<pcap_dumper, Close> dumper_;  ///< Closed (and flushed) before handle_.
+  bool is_ng_;
+  std::unique_ptr<std::FILE, Close> file_;
 };
 
 }  // namespace uroce::proto

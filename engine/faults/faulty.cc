@@ -4,31 +4,45 @@
 
 namespace uroce::engine::faults {
 
-void HeldPackets::hold(const proto::Path& path, Bytes packet, Instant until, std::uint32_t distance) {
-  held_.push_back({path, {packet.begin(), packet.end()}, until, distance});
+std::string late_by(Duration time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return us > 0 ? ", " + std::to_string(us) + " us late" : "";
 }
 
-void HeldPackets::overtake() {
-  for (Held& held : held_) {
-    if (held.distance == 0 || --held.distance != 0) continue;
-    held.until = Instant::min();
+void HeldPackets::hold(Instant until, Held packet) {
+  overtakable_ += packet.distance != 0;
+  held_.emplace(until, std::move(packet));
+}
+
+void HeldPackets::overtake(StreamId stream) {
+  if (overtakable_ == 0) return;
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto current = it++;
+    Held& held = current->second;
+    if (held.stream != stream || held.distance == 0 || --held.distance != 0) continue;
+    --overtakable_;
+    auto node = held_.extract(current);
+    node.key() = Instant::min();
+    held_.insert(std::move(node));
   }
 }
 
 std::optional<HeldPackets::Held> HeldPackets::take_due(Instant now) {
-  const auto due = std::find_if(held_.begin(), held_.end(), [now](const Held& held) { return held.until <= now; });
-  if (due == held_.end()) return std::nullopt;
-  std::optional<Held> taken = std::move(*due);
-  held_.erase(due);
+  if (held_.empty() || held_.begin()->first > now) return std::nullopt;
+  std::optional<Held> taken = std::move(held_.begin()->second);
+  overtakable_ -= taken->distance != 0;
+  held_.erase(held_.begin());
   return taken;
 }
 
 std::optional<Instant> HeldPackets::next() const {
-  std::optional<Instant> earliest;
-  for (const Held& held : held_) {
-    if (!earliest || held.until < *earliest) earliest = held.until;
-  }
-  return earliest;
+  return held_.empty() ? std::nullopt : std::optional(held_.begin()->first);
+}
+
+void HeldPackets::hurry() {
+  std::multimap<Instant, Held> all;
+  for (auto& [until, held] : held_) all.emplace(Instant::min(), std::move(held));
+  held_ = std::move(all);
 }
 
 Schedule::Schedule(const FaultSpec& spec, Instant start) : spec_(spec), start_(start) { find_next(done_); }
@@ -69,10 +83,15 @@ bool Schedule::is_port_down(Instant now) const {
   return std::any_of(spec_.port_down.begin(), spec_.port_down.end(), covers);
 }
 
-bool Schedule::is_dark(Instant now) const {
-  if (spec_.device_fatal && now - start_ >= *spec_.device_fatal) return true;
-  const auto covers = [this, now](const Interval& interval) { return interval.contains(now - start_); };
-  return is_port_down(now) || std::any_of(spec_.blackouts.begin(), spec_.blackouts.end(), covers);
+std::string_view Schedule::darkness(Instant now) const {
+  const Duration age = now - start_;
+  if (spec_.device_fatal && age >= *spec_.device_fatal) return "device_fatal";
+  for (const auto* intervals : {&spec_.port_down, &spec_.blackouts}) {
+    for (const Interval& interval : *intervals) {
+      if (interval.contains(age)) return interval.text;
+    }
+  }
+  return {};
 }
 
 }  // namespace uroce::engine::faults

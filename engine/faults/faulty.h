@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "engine/faults/injector.h"
@@ -18,24 +20,40 @@ struct TimedFault {
   std::uint32_t qpn = 0;
 };
 
+/// Hears what is done to packets, in words, for captures. Empty functions: nobody listens.
+struct Witness {
+  /// About the packet that poll_transmit() is about to return.
+  std::function<void(std::string comment)> sent;
+  /// About one that the NIC has sent and that never gets on the wire.
+  std::function<void(const proto::Path& path, Bytes packet, std::string comment)> lost;
+};
+
+/// ", 1200 us late", or nothing for what is not late.
+std::string late_by(Duration time);
+
 /// Packets on their way longer than they should be.
 class HeldPackets {
  public:
-  void hold(const proto::Path& path, Bytes packet, Instant until, std::uint32_t distance);
-  /// A packet passes those that are held back for a number of packets.
-  void overtake();
   struct Held {
     proto::Path path;
     std::vector<std::uint8_t> bytes;
-    Instant until;
-    std::uint32_t distance;  ///< Packets still to pass; 0: only time counts.
+    Instant since;
+    StreamId stream = 0;
+    std::uint32_t distance = 0;  ///< Packets of the stream still to pass; 0: only time counts.
+    std::string comment{};       ///< For a capture.
   };
+  void hold(Instant until, Held packet);
+  /// A packet of `stream` passes those that are held back for a number of packets.
+  void overtake(StreamId stream);
   /// The next one whose time has come, removed; oldest first.
   std::optional<Held> take_due(Instant now);
   std::optional<Instant> next() const;
+  /// Everything is due at once.
+  void hurry();
 
  private:
-  std::vector<Held> held_;
+  std::multimap<Instant, Held> held_;  ///< By when they go on.
+  std::size_t overtakable_ = 0;        ///< Those with a distance.
 };
 
 /// The times of `spec`, in order.
@@ -45,8 +63,8 @@ class Schedule {
   std::optional<Instant> next() const { return next_; }
   /// Calls `act` for everything that is due.
   void run(Instant now, const std::function<void(const TimedFault&)>& act);
-  /// Whether no packet gets through at `now`.
-  bool is_dark(Instant now) const;
+  /// What keeps every packet from getting through at `now`, as written; empty when nothing does.
+  std::string_view darkness(Instant now) const;
   bool is_port_down(Instant now) const;
 
  private:
@@ -63,29 +81,32 @@ class Faulty {
   using Act = std::function<void(const TimedFault&)>;
 
   /// Times count from `start`. `nic` must outlive this. `act` is called from within on_timeout().
-  Faulty(N& nic, const FaultSpec& spec, Instant start, Act act = {})
+  Faulty(N& nic, const FaultSpec& spec, Instant start, Act act = {}, Witness witness = {})
       : nic_(nic),
         active_(spec.touches_wire() || spec.device_fatal || !spec.qp_fatal.empty() || !spec.cq_overflow.empty()),
         injector_(spec),
         schedule_(spec, start),
-        act_(std::move(act)) {}
+        act_(std::move(act)),
+        witness_(std::move(witness)) {}
+
+  /// What will be done to `datagram`, which on_datagram() gets next: for a capture, which has it first.
+  std::string foresee(const proto::Datagram& datagram, Instant now) {
+    if (!active_) return {};
+    foreseen_ = judge(Direction::kReceived, datagram.payload, now);
+    return to_comment(*foreseen_);
+  }
 
   void on_datagram(const proto::Datagram& datagram, Instant now) {
     if (!active_) return nic_.on_datagram(datagram, now);
-    if (is_dark(now)) return;
-    const Fate fate = injector_.decide(Direction::kReceived, datagram.payload);
+    std::optional<Fate> foreseen = std::exchange(foreseen_, std::nullopt);
+    const Fate fate = foreseen ? *std::move(foreseen) : judge(Direction::kReceived, datagram.payload, now);
     if (fate.drop) return;
-    std::vector<std::uint8_t> bytes(datagram.payload.begin(), datagram.payload.end());
-    proto::Path path = datagram.path;
-    if (fate.ecn) path.tclass |= proto::kEcnMask;
-    if (fate.corrupt) corrupt(bytes, fate.bits);
-    if (is_held(fate)) {
-      received_.hold(path, bytes, until(fate, now), fate.distance);
+    if (fate.causes.empty()) {
+      nic_.on_datagram(datagram, now);
     } else {
-      nic_.on_datagram({path, bytes}, now);
-      received_.overtake();
+      deliver_changed(datagram, fate, now);
     }
-    if (fate.duplicate) nic_.on_datagram({path, bytes}, now);
+    if (!fate.is_held()) received_.overtake(fate.stream);
     deliver_due(now);
   }
 
@@ -103,27 +124,29 @@ class Faulty {
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     if (!active_) return nic_.poll_transmit(now, frame);
     while (true) {
-      if (auto held = sent_.take_due(now)) {
-        std::copy(held->bytes.begin(), held->bytes.end(), frame.begin());
-        return proto::Transmit{held->path, static_cast<std::uint32_t>(held->bytes.size())};
-      }
+      if (const auto late = poll_held(now, frame)) return late;
       std::optional<proto::Transmit> packet = nic_.poll_transmit(now, frame);
       if (!packet) return std::nullopt;
-      if (is_dark(now)) continue;
       const MutBytes bytes = frame.first(packet->size);
-      const Fate fate = injector_.decide(Direction::kSent, bytes);
-      if (fate.drop) continue;
-      if (fate.ecn) packet->path.tclass |= proto::kEcnMask;
-      if (fate.corrupt) corrupt(bytes, fate.bits);
-      if (fate.duplicate) sent_.hold(packet->path, bytes, now, 0);
-      if (is_held(fate)) {
-        sent_.hold(packet->path, bytes, until(fate, now), fate.distance);
+      const Fate fate = judge(Direction::kSent, bytes, now);
+      if (fate.drop) {
+        if (witness_.lost) witness_.lost(packet->path, bytes, to_comment(fate));
         continue;
       }
-      sent_.overtake();
+      if (fate.ecn) packet->path.tclass |= proto::kEcnMask;
+      if (fate.corrupt) corrupt(bytes, fate.bits);
+      if (fate.duplicate) sent_.hold(now, held(packet->path, bytes, fate, now));
+      if (fate.is_held()) {
+        sent_.hold(until(fate, now), held(packet->path, bytes, fate, now));
+        continue;
+      }
+      sent_.overtake(fate.stream);
+      if (witness_.sent && !fate.causes.empty()) witness_.sent(to_comment(fate));
       return packet;
     }
   }
+  /// What is held back to be sent becomes due at once: the NIC is about to end.
+  void release_held() { sent_.hurry(); }
 
   std::optional<Instant> next_deadline() const {
     std::optional<Instant> deadline = nic_.next_deadline();
@@ -142,17 +165,47 @@ class Faulty {
   /// Who is to be overtaken, and is not, goes on after this long.
   static constexpr Duration kOvertakenWithin = std::chrono::milliseconds(20);
 
-  static bool is_held(const Fate& fate) { return fate.distance != 0 || fate.delay.count() != 0; }
   static Instant until(const Fate& fate, Instant now) {
     return now + (fate.distance != 0 ? kOvertakenWithin + fate.delay : fate.delay);
   }
-  bool is_dark(Instant now) {
-    const bool dark = schedule_.is_dark(now);
-    if (dark) ++injector_.counters().blackout;
-    return dark;
+  HeldPackets::Held held(const proto::Path& path, Bytes bytes, const Fate& fate, Instant now) const {
+    return {path,          {bytes.begin(), bytes.end()},
+            now,           fate.stream,
+            fate.distance, witness_.sent ? to_comment(fate) : std::string()};
+  }
+
+  Fate judge(Direction direction, Bytes packet, Instant now) {
+    const std::string_view darkness = schedule_.darkness(now);
+    if (darkness.empty()) return injector_.decide(direction, packet);
+    ++injector_.counters().blackout;
+    return {.drop = true, .causes = {{"dropped", darkness}}};
+  }
+
+  void deliver_changed(const proto::Datagram& datagram, const Fate& fate, Instant now) {
+    HeldPackets::Held packet = held(datagram.path, datagram.payload, fate, now);
+    if (fate.ecn) packet.path.tclass |= proto::kEcnMask;
+    if (fate.corrupt) corrupt(packet.bytes, fate.bits);
+    const int times = (fate.is_held() ? 0 : 1) + (fate.duplicate ? 1 : 0);
+    for (int i = 0; i < times; ++i) nic_.on_datagram({packet.path, packet.bytes}, now);
+    if (fate.is_held()) received_.hold(until(fate, now), std::move(packet));
   }
   void deliver_due(Instant now) {
-    while (const auto held = received_.take_due(now)) nic_.on_datagram({held->path, held->bytes}, now);
+    while (const auto packet = received_.take_due(now)) nic_.on_datagram({packet->path, packet->bytes}, now);
+  }
+
+  /// A packet that has been held back for long enough. One that meets darkness now is lost after all.
+  std::optional<proto::Transmit> poll_held(Instant now, MutBytes frame) {
+    while (auto packet = sent_.take_due(now)) {
+      if (const std::string_view darkness = schedule_.darkness(now); !darkness.empty()) {
+        ++injector_.counters().blackout;
+        if (witness_.lost) witness_.lost(packet->path, packet->bytes, to_comment({.causes = {{"dropped", darkness}}}));
+        continue;
+      }
+      if (witness_.sent) witness_.sent(packet->comment + late_by(now - packet->since));
+      std::copy(packet->bytes.begin(), packet->bytes.end(), frame.begin());
+      return proto::Transmit{packet->path, static_cast<std::uint32_t>(packet->bytes.size())};
+    }
+    return std::nullopt;
   }
 
   N& nic_;
@@ -160,6 +213,8 @@ class Faulty {
   Injector injector_;
   Schedule schedule_;
   Act act_;
+  Witness witness_;
+  std::optional<Fate> foreseen_;
   HeldPackets sent_, received_;
 };
 

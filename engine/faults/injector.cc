@@ -22,8 +22,10 @@ constexpr double unit(std::uint64_t random) { return static_cast<double>(random 
 
 /// What the conditions look at.
 struct Seen {
+  bool is_roce = false;
   std::uint8_t opcode = 0;
-  std::uint32_t qpn = 0, psn = 0;
+  std::uint32_t qpn = 0;
+  proto::Psn psn;
   bool is_response = false;
   PacketFault::Answer answer = PacketFault::Answer::kAny;
 };
@@ -34,9 +36,10 @@ Seen look_at(Bytes packet) {
   const auto view = proto::parse_packet(packet);
   if (!view) return seen;  // Only what arrives can be like that.
   const auto kind = view->op().kind;
+  seen.is_roce = true;
   seen.opcode = static_cast<std::uint8_t>(view->op().code);
   seen.qpn = view->dest_qp();
-  seen.psn = view->psn().value();
+  seen.psn = view->psn();
   seen.is_response = kind == proto::Kind::kAcknowledge || kind == proto::Kind::kReadResponse ||
                      kind == proto::Kind::kAtomicAcknowledge;
   if (kind == proto::Kind::kAcknowledge) {
@@ -49,63 +52,87 @@ Seen look_at(Bytes packet) {
 }
 
 bool meets(const PacketFault& fault, const Seen& seen) {
-  return (!fault.psn || *fault.psn == seen.psn) && (!fault.qpn || *fault.qpn == seen.qpn) &&
+  const bool takes_all = !fault.psn && !fault.qpn && fault.opcodes.all();
+  if (!seen.is_roce || takes_all) return takes_all;
+  return (!fault.psn || *fault.psn == seen.psn.value()) && (!fault.qpn || *fault.qpn == seen.qpn) &&
          fault.opcodes.test(seen.opcode) && (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
 }
 
-constexpr std::size_t kRnrConcern = ~std::size_t{0};
+/// What random() decides, besides packet faults.
+constexpr std::uint64_t kRnrConcern = ~std::uint64_t{0};
+
+/// The only byte of a packet that the ICRC does not cover: FECN, BECN, reserved.
+constexpr std::size_t kUncoveredByte = 4;
+
+// Bounds on what peers can make us remember.
+constexpr std::size_t kStreamsMax = 65'536;
+constexpr std::size_t kRepeatsMax = 4096;
+
+constexpr StreamId stream_of(Direction direction, const Seen& seen) {
+  return StreamId{seen.qpn} << 2 | (seen.is_response ? 2u : 0u) | (direction == Direction::kReceived ? 1u : 0u);
+}
 
 }  // namespace
 
-std::uint32_t Injector::times_seen(std::uint64_t stream, std::uint32_t psn) {
-  Stream::Slot& slot = streams_[stream].slots[psn % Stream::kRemembered];
-  if (slot.psn != psn) slot = {psn, 0};
-  return slot.times++;
+std::string to_comment(const Fate& fate) {
+  std::string text;
+  for (const Fate::Cause& cause : fate.causes) {
+    text += text.empty() ? "uroce: " : ", ";
+    text += std::string(cause.what) + " by " + std::string(cause.fault);
+  }
+  return text;
 }
 
-std::uint64_t Injector::random(std::size_t fault, std::uint64_t stream, std::uint32_t psn, std::uint32_t times) const {
-  return chain(chain(chain(chain(mix(spec_.seed + 1), fault), stream), psn), times);
+Injector::Injector(const FaultSpec& spec) : spec_(spec) {
+  for (const PacketFault& fault : spec_.packets) {
+    // What it does, and how many before it do the same: a fault of another kind more or less changes nothing.
+    std::uint64_t concern = static_cast<std::uint64_t>(fault.kind) << 32;
+    for (std::size_t i = 0; i < states_.size(); ++i) concern += spec_.packets[i].kind == fault.kind ? 1 : 0;
+    states_.push_back({concern, 0});
+  }
+}
+
+/// How often this packet has been seen before. A forgotten packet is not what a new one is: otherwise go-back-N over
+/// more packets than are remembered could lose the same one again and again.
+std::uint64_t Injector::times_seen(StreamId stream, proto::Psn psn) {
+  if (histories_.size() >= kStreamsMax && !histories_.contains(stream)) {
+    histories_.clear();
+    ++epoch_;
+  }
+  History& history = histories_.try_emplace(stream, History{{}, {}, epoch_}).first->second;
+  std::uint64_t times = 0;
+  if (!history.newest || psn - *history.newest > 0) {
+    history.newest = psn;
+    history.repeats.erase(psn.value());  // From a whole number space ago.
+  } else {
+    if (history.repeats.size() >= kRepeatsMax && !history.repeats.contains(psn.value())) {
+      history.repeats.clear();
+      ++history.epoch;
+    }
+    times = ++history.repeats[psn.value()];
+  }
+  return history.epoch << 32 | times;
+}
+
+std::uint64_t Injector::random(std::uint64_t concern, StreamId stream, proto::Psn psn, std::uint64_t times) const {
+  return chain(chain(chain(chain(mix(spec_.seed + 1), concern), stream), psn.value()), times);
 }
 
 Fate Injector::decide(Direction direction, Bytes packet) {
   const Seen seen = look_at(packet);
-  const std::uint64_t stream =
-      std::uint64_t{seen.qpn} << 2 | (seen.is_response ? 2u : 0u) | (direction == Direction::kReceived ? 1u : 0u);
-  const std::uint32_t times = times_seen(stream, seen.psn);
   Fate fate;
+  fate.stream = stream_of(direction, seen);
+  const std::uint64_t times = times_seen(fate.stream, seen.psn);
+  const PacketFault* drop = nullptr;
   for (std::size_t i = 0; i < spec_.packets.size(); ++i) {
     const PacketFault& fault = spec_.packets[i];
-    if (fault.direction != direction || !meets(fault, seen) || !fault.which.includes(++seen_[i])) continue;
-    const std::uint64_t drawn = random(i, stream, seen.psn, times);
+    if (fault.direction != direction || !meets(fault, seen) || !fault.which.includes(++states_[i].seen)) continue;
+    const std::uint64_t drawn = random(states_[i].concern, fate.stream, seen.psn, times);
     if (unit(drawn) >= fault.probability) continue;
-    const std::uint64_t more = mix(drawn + 1);
-    switch (fault.kind) {
-      case Kind::kDrop:
-        fate.drop = true;
-        break;
-      case Kind::kDuplicate:
-        fate.duplicate = true;
-        break;
-      case Kind::kReorder:
-        fate.distance = fault.distance;
-        break;
-      case Kind::kDelay:
-        fate.delay +=
-            fault.delay_min + Duration{static_cast<Duration::rep>(
-                                  unit(more) * static_cast<double>((fault.delay_max - fault.delay_min).count()))};
-        break;
-      case Kind::kCorrupt:
-        fate.corrupt = true;
-        fate.bits = more;
-        break;
-      case Kind::kEcn:
-        fate.ecn = true;
-        break;
-      case Kind::kCount:
-        break;
-    }
+    if (fault.kind == Kind::kDrop && drop == nullptr) drop = &fault;
+    strike(fault, mix(drawn + 1), fate);
   }
-  if (fate.drop) fate = {.drop = true};
+  if (drop != nullptr) fate = {.drop = true, .stream = fate.stream, .causes = {{"dropped", drop->text}}};
   counters_.of(Kind::kDrop) += fate.drop;
   counters_.of(Kind::kDuplicate) += fate.duplicate;
   counters_.of(Kind::kReorder) += fate.distance != 0;
@@ -115,9 +142,37 @@ Fate Injector::decide(Direction direction, Bytes packet) {
   return fate;
 }
 
-bool Injector::refuses_receive(std::uint32_t qpn, std::uint32_t psn) {
+/// Does to `fate` what `fault` does to a packet that it hits, but for dropping it.
+void Injector::strike(const PacketFault& fault, std::uint64_t bits, Fate& fate) {
+  const auto hit = [&](std::string_view what) { fate.causes.push_back({what, fault.text}); };
+  switch (fault.kind) {
+    case Kind::kDuplicate:
+      fate.duplicate = true;
+      return hit("duplicated");
+    case Kind::kReorder:
+      fate.distance = fault.distance;
+      return hit("held back");
+    case Kind::kDelay: {
+      const auto range = static_cast<double>((fault.delay_max - fault.delay_min).count());
+      fate.delay += fault.delay_min + Duration{static_cast<Duration::rep>(unit(bits) * range)};
+      return hit("delayed");
+    }
+    case Kind::kCorrupt:
+      fate.corrupt = true;
+      fate.bits = bits;
+      return hit("corrupted");
+    case Kind::kEcn:
+      fate.ecn = true;
+      return hit("marked CE");
+    case Kind::kDrop:
+    case Kind::kCount:
+      return;
+  }
+}
+
+bool Injector::refuses_receive(std::uint32_t qpn, proto::Psn psn) {
   if (spec_.rnr == 0) return false;
-  const std::uint64_t stream = ~(std::uint64_t{qpn} << 2);  // None of decide()'s.
+  const StreamId stream = ~(StreamId{qpn} << 2);  // None of decide()'s.
   if (unit(random(kRnrConcern, stream, psn, times_seen(stream, psn))) >= spec_.rnr) return false;
   ++counters_.rnr;
   return true;
@@ -133,12 +188,11 @@ std::optional<int> Injector::fails_send(std::uint32_t qpn, std::uint64_t nth) {
 }
 
 void corrupt(MutBytes packet, std::uint64_t bits) {
-  const std::uint64_t flips = 1 + bits % 3;
-  for (std::uint64_t i = 0; i < flips && !packet.empty(); ++i) {
-    bits = mix(bits + i + 1);
-    const std::uint64_t bit = bits % (packet.size() * 8);
-    packet[bit / 8] = static_cast<std::uint8_t>(packet[bit / 8] ^ (1u << (bit % 8)));
-  }
+  if (packet.size() <= kUncoveredByte) return;
+  std::size_t byte = bits % (packet.size() - 1);
+  if (byte >= kUncoveredByte) ++byte;
+  // A CRC finds every error that is confined to as many bits as it has.
+  packet[byte] = static_cast<std::uint8_t>(packet[byte] ^ (1 + (bits >> 32) % 255));
 }
 
 }  // namespace uroce::engine::faults

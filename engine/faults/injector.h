@@ -8,6 +8,7 @@
 
 #include "engine/faults/spec.h"
 #include "proto/path.h"
+#include "proto/psn.h"
 
 namespace uroce::engine::faults {
 
@@ -24,22 +25,36 @@ struct FaultCounters {
   std::uint64_t& of(Kind kind) { return packets.at(static_cast<std::size_t>(kind)); }
 };
 
+/// A stream: the requests, or the responses, to one QP in one direction. A healthy network keeps its order.
+using StreamId = std::uint64_t;
+
 struct Fate {
   bool drop = false, duplicate = false, corrupt = false, ecn = false;
   Duration delay{};
-  std::uint32_t distance = 0;  ///< Held back until so many packets have overtaken it.
+  std::uint32_t distance = 0;  ///< Held back until so many packets of its stream have overtaken it.
   std::uint64_t bits = 0;      ///< For corrupt(): which ones flip.
+  StreamId stream = 0;
+  /// Who did it: "dropped" by "loss=1%". Views into the injector's specification.
+  struct Cause {
+    std::string_view what, fault;
+  };
+  std::vector<Cause> causes{};
+
+  bool is_held() const { return distance != 0 || delay.count() != 0; }
 };
+
+/// "uroce: corrupted by corrupt=1%, delayed by delay=2ms"; empty when nothing happens.
+std::string to_comment(const Fate& fate);
 
 class Injector {
  public:
-  explicit Injector(const FaultSpec& spec) : spec_(spec), seen_(spec.packets.size()) {}
+  explicit Injector(const FaultSpec& spec);
 
   /// What happens to `packet` (BTH .. ICRC), the next one in this direction; counts it. Faults that a loss makes
   /// pointless are not injected.
   Fate decide(Direction direction, Bytes packet);
   /// Whether a request that consumes a receive WQE is refused as if there were none.
-  bool refuses_receive(std::uint32_t qpn, std::uint32_t psn);
+  bool refuses_receive(std::uint32_t qpn, proto::Psn psn);
 
   /// The status (of ibv_wc_status) with which the `nth` send WR of a QP is to fail, if it is.
   std::optional<int> fails_send(std::uint32_t qpn, std::uint64_t nth);
@@ -48,25 +63,28 @@ class Injector {
   const FaultCounters& counters() const { return counters_; }
 
  private:
-  /// How often each of the last packets of a stream was seen. A stream: one QP's requests or responses, in one
-  /// direction.
-  struct Stream {
-    static constexpr std::size_t kRemembered = 1024;
-    struct Slot {
-      std::uint32_t psn = ~0u, times = 0;
-    };
-    std::array<Slot, kRemembered> slots;
+  /// What has been seen of a stream. PSNs ahead of all others are new; only those that come again are remembered.
+  struct History {
+    std::optional<proto::Psn> newest;
+    std::unordered_map<std::uint32_t, std::uint32_t> repeats;  ///< By PSN.
+    std::uint64_t epoch = 0;                                   ///< So that forgetting does not repeat old decisions.
   };
-  std::uint32_t times_seen(std::uint64_t stream, std::uint32_t psn);
-  std::uint64_t random(std::size_t fault, std::uint64_t stream, std::uint32_t psn, std::uint32_t times) const;
+  std::uint64_t times_seen(StreamId stream, proto::Psn psn);
+  std::uint64_t random(std::uint64_t concern, StreamId stream, proto::Psn psn, std::uint64_t times) const;
+  void strike(const PacketFault& fault, std::uint64_t bits, Fate& fate);
 
-  FaultSpec spec_;
-  std::vector<std::uint64_t> seen_;  ///< By fault: packets that met its conditions.
-  std::unordered_map<std::uint64_t, Stream> streams_;
+  const FaultSpec spec_;
+  struct State {
+    std::uint64_t concern = 0;  ///< Tells it from the other faults, in the hash.
+    std::uint64_t seen = 0;     ///< Packets that met its conditions.
+  };
+  std::vector<State> states_;  ///< By packet fault.
+  std::unordered_map<StreamId, History> histories_;
+  std::uint64_t epoch_ = 0;  ///< Of streams that are new.
   FaultCounters counters_;
 };
 
-/// Flips one to three bits.
+/// Damages one byte, such that a right ICRC becomes a wrong one.
 void corrupt(MutBytes packet, std::uint64_t bits);
 
 }  // namespace uroce::engine::faults

@@ -77,8 +77,9 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
     conditions = conditions.substr(0, colon);
   }
   std::vector<std::string_view> parts = split(conditions, '@');
+  if (which && conditions.empty()) parts.clear();  // "drop=#3"
   if (kind == Kind::kDelay) {
-    const auto range = parse_duration_range(parts.front());
+    const auto range = parse_duration_range(parts.empty() ? "" : parts.front());
     if (!range) return "a delay is a time such as 5ms, or a range such as 50us..2ms; conditions follow after @";
     fault.delay_min = range->first;
     fault.delay_max = range->second;
@@ -188,6 +189,16 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
          "front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
 }
 
+/// Gives what `item` has added its text.
+void name_last(FaultSpec& spec, std::string_view item) {
+  const auto name = [item](auto& list) {
+    if (!list.empty() && list.back().text.empty()) list.back().text = std::string(item);
+  };
+  name(spec.packets);
+  name(spec.blackouts);
+  name(spec.port_down);
+}
+
 }  // namespace
 
 Result<FaultSpec, std::string> parse_faults(std::string_view text) {
@@ -197,6 +208,7 @@ Result<FaultSpec, std::string> parse_faults(std::string_view text) {
     const auto [key, value] = split_at(item, '=');
     const Failure failure = value ? take(key, *value, spec) : "an item is of the form NAME=VALUE";
     if (failure) return Err{"'" + std::string(item) + "': " + *failure};
+    name_last(spec, item);
   }
   return spec;
 }

@@ -36,11 +36,13 @@ struct PacketFault {
   Which which;                   ///< Of the packets that meet the other conditions.
   Duration delay_min{}, delay_max{};
   std::uint32_t distance = 0;  ///< kReorder: held back until so many packets have overtaken it.
+  std::string text{};          ///< The item as written: "loss=1%".
 };
 
 /// From `from` to `to` after the NIC's start; again after every `period`, if that is not 0.
 struct Interval {
   Duration from{}, to{}, period{};
+  std::string text{};  ///< The item as written.
   bool contains(Duration since_start) const;
   /// The first begin or end after `since_start`.
   std::optional<Duration> next_edge(Duration since_start) const;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "proto/frame.h"
 #include "proto/packet.h"
@@ -105,6 +106,32 @@ TEST_P(CaptureTapTest, RecordsTheIdentificationOfPeersThatNumberTheirPackets) {
   ASSERT_TRUE(recorded);
   EXPECT_EQ(recorded->fields.ip_id, 0xBEEF);
   EXPECT_TRUE(proto::icrc_ok(*recorded));
+}
+
+TEST_P(CaptureTapTest, HasRoomForCommentsInPcapng) {
+  file_ += "ng";
+  auto a = tap(std::move(a_));
+  ASSERT_TRUE(a->takes_comments());
+  a->comment_received([](const proto::Datagram& datagram) {
+    return "received " + std::to_string(proto::parse_packet(datagram.payload)->psn().value());
+  });
+  a->comment_next("sent 1");
+  send(*a, path(1, 2), 1);
+  send(*a, path(1, 2), 2);
+  const std::vector<std::uint8_t> lost(32);
+  a->record_lost(path(1, 2), lost, "lost 3");
+  send(*b_, path(2, 1), 4);
+  Inbox inbox;
+  receive(*b_, inbox, 2);
+  receive(*a, inbox, 3);
+  a.reset();
+  EXPECT_THAT(records(), SizeIs(4));
+  std::ifstream stream(file_, std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(stream)), {});
+  for (const char* comment : {"sent 1", "lost 3", "received 4"}) {
+    EXPECT_EQ(content.find(comment), content.rfind(comment)) << "once: " << comment;
+    EXPECT_THAT(content, testing::HasSubstr(comment));
+  }
 }
 
 TEST_P(CaptureTapTest, SurvivesSigkillWithWholeRecords) {

@@ -20,7 +20,11 @@ class FaultyTest : public testing::Test {
   void start(std::string_view text) {
     const auto spec = parse_faults(text);
     ASSERT_TRUE(spec) << spec.error();
-    faulty.emplace(a, *spec, world.now(), [this](const TimedFault& fault) { acts.push_back(fault.kind); });
+    const Witness witness{
+        .sent = [this](const std::string& comment) { heard.push_back("sent " + comment); },
+        .lost = [this](const proto::Path&, Bytes, const std::string& comment) { heard.push_back("lost " + comment); }};
+    faulty.emplace(
+        a, *spec, world.now(), [this](const TimedFault& fault) { acts.push_back(fault.kind); }, witness);
     node_a = world.attach(*faulty, {gid_a});
     node_b = world.attach(b, {gid_b});
     b.answers = false;
@@ -45,6 +49,7 @@ class FaultyTest : public testing::Test {
   std::optional<Faulty<EchoNic>> faulty;
   engine::sim::NodeId node_a{}, node_b{};
   std::vector<TimedFault::Kind> acts;
+  std::vector<std::string> heard;
 };
 
 TEST_F(FaultyTest, WithoutFaultsEverythingPasses) {
@@ -135,6 +140,71 @@ TEST_F(FaultyTest, AfterAFatalErrorTheNicIsSilent) {
   post(2);
   world.run_idle();
   EXPECT_THAT(arrived(), ElementsAre(1));
+}
+
+TEST_F(FaultyTest, WhatIsHeldBackGoesOutAtTheEnd) {
+  start("delay=10s");
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) post(tag);
+  world.run_for(1ms);
+  EXPECT_THAT(arrived(), ElementsAre());
+  faulty->release_held();
+  world.kick(node_a);
+  world.run_for(1ms);
+  EXPECT_THAT(arrived(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(FaultyTest, WhatIsLateMeetsTheBlackoutToo) {
+  start("delay=1ms,blackout=500us..2ms");
+  post(1);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre());
+  EXPECT_EQ(faulty->counters().blackout, 1u);
+  EXPECT_THAT(heard, ElementsAre("lost uroce: dropped by blackout=500us..2ms"));
+}
+
+TEST_F(FaultyTest, AWitnessHearsWhatHappensToWhichPacket) {
+  start("drop=#1,dup=#2,delay=1ms@100%#4,ecn=100%#4");
+  for (std::uint64_t tag = 1; tag <= 4; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(heard, ElementsAre("lost uroce: dropped by drop=#1", "sent uroce: duplicated by dup=#2",
+                                 "sent uroce: duplicated by dup=#2",
+                                 "sent uroce: delayed by delay=1ms@100%#4, marked CE by ecn=100%#4, 1000 us late"));
+  EXPECT_THAT(arrived(), ElementsAre(2, 2, 3, 4));
+}
+
+TEST_F(FaultyTest, WhatIsForeseenHappens) {
+  start("rx.drop=50%");
+  int dropped = 0;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    const std::vector<std::uint8_t> bytes(32, static_cast<std::uint8_t>(i));
+    const std::size_t before = a.received.size();
+    const std::string comment = faulty->foresee({.path = {}, .payload = bytes}, world.now());
+    faulty->on_datagram({.path = {}, .payload = bytes}, world.now());
+    EXPECT_EQ(a.received.size() - before, comment.empty() ? 1u : 0u);
+    dropped += comment.empty() ? 0 : 1;
+  }
+  EXPECT_GT(dropped, 0);
+  EXPECT_LT(dropped, 40);
+  EXPECT_EQ(faulty->counters().of(Kind::kDrop), static_cast<std::uint64_t>(dropped)) << "counted once";
+}
+
+TEST(FaultHeldPackets, AreOvertakenByTheirOwnStreamOnly) {
+  HeldPackets held;
+  held.hold(Instant{10ms}, {.path = {}, .bytes = {1}, .since = {}, .stream = 1, .distance = 1});
+  held.overtake(2);
+  EXPECT_FALSE(held.take_due(Instant{1ms}).has_value());
+  held.overtake(1);
+  EXPECT_TRUE(held.take_due(Instant{1ms}).has_value());
+  EXPECT_EQ(held.next(), std::nullopt);
+}
+
+TEST(FaultHeldPackets, GoOnInTheOrderOfTheirTimes) {
+  HeldPackets held;
+  for (const int ms : {3, 1, 2}) {
+    held.hold(Instant{Duration(ms * 1ms)}, {.path = {}, .bytes = {static_cast<std::uint8_t>(ms)}, .since = {}});
+  }
+  EXPECT_EQ(held.next(), Instant{1ms});
+  for (const int ms : {1, 2, 3}) EXPECT_EQ(held.take_due(Instant{1s})->bytes.front(), ms);
 }
 
 }  // namespace

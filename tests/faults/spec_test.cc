@@ -63,6 +63,7 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(delayed.which.first, 2u);
   EXPECT_EQ(delayed.which.last, 4u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").distance, 2u);
+  EXPECT_EQ(packet_fault("drop=#3").which.first, 3u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
 }
 
@@ -124,6 +125,9 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "drop=#0",
                                   "drop=psn:1#",
                                   "drop=psn:1#3..2",
+                                  "drop=#",
+                                  "delay=#3",
+                                  "reorder=#3",
                                   "delay=",
                                   "delay=5",
                                   "delay=5m",

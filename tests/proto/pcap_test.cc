@@ -60,6 +60,43 @@ TEST_F(Pcap, WritesWhatItReads) {
   }
 }
 
+TEST_F(Pcap, PcapngIsReadLikePcapAndKeepsComments) {
+  const std::string odd_comment = "uroce: said so";  // 14 bytes: neither it nor the frame fills its last word
+  {
+    auto writer = PcapWriter::create(file("a.pcapng"));
+    ASSERT_TRUE(writer.ok()) << writer.error();
+    EXPECT_TRUE(writer->takes_comments());
+    EXPECT_EQ(fs::file_size(file("a.pcapng")), 28u + 32u);
+    EXPECT_EQ(writer->write(kTime, Bytes(test::kSendFrame).first(61), odd_comment), std::nullopt);
+    EXPECT_EQ(writer->write(kTime + 1, test::kAckFrame), std::nullopt);
+  }
+  auto reader = PcapReader::open(file("a.pcapng"));
+  ASSERT_TRUE(reader.ok()) << reader.error();
+  auto next = reader->next();
+  ASSERT_TRUE(next.ok() && next->has_value());
+  EXPECT_EQ((*next)->time_ns, kTime);
+  EXPECT_EQ((*next)->wire_size, 61u);
+  EXPECT_TRUE(std::equal((*next)->bytes.begin(), (*next)->bytes.end(), test::kSendFrame.begin()));
+  next = reader->next();
+  ASSERT_TRUE(next.ok() && next->has_value());
+  EXPECT_EQ((*next)->time_ns, kTime + 1);
+  EXPECT_EQ((*next)->bytes.size(), test::kAckFrame.size());
+  ASSERT_TRUE(reader->next().ok());
+  std::ifstream stream(file("a.pcapng"), std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_THAT(content, HasSubstr(odd_comment));
+  EXPECT_EQ(content.size() % 4, 0u);
+}
+
+TEST_F(Pcap, PcapHasNoRoomForComments) {
+  auto writer = PcapWriter::create(file("a.pcap"));
+  ASSERT_TRUE(writer.ok());
+  EXPECT_FALSE(writer->takes_comments());
+  EXPECT_EQ(writer->write(kTime, test::kSendFrame, "lost"), std::nullopt);
+  EXPECT_EQ(writer->flush(), std::nullopt);
+  EXPECT_EQ(fs::file_size(file("a.pcap")), 24 + 16 + test::kSendFrame.size());
+}
+
 TEST_F(Pcap, FlushMakesFramesReadable) {
   auto writer = PcapWriter::create(file("a.pcap"));
   ASSERT_TRUE(writer.ok());

@@ -70,7 +70,7 @@ Statuses End::legal_receive() const {
 void End::on_completion(const nic::Completion& c) {
   about([&] { return name(); },
         [&] {
-          if (c.wr_id >> 63 != 0) {
+          if (c.wr_id >= kFirstReceiveId) {
             receives_.completed(c, peer_->messages_, legal_receive(),
                                 [this](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e); });
           } else {

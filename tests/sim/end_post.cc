@@ -62,7 +62,7 @@ bool End::post_receive() {
   std::uint32_t length = shared_.message_max + static_cast<std::uint32_t>(random_.below(16));
   if (random_.chance(plan_.short_receive)) length = static_cast<std::uint32_t>(random_.below(shared_.message_max));
   if (!take_pieces(receive_, length, 1, receive.local)) return false;
-  receive.id = stage_.next_id++ | 1ull << 63;
+  receive.id = kFirstReceiveId + stage_.next_id++;
   std::array<nic::Sge, kSgesMax> sges;
   for (std::uint32_t i = 0; i < receive.local.count; ++i) {
     const Extent& e = receive.local.pieces[i];

@@ -35,6 +35,8 @@ class Simulation {
       return end != nullptr && end->in_error();
     });
     world_.set_tap([this](TapPoint point, const Packet& packet, Instant now) { on_packet(point, packet, now); });
+    if (options.filter) world_.set_filter(options.filter);
+    for (auto& host : hosts_) host->tamper = options.tamper;
     world_.set_on_drained([this](NodeId node) { hosts_[node]->look(); });
   }
 

@@ -7,6 +7,7 @@
 #include "engine/sim/world.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/violation.h"
+#include "verbs/nic/types.h"
 
 namespace uroce::simulator {
 
@@ -17,6 +18,9 @@ struct RunOptions {
   /// Sees every packet, at every point of its way.
   engine::sim::Tap on_packet;
   Sabotage sabotage = Sabotage::kNone;
+  /// Lies, to test the judges: about packets on their way, about completions as they are polled.
+  engine::sim::Filter filter;
+  std::function<void(nic::Completion&)> tamper;
 };
 
 struct RunResult {

@@ -71,6 +71,9 @@ struct Op {
   bool consumes_receive() const { return is_send() || kind == nic::SendOp::kWriteImm; }
 };
 
+/// wr_ids of receives are above this: a failed completion does not say which queue it is of.
+inline constexpr std::uint64_t kFirstReceiveId = 1'000'000'000;
+
 /// A posted receive WR.
 struct Receive {
   std::uint64_t id = 0;

@@ -51,7 +51,7 @@ class Talk(unittest.TestCase):
         self.assertTrue(any(text in line for line in found), f"{name}: no '{text}' in {found}")
 
     def test_requests(self):
-        self.objects("send.pcap", lambda p: p.pop(1), "leaves out")
+        self.objects("send.pcap", lambda p: p.pop(2), "leaves out")
         again = lambda change: lambda p: (p.insert(1, copy.deepcopy(p[0])), change(p[1][1]))  # noqa: E731
         self.objects("send.pcap", again(lambda p: p.update(payload=b"other")), "again, and different")
         self.objects("write.pcap", again(lambda p: p["reth"].update(va=8)), "again, and different")
@@ -65,12 +65,12 @@ class Talk(unittest.TestCase):
         self.assertEqual(complaints([*packets, first, ack], ack[1]["ip"]["source"]), [])
 
     def test_responses(self):
-        self.objects("send.pcap", lambda p: p[-1][1]["bth"].update(psn=(p[-1][1]["bth"]["psn"] + 1) & 0xFFFFFF), "has not come")
-        self.objects("compare_swap.pcap", lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["atomicacketh"].update(original=99)),
-                     "another answer")
+        self.objects("send.pcap", lambda p: p[-1][1]["bth"].update(psn=p[-1][1]["bth"]["psn"] + 1), "has not come")
+        other = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["atomicacketh"].update(original=99))  # noqa: E731
+        self.objects("compare_swap.pcap", other, "another answer")
         acks = [i for i, (_, p) in enumerate(load("ipv6.pcap")) if p["bth"]["opcode"] == roce_talk.ACKNOWLEDGE]
         self.objects("ipv6.pcap", lambda p: (p.append(copy.deepcopy(p[acks[0]])), p[-1][1]["aeth"].update(msn=0)), "MSN 0 after")
-        back = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["bth"].update(psn=p[-1][1]["bth"]["psn"] - 1))  # noqa: E731
+        back = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["bth"].update(psn=p[0][1]["bth"]["psn"]))  # noqa: E731
         self.objects("send.pcap", back, "ACK of PSN")
         nak = next(i for i, (_, p) in enumerate(load("lost_packet.pcap")) if p.get("aeth", {}).get("syndrome") == 0x60)
         self.objects("lost_packet.pcap", lambda p: p.insert(nak, p[nak]), "second NAK")

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "engine/capture_tap.h"
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
@@ -50,26 +49,46 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   auto port = engine::open_port(addresses, *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
+  engine::CaptureTap* tap = nullptr;
   const std::string pcap = capture_file(environment("UROCE_PCAP"), index);
   if (!pcap.empty()) {
     auto writer = proto::PcapWriter::create(pcap);
     if (!writer.ok()) return Err{refuse(EINVAL, "UROCE_PCAP: " + writer.error())};
-    top = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
+    auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
+    tap = captured.get();
+    top = std::move(captured);
   }
-  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), *faults, std::move(top), pcap));
+  return std::shared_ptr<Adapter>(new Adapter(config_for(addresses), *faults, std::move(top), tap, pcap));
 }
 
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-                 std::string pcap)
+                 engine::CaptureTap* tap, std::string pcap)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
       nic_(with_faults(std::move(config))),
-      wire_(nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); }),
+      wire_(
+          nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
+          witness_for(tap)),
       runner_(wire_, std::move(port), [this] { deliver_events(nic_); }) {}
+
+Adapter::~Adapter() {
+  if (abandoned_) return;
+  const auto lock = runner_.lock();
+  wire_.release_held();
+}
+
+/// Has a capture that takes comments say what the faults do. Packets that are received reach it before they reach us.
+engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
+  if (tap == nullptr || !tap->takes_comments()) return {};
+  tap->comment_received([this](const proto::Datagram& datagram) { return wire_.foresee(datagram, engine::os_now()); });
+  return {.sent = [tap](std::string comment) { tap->comment_next(std::move(comment)); },
+          .lost = [tap](const proto::Path& path, Bytes packet,
+                        const std::string& comment) { tap->record_lost(path, packet, comment); }};
+}
 
 nic::NicConfig Adapter::with_faults(nic::NicConfig config) {
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
-    return wire_.injector().refuses_receive(qpn, psn.value());
+    return wire_.injector().refuses_receive(qpn, psn);
   };
   config.faults.fail_send = [this](std::uint32_t qpn, std::uint64_t nth) -> std::optional<nic::WcStatus> {
     const auto status = wire_.injector().fails_send(qpn, nth);

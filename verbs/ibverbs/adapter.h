@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/capture_tap.h"
 #include "engine/faults/faulty.h"
 #include "engine/runner.h"
 #include "proto/base/result.h"
@@ -25,6 +26,7 @@ class Adapter {
   /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
   static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses);
 
+  ~Adapter();
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
@@ -57,9 +59,11 @@ class Adapter {
 
  private:
   friend class NicLock;
+  /// `tap`: the capture that `port` has, if it has one.
   Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-          std::string pcap);
+          engine::CaptureTap* tap, std::string pcap);
   nic::NicConfig with_faults(nic::NicConfig config);
+  engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
 
   std::array<std::uint8_t, 8> guid_;
