@@ -2,9 +2,11 @@
 
 #include <pcap/pcap.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 namespace uroce::proto {
 namespace {
@@ -12,6 +14,13 @@ namespace {
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint32_t kSnapLength = 262'144;
 constexpr std::size_t kBufferSize = 256 * 1024;
+
+/// Since 1970, as far as 64 bits reach: pcapng has room for times that nothing was ever captured at.
+std::int64_t nanoseconds(const timeval& time) {
+  constexpr std::int64_t kMostSeconds = std::numeric_limits<std::int64_t>::max() / kNsPerSecond - 10;
+  // tv_usec holds nanoseconds, as asked for in open().
+  return std::clamp<std::int64_t>(time.tv_sec, -kMostSeconds, kMostSeconds) * kNsPerSecond + time.tv_usec;
+}
 
 // In the byte order of this machine, which readers recognise by the magic numbers.
 constexpr std::array<std::uint32_t, 6> kPcapHeader{0xA1B23C4D, 2 | 4 << 16, 0, 0, kSnapLength, DLT_EN10MB};
@@ -56,9 +65,7 @@ Result<std::optional<CapturedFrame>, std::string> PcapReader::next() {
   const int got = pcap_next_ex(handle_.get(), &header, &bytes);
   if (got == PCAP_ERROR_BREAK) return std::optional<CapturedFrame>{};
   if (got != 1) return Err{"can't read the capture " + path_ + ": " + pcap_geterr(handle_.get())};
-  // tv_usec holds nanoseconds, as asked for in open().
-  return std::optional{
-      CapturedFrame{header->ts.tv_sec * kNsPerSecond + header->ts.tv_usec, Bytes{bytes, header->caplen}, header->len}};
+  return std::optional{CapturedFrame{nanoseconds(header->ts), Bytes{bytes, header->caplen}, header->len}};
 }
 
 Result<PcapWriter, std::string> PcapWriter::create(const std::string& path) {

@@ -63,7 +63,7 @@ struct PacketSpec {
   std::uint8_t pad = 0;        ///< 0: what the size wants. n: n-1.
   std::uint8_t cut = 0;        ///< Bytes missing before the ICRC.
   std::uint64_t operand = 0;   ///< Of atomics, also what a response brings.
-  std::uint64_t compare = 0;
+  std::uint64_t compare = 0;   ///< Of atomics; the MSN of a response.
   // Then pairs (offset, value): bytes to overwrite before the ICRC is made.
 
   enum Flag : std::uint8_t {

@@ -118,7 +118,8 @@ void NicScript::packet(Reader in) {
       h.set<proto::AtomicEth::SwapAdd>(spec.operand).set<proto::AtomicEth::Compare>(spec.compare);
     });
     with_header<proto::Aeth>(*op, out, [&](proto::MutView<proto::Aeth> h) {
-      h.set<proto::Aeth::SyndromeField>(spec.syndrome == 0 ? kAck : static_cast<std::uint8_t>(spec.syndrome - 1));
+      h.set<proto::Aeth::SyndromeField>(spec.syndrome == 0 ? kAck : static_cast<std::uint8_t>(spec.syndrome - 1))
+          .set<proto::Aeth::Msn>(static_cast<std::uint32_t>(spec.compare & 0xFFFFFF));
     });
     with_header<proto::AtomicAckEth>(
         *op, out, [&](proto::MutView<proto::AtomicAckEth> h) { h.set<proto::AtomicAckEth::Original>(spec.operand); });

@@ -19,8 +19,11 @@
 #include "engine/sim/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-// There only when a sanitizer is linked.
-extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
+// For sanitizers, if there are any: end with SIGABRT, as everything does that goes wrong here.
+extern "C" const char* __asan_default_options() {
+  return "abort_on_error=1:handle_segv=2:handle_sigbus=2:handle_sigfpe=2";
+}
+extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
 namespace {
 
@@ -137,14 +140,7 @@ int main(int argc, char** argv) {
   }
   std::sort(files.begin(), files.end());
 
-  signal(SIGABRT, on_fatal_signal);
-  if (__sanitizer_set_death_callback != nullptr) {
-    __sanitizer_set_death_callback(save_running);
-  } else {
-    signal(SIGSEGV, on_fatal_signal);
-    signal(SIGBUS, on_fatal_signal);
-    signal(SIGFPE, on_fatal_signal);
-  }
+  for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGSEGV}) signal(number, on_fatal_signal);
   std::vector<Input> corpus;
   for (const fs::path& file : files) {
     corpus.push_back(read(file));

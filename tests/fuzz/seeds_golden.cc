@@ -15,7 +15,7 @@ using proto::Kind;
 using proto::Psn;
 
 /// Longer topics add nothing but repetition.
-constexpr std::size_t kMaxPackets = 48;
+constexpr std::size_t kMaxPackets = 24;
 
 struct Seen {
   std::vector<std::uint8_t> bytes;  ///< Owns what the views point to.
@@ -81,12 +81,9 @@ Setup setup_of(std::uint32_t mtu) {
   return setup;
 }
 
-NicSeed requests(const std::vector<Seen>& packets, std::uint32_t mtu) {
-  Setup setup = setup_of(mtu);
+void add_requests(NicSeed& seed, const std::vector<Seen>& packets, std::uint32_t mtu) {
   const proto::Gid sender = packets.front().path.source;
-  setup.rq_psn = packets.front().packet.psn().value();
-  NicSeed seed(setup);
-  Psn expected{setup.rq_psn};
+  Psn expected = packets.front().packet.psn();
   std::uint32_t qpn = packets.front().packet.dest_qp();
   for (const Seen& seen : packets) {
     if (seen.path.source != sender || is_response(seen.packet.op().kind)) continue;
@@ -99,7 +96,6 @@ NicSeed requests(const std::vector<Seen>& packets, std::uint32_t mtu) {
     if (spec.psn == 0) expected = expected + answers(seen.packet, mtu);
     seed.add(kPacket, spec).add(kPostRecv, RecvSpec{});
   }
-  return seed;
 }
 
 nic::SendOp operation(const proto::PacketView& last) {
@@ -118,12 +114,9 @@ nic::SendOp operation(const proto::PacketView& last) {
 }
 
 /// Posts what the sender of the capture must have posted, then brings the answers that it got.
-NicSeed responses(const std::vector<Seen>& packets, std::uint32_t mtu) {
-  Setup setup = setup_of(mtu);
+void add_responses(NicSeed& seed, const std::vector<Seen>& packets, std::uint32_t mtu) {
   const proto::Gid sender = packets.front().path.source;
-  setup.sq_psn = packets.front().packet.psn().value();
-  NicSeed seed(setup);
-  Psn next{setup.sq_psn}, open = next;
+  Psn next = packets.front().packet.psn(), open = next;
   std::uint32_t length = 0;
   for (const Seen& seen : packets) {
     const proto::PacketView& packet = seen.packet;
@@ -152,14 +145,18 @@ NicSeed responses(const std::vector<Seen>& packets, std::uint32_t mtu) {
       seed.add(kPacket, spec);
     }
   }
-  return seed;
 }
+
+/// "rc_send" of "rc_send_mtu+1_mtu1024".
+std::string family(const std::string& topic) { return topic.substr(0, topic.find('_', topic.find('_') + 1)); }
 
 }  // namespace
 
+/// Topics of one family and MTU follow each other in one seed, each on a fresh connection.
 void add_golden_seeds(std::vector<Seed>& seeds) {
   std::map<std::string, std::vector<const proto::test::GoldenFrame*>> by_capture;
   for (const auto& frame : proto::test::golden_frames()) by_capture[frame.capture].push_back(&frame);
+  std::map<std::string, NicSeed> requests, responses;
   for (const auto& [capture, frames] : by_capture) {
     if (capture.ends_with(".atB.pcap")) continue;  // The same, seen from the other side.
     const std::string& topic = frames.front()->topic;
@@ -168,9 +165,19 @@ void add_golden_seeds(std::vector<Seed>& seeds) {
     if (packets.empty() || (!is_probe && packets.size() > kMaxPackets)) continue;
     const auto& facts = proto::test::sidecar(topic);
     const std::uint32_t mtu = facts.contains("mtu") ? facts["mtu"].get<std::uint32_t>() : 1024;
-    seeds.push_back({"responder", "rxe_" + topic, requests(packets, mtu).bytes()});
-    if (!is_probe) seeds.push_back({"requester", "rxe_" + topic, responses(packets, mtu).bytes()});
+    const std::string name = "rxe_" + family(topic) + "_mtu" + std::to_string(mtu);
+    Setup setup = setup_of(mtu);
+    setup.rq_psn = setup.sq_psn = packets.front().packet.psn().value();
+    const auto add = [&](std::map<std::string, NicSeed>& seeds_of, auto add_packets) {
+      const auto [seed, is_new] = seeds_of.try_emplace(name, setup);
+      if (!is_new) seed->second.add(kModify, ModifySpec{});
+      add_packets(seed->second, packets, mtu);
+    };
+    add(requests, add_requests);
+    if (!is_probe) add(responses, add_responses);
   }
+  for (const auto& [name, seed] : requests) seeds.push_back({"responder", name, seed.bytes()});
+  for (const auto& [name, seed] : responses) seeds.push_back({"requester", name, seed.bytes()});
 }
 
 }  // namespace uroce::fuzz

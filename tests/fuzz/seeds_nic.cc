@@ -266,6 +266,18 @@ void add_good_responses(std::vector<Seed>& seeds) {
                    .add(kModify, ModifySpec{0, ModifySpec::kSqd, 3})
                    .add(kModify, ModifySpec{0, ModifySpec::kRts, 0})
                    .honest(255));
+  // Two credits, none, two more, and an MSN that is a lie.
+  Setup nothing;
+  nothing.flags = Setup::kNothingPosted;
+  NicSeed credits(nothing);
+  for (int i = 0; i < 8; ++i) credits.add(kPostSend, send(nic::SendOp::kSend, 8));
+  for (const auto& [code, msn] : {std::pair{2, 1}, {0, 2}, {0, 3}, {2, 3}, {30, 0xFFFFFF}}) {
+    PacketSpec ack;
+    ack.syndrome = static_cast<std::uint8_t>(1 + code);
+    ack.compare = static_cast<std::uint64_t>(msn);
+    credits.packet(O::kRcAcknowledge, ack);
+  }
+  add("credits", credits);
   SendSpec pieces = send(nic::SendOp::kRead, 0, 0, kOpen);
   pieces.local.sges = 5;
   pieces.local.length = 8192;

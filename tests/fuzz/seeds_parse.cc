@@ -141,16 +141,20 @@ void add_captures(std::vector<Seed>& seeds) {
   add("length_lies", lies);
   add("other_link_type", header(kNano, kRawIp));
   // pcapng: section header, interface description, one enhanced packet.
-  Frame ng;
-  put(ng, 0x0A0D0D0A), put(ng, 28), put(ng, 0x1A2B3C4D), put(ng, 1, 2), put(ng, 0, 2), put(ng, ~0u), put(ng, ~0u),
-      put(ng, 28);
-  put(ng, 1), put(ng, 20), put(ng, kEthernet, 2), put(ng, 0, 2), put(ng, 0), put(ng, 20);
-  const std::uint32_t padded = (size + 3) / 4 * 4;
-  put(ng, 6), put(ng, 32 + padded), put(ng, 0), put(ng, 0), put(ng, 5), put(ng, size), put(ng, size);
-  ng.insert(ng.end(), first_send().begin(), first_send().end());
-  ng.resize(ng.size() + padded - size);
-  put(ng, 32 + padded);
-  add("pcapng", ng);
+  const auto pcapng = [&](std::uint32_t time_high, std::uint32_t time_low) {
+    Frame ng;
+    put(ng, 0x0A0D0D0A), put(ng, 28), put(ng, 0x1A2B3C4D), put(ng, 1, 2), put(ng, 0, 2), put(ng, ~0u), put(ng, ~0u),
+        put(ng, 28);
+    put(ng, 1), put(ng, 20), put(ng, kEthernet, 2), put(ng, 0, 2), put(ng, 0), put(ng, 20);
+    const std::uint32_t padded = (size + 3) / 4 * 4;
+    put(ng, 6), put(ng, 32 + padded), put(ng, 0), put(ng, time_high), put(ng, time_low), put(ng, size), put(ng, size);
+    ng.insert(ng.end(), first_send().begin(), first_send().end());
+    ng.resize(ng.size() + padded - size);
+    put(ng, 32 + padded);
+    return ng;
+  };
+  add("pcapng", pcapng(0, 5));
+  add("pcapng_in_the_year_584942", pcapng(0xFFFFFFFF, 0));  // Its nanoseconds once overflowed.
 }
 
 }  // namespace

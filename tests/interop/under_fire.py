@@ -6,7 +6,7 @@ The sides are those of rxe_pair.py. Between them stands bad_wire.py, which does 
 FIRST" is lost on its way to rxe. Every case demands that the faults really happened, that both sides end well, that every
 byte is verified where it arrives, and that every packet that the emulated NIC sent is right. Options and exit status are
 those of rxe_pair.py; --keep also keeps what the wire did, as NAME.faults. XRXE marks a case that failed because of a known
-fault of rxe, which is recognised by what it does, not by the case's name.
+fault of rxe, XICRC one in which the ICRC check was fooled, as it can be over IPv4; both are recognised by their traces.
 """
 
 import os
@@ -44,7 +44,8 @@ TRAFFIC = [
     ("cas", SHORT, ("cas", "atomic-ack")),
     ("faa", SHORT, ("faa", "atomic-ack")),
 ]
-TO_EACH_KIND = ("drop={}#2", "drop={}#2:3", "dup={}#2", f"dup={{}}#2:{LATE}", "corrupt={}#2", f"delay={{}}#2:{LATE}", "reorder={}#2:2")
+TO_EACH_KIND = ("drop={}#2", "drop={}#2:3", "dup={}#2", f"dup={{}}#2:{LATE}", "corrupt={}#2", f"delay={{}}#2:{LATE}",
+                "reorder={}#2:2")
 TO_FEW = ("drop={}#2", "corrupt={}#2")
 # What answers a lost packet is lost as well; many packets in a row.
 TWICE = [
@@ -74,15 +75,25 @@ OWN = [
     ("server", "read", "drop=op:read_response_middle#5..9,rx.dup=op:read_request#3"),
     ("server", "faa", "drop=op:atomic_ack#3..5,rx.drop=op:fetch_add#7"),
     *((role, "mixed", faults) for role in ("client", "server")
-      for faults in ("seed=7,loss=1%,rx.loss=1%,ecn=10%", "seed=8,loss=5%,dup=2%,corrupt=1%,rx.loss=5%,rx.dup=2%,rx.corrupt=1%",
-                     "seed=9,reorder=5%:4,rx.delay=50us..2ms@20%", "blackout=0ms..10ms/40ms")),
+      for faults in ("seed=7,loss=1%,rx.loss=1%,ecn=10%",
+                     "seed=8,loss=5%,dup=2%,corrupt=1%,rx.loss=5%,rx.dup=2%,rx.corrupt=1%",
+                     "seed=9,reorder=5%:4,rx.delay=50us..2ms@20%")),
 ]
-BY_CHANCE = ["drop=1%", "drop=5%", "dup=2%", "dup=5%:50", "reorder=5%", "reorder=5%:4", "corrupt=1%", "delay=5%:10", "delay=1%:200",
-             "drop=5%,dup=2%,reorder=5%:4,corrupt=1%"]
+BY_CHANCE = ["drop=1%", "drop=5%", "dup=2%", "dup=5%:50", "reorder=5%", "reorder=5%:4", "corrupt=1%", "delay=5%:10",
+             "delay=1%:200", "drop=5%,dup=2%,reorder=5%:4,corrupt=1%"]
 
 
-class FaultOfRxe(Exception):
-    """A case failed because of a known fault of rxe; str() says which."""
+class Excuse(Exception):
+    """A case failed for a reason that is known and recognised by its traces, and that is no mistake of what was tested."""
+
+
+class FaultOfRxe(Excuse):
+    mark = "XRXE"
+
+
+class DamagePassed(Excuse):
+    """With IPv4 and a peer that numbers its packets, the ICRC check has 16 bits to go by (docs/adr/0006)."""
+    mark = "XICRC"
 
 
 def look_for_late_ack(client):
@@ -93,6 +104,16 @@ def look_for_late_ack(client):
     if (" failed with WR_FLUSH_ERR" in (result["error"] or "") and
             re.search(r"READ \d+ brought \d+ wrong bytes", result["verified"].get("first_error", ""))):
         raise FaultOfRxe("a late ACK among READ responses: the READ ends as good, the QP in ERR")
+
+
+def look_for_passed_damage(packets, damaged):
+    """rxe counts its packets, so one whose Identification, recovered from the ICRC, is far from those of the packets before
+    and behind it was damaged and passed for another number."""
+    ids = [(number, packet["ip"].get("id", 0)) for number, ours, packet in packets if not ours]
+    far = lambda a, b: min((a - b) % 65536, (b - a) % 65536) > 4096  # noqa: E731
+    for (_, before), (number, this), (_, behind) in zip(ids, ids[1:], ids[2:]):
+        if damaged and far(before, this) and far(this, behind) and not far(before, behind):
+            raise DamagePassed(f"packet {number} was damaged, and the ICRC check took it for number {this} of rxe's packets")
 
 
 class UnderFire(Transfer):
@@ -106,7 +127,7 @@ class UnderFire(Transfer):
         self.name = f"{role}.ipv{family}.{op}{size}.{wire}" + (f".{self.qps}qp" if self.qps != QPS else "")
 
     def run_on(self, bad_wire, capture, all_ours):
-        """Returns a few words; raises AssertionError, or FaultOfRxe."""
+        """Returns a few words; raises AssertionError, or Excuse."""
         bad_wire.arm(self.wire)
         try:
             with RxePair(self, capture) as pair:
@@ -118,9 +139,13 @@ class UnderFire(Transfer):
             run_pair.check(item.fired, f"no {item.action} happened: {faults.counts}")
         damaged = sum(line.startswith("corrupt to-host ") for line in faults.log)
         packets = read_capture(capture, self.family, all_ours, ours_wrong=0, theirs_wrong=damaged)
-        complaints = roce_talk.complaints(packets, self.mtu)
-        run_pair.check(not complaints, "; ".join(complaints[:5]))
-        self.check_end(pair, status, faults)
+        try:
+            complaints = roce_talk.complaints(packets, self.mtu)
+            run_pair.check(not complaints, "; ".join(complaints[:5]))
+            self.check_end(pair, status, faults)
+        except AssertionError:
+            look_for_passed_damage(packets, damaged)
+            raise
         again = pair.ours.result()["nic"]["counters"]["retransmitted_pkts"]
         return f"{len(faults.log)} faults, {again} sent again"
 
@@ -138,8 +163,8 @@ class OwnFaults(UnderFire):
     """The wire is good, and the emulated NIC does `faults` by itself (UROCE_FAULTS). Its capture shows what is on the wire,
     thus not what it has lost: the order of its packets cannot be judged from that."""
 
-    def __init__(self, role, op, faults, **options):
-        super().__init__(role, 4, op, LONG, "", iterations=21, **options)
+    def __init__(self, role, op, faults, qps=QPS, iterations=21):
+        super().__init__(role, 4, op, LONG, "", qps, iterations)
         self.env = {"UROCE_FAULTS": faults}
         self.name = f"{role}.ipv4.{op}.faults:{faults}" + (f".{self.qps}qp" if self.qps != QPS else "")
 
@@ -193,9 +218,11 @@ def cases():
         for whose, op, faults in OWN:
             if whose == role:
                 yield OwnFaults(role, op, faults)
+        yield OwnFaults(role, "mixed", "blackout=0ms..3ms/12ms", iterations=210)  # Long enough for several of them.
         yield OwnFaults(role, "mixed", "seed=10,loss=5%,dup=2%,corrupt=1%", qps=16)
         yield UnderFire(role, 6, "mixed", LONG, f"seed=5,{BY_CHANCE[-1]}", iterations=21)
         yield UnderFire(role, 4, "mixed", LONG, f"seed=6,{BY_CHANCE[-1]}", qps=16, iterations=21)
+        yield UnderFire(role, 4, "mixed", LONG, "seed=7,drop=5%,dup=2%,corrupt=1%", qps=16, iterations=21)
 
 
 def read_capture(path, family, all_ours, ours_wrong, theirs_wrong):
@@ -247,9 +274,9 @@ def run_all(chosen, keep):
                 try:
                     words = case.run_on(bad_wire, capture, all_ours)
                     print(f"ok      {case.name}: {words}, {time.monotonic() - started:.1f} s", flush=True)
-                except FaultOfRxe as why:
+                except Excuse as why:
                     excused.append(case.name)
-                    print(f"XRXE    {case.name}: {why}", flush=True)
+                    print(f"{why.mark:7} {case.name}: {why}", flush=True)
                 except (AssertionError, OSError) as failure:
                     failed.append(case.name)
                     print(f"FAILED  {case.name}: {failure}", flush=True)
@@ -259,7 +286,7 @@ def run_all(chosen, keep):
     if complaints:
         failed.append("tshark: " + "; ".join(complaints[:5]))
     verdict = f"{len(failed)} FAILED: {' '.join(failed)}" if failed else "uroce and Soft-RoCE hold out"
-    print(f"under_fire: {len(chosen)} cases, {len(excused)} of them fail because of rxe: {verdict}")
+    print(f"under_fire: {len(chosen)} cases, {len(excused)} of them excused: {verdict}")
     return 1 if failed else 0
 
 

@@ -20,13 +20,15 @@ import heapq
 import random
 
 RELEASE_AFTER = 0.05  # seconds after which a packet goes that nobody wants to overtake
-SEND, WRITE = ("send-first", "send-middle", "send-last", "send-only"), ("write-first", "write-middle", "write-last", "write-only")
+SEND = ("send-first", "send-middle", "send-last", "send-only")
+WRITE = ("write-first", "write-middle", "write-last", "write-only")
 RESPONSE = ("response-first", "response-middle", "response-last", "response-only")
 ATOMIC = ("cas", "faa")
 KINDS = (*SEND, *WRITE, *RESPONSE, *ATOMIC, "read", "atomic-ack", "ack", "rnr", "nak")
 GROUPS = {"request": {*SEND, *WRITE, *ATOMIC, "read"}, "response": set(RESPONSE), "any": set(KINDS)}
-RC_OPCODES = dict(enumerate((*SEND[:3], SEND[2], SEND[3], SEND[3], *WRITE[:3], WRITE[2], WRITE[3], WRITE[3], "read", *RESPONSE)))
-RC_OPCODES |= {0x12: "atomic-ack", 0x13: "cas", 0x14: "faa", 0x16: SEND[2], 0x17: SEND[3]}
+RC_OPCODES = dict(enumerate((*SEND[:3], SEND[2], SEND[3], SEND[3], *WRITE[:3], WRITE[2], WRITE[3], WRITE[3], "read",
+                             *RESPONSE)))
+RC_OPCODES |= {0x12: "atomic-ack", 0x13: "cas", 0x14: "faa", 0x16: SEND[2], 0x17: SEND[3]}  # 0x11: ACK_KINDS
 ACK_KINDS = {0: "ack", 1: "rnr", 3: "nak"}  # bits 6:5 of the syndrome
 DEFAULTS = {"drop": 1, "dup": 0, "corrupt": None, "delay": 20, "reorder": 1}
 

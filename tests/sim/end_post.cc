@@ -62,7 +62,7 @@ bool End::post_receive() {
   std::uint32_t length = shared_.message_max + static_cast<std::uint32_t>(random_.below(16));
   if (random_.chance(plan_.short_receive)) length = static_cast<std::uint32_t>(random_.below(shared_.message_max));
   if (!take_pieces(receive_, length, 1, receive.local)) return false;
-  receive.id = stage_.next_id++ | 1ull << 63;
+  receive.id = kFirstReceiveId + stage_.next_id++;
   std::array<nic::Sge, kSgesMax> sges;
   for (std::uint32_t i = 0; i < receive.local.count; ++i) {
     const Extent& e = receive.local.pieces[i];
@@ -284,6 +284,9 @@ void End::submit(Op op, std::uint32_t flags) {
   const Pieces local = op.local;
   const bool was_inline = op.is_inline;
   const std::uint64_t id = op.id;
+  const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
+  const std::uint32_t psns = op.is_atomic() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
+  stage_.lint.send_posted(host_.node, qpn_, psns, (flags & nic::kFence) != 0);
   sends_.posted(std::move(op));
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
     incorrect("{}: posting WR {} fails with errno {}", name(), id, error);

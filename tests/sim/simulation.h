@@ -6,7 +6,9 @@
 
 #include "engine/sim/world.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/tally.h"
 #include "tests/sim/violation.h"
+#include "verbs/nic/types.h"
 
 namespace uroce::simulator {
 
@@ -17,12 +19,16 @@ struct RunOptions {
   /// Sees every packet, at every point of its way.
   engine::sim::Tap on_packet;
   Sabotage sabotage = Sabotage::kNone;
+  /// Lies, to test the judges: about packets on their way, about completions as they are polled.
+  engine::sim::Filter filter;
+  std::function<void(nic::Completion&)> tamper;
 };
 
 struct RunResult {
   std::optional<Violation> violation;
   std::uint64_t packets = 0;  ///< Sent.
   Duration time{};            ///< Virtual.
+  Tally tally;
 };
 
 RunResult run(const Scenario& scenario, const RunOptions& options);

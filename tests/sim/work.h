@@ -71,6 +71,12 @@ struct Op {
   bool consumes_receive() const { return is_send() || kind == nic::SendOp::kWriteImm; }
 };
 
+/// A READ of more than this is asked for in several requests (docs/adr/0005).
+inline constexpr std::uint32_t kReadPiece = 64 * 1024;
+
+/// wr_ids of receives are above this: a failed completion does not say which queue it is of.
+inline constexpr std::uint64_t kFirstReceiveId = 1'000'000'000;
+
 /// A posted receive WR.
 struct Receive {
   std::uint64_t id = 0;

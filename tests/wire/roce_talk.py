@@ -58,7 +58,8 @@ class Responses:
 
     def on_request(self, packet, mtu):
         psn = packet["bth"]["psn"]
-        last = (psn + max(1, -(-packet["reth"]["len"] // mtu)) - 1 if packet["bth"]["opcode"] == READ_REQUEST else psn) & PSN_MASK
+        answers = max(1, -(-packet["reth"]["len"] // mtu)) if packet["bth"]["opcode"] == READ_REQUEST else 1
+        last = (psn + answers - 1) & PSN_MASK
         if self.highest is None or distance(self.highest, last) > 0:
             self.highest = last
         else:

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Does the simulator notice when the transport is wrong? Breaks a copy of it in the ways of tests/sim/mutations/*.patch, one
+# at a time, runs seeds until one fails, and prints a table for docs/testing.md.
+#   tests/sim/mutations.sh [LAST_SEED [MUTATION...]]     seeds 1..LAST_SEED (default 1000); all mutations
+# Exits 1 when a mutation was not noticed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+last=${1:-1000}
+shift || true
+[ $# -gt 0 ] || set -- $(cd "$here/mutations" && ls *.patch | sed 's/\.patch$//')
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+(cd "$root" && git ls-files -z -- CMakeLists.txt CMakePresets.json proto engine verbs tools tests ':!tests/fuzz/corpus' |
+  tar -c --null -T - ) | tar -x -C "$scratch"
+cd "$scratch"
+cmake --preset release -DUROCE_BENCH=OFF -DUROCE_TESTS=ON >"$scratch/log"
+
+missed=0
+printf '| %-26s | %5s | %4s | %s\n' 'the transport ...' seed exit 'what the simulator says |'
+printf '| --- | --- | --- | --- |\n'
+for mutation in "$@"; do
+  patch -s -p1 <"$here/mutations/$mutation.patch"
+  cmake --build build/release --target uroce-sim >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
+  status=0
+  build/release/bin/uroce-sim --seeds "1..$last" --failures "$scratch" >"$scratch/out" 2>"$scratch/err" || status=$?
+  line=$(grep -m1 '^seed ' "$scratch/out" || true)
+  [ $status -ne 0 ] || { missed=1; line="seed -: NOT NOTICED in $last seeds"; }
+  seed=${line#seed } seed=${seed%%:*}
+  [ $status -ne 127 ] || line="$line ($(tail -n1 "$scratch/err"))"
+  printf '| %-26s | %5s | %4s | %s |\n' "${mutation//-/ }" "$seed" "$status" "${line#seed *: }"
+  patch -s -R -p1 <"$here/mutations/$mutation.patch"
+done
+exit $missed
