@@ -24,7 +24,7 @@ constexpr double unit(std::uint64_t random) { return static_cast<double>(random 
 struct Seen {
   bool is_roce = false;
   std::uint8_t opcode = 0;
-  std::uint32_t qpn = 0;
+  std::uint32_t qpn = 0, size = 0;
   proto::Psn psn;
   bool is_response = false;
   PacketFault::Answer answer = PacketFault::Answer::kAny;
@@ -40,6 +40,7 @@ Seen look_at(Bytes packet) {
   seen.opcode = static_cast<std::uint8_t>(view->op().code);
   seen.qpn = view->dest_qp();
   seen.psn = view->psn();
+  seen.size = static_cast<std::uint32_t>(view->payload().size());
   seen.is_response = kind == proto::Kind::kAcknowledge || kind == proto::Kind::kReadResponse ||
                      kind == proto::Kind::kAtomicAcknowledge;
   if (kind == proto::Kind::kAcknowledge) {
@@ -52,9 +53,11 @@ Seen look_at(Bytes packet) {
 }
 
 bool meets(const PacketFault& fault, const Seen& seen) {
-  const bool takes_all = !fault.psn && !fault.qpn && fault.opcodes.all();
+  const bool takes_size = fault.size_min <= seen.size && seen.size <= fault.size_max;
+  const bool takes_all =
+      !fault.psn && !fault.qpn && fault.opcodes.all() && fault.size_min == 0 && fault.size_max == ~0u;
   if (!seen.is_roce || takes_all) return takes_all;
-  return (!fault.psn || *fault.psn == seen.psn.value()) && (!fault.qpn || *fault.qpn == seen.qpn) &&
+  return (!fault.psn || *fault.psn == seen.psn.value()) && (!fault.qpn || *fault.qpn == seen.qpn) && takes_size &&
          fault.opcodes.test(seen.opcode) && (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
 }
 

@@ -48,13 +48,22 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
     fault.qpn = parse_number(*qpn);
     return fault.qpn ? Failure{} : "a QP number is a number of up to 24 bits";
   }
+  if (const auto size = after(text, "size:")) {
+    const std::size_t dots = size->find("..");
+    const auto from = parse_number(size->substr(0, dots));
+    const auto to = dots == size->npos ? from : parse_number(size->substr(dots + 2));
+    if (!from || !to || *from > *to) return "size: wants payload bytes such as 0 or 100..200";
+    fault.size_min = *from;
+    fault.size_max = *to;
+    return {};
+  }
   if (const auto op = after(text, "op:")) {
     if (parse_operation(*op, fault)) return {};
     return "op: wants the beginning of an opcode's name, such as send, rc_write_last, read, read_response_middle, "
            "atomic, ack, nak, rnr, compare_swap";
   }
   const auto probability = parse_probability(text);
-  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, op:NAME";
+  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, op:NAME, size:N";
   fault.probability = *probability;
   return {};
 }

@@ -30,6 +30,7 @@ struct PacketFault {
   Direction direction = Direction::kSent;
   double probability = 1;  ///< In [0, 1].
   std::optional<std::uint32_t> psn, qpn;
+  std::uint32_t size_min = 0, size_max = ~0u;  ///< Payload bytes.
   enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };
   std::bitset<256> opcodes = std::bitset<256>().set();
   Answer answer = Answer::kAny;  ///< Of acknowledgements.

@@ -228,10 +228,10 @@ TEST_P(RunnerTest, ManyThreadsPostAndPoll) {
 TEST_P(RunnerTest, TheDestructorSendsWhatIsLeft) {
   {
     const std::unique_lock lock = a->runner().lock();
-    a->nic().post(address(2), 1);
+    for (std::uint64_t tag = 0; tag < 2 * engine::kCrankBurst + 1; ++tag) a->nic().post(address(2), tag);
   }
   a.reset();
-  b->sleep_until([](const EchoNic& nic) { return nic.received.size() == 1; });
+  b->sleep_until([](const EchoNic& nic) { return nic.received.size() == 2 * engine::kCrankBurst + 1; });
 }
 
 TEST_P(RunnerTest, AChildOfForkLetsGoAndItsParentGoesOn) {

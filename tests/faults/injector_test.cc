@@ -139,6 +139,15 @@ TEST(FaultInjector, AFaultOfAnotherKindChangesNothing) {
   EXPECT_EQ(dropped(alone, 0x11, 500), dropped(more, 0x11, 500));
 }
 
+TEST(FaultInjector, SelectsBySize) {
+  for (const auto& [text, hit] :
+       {std::pair("drop=size:16", true), std::pair("drop=size:10..16", true), std::pair("drop=size:16..20", true),
+        std::pair("drop=size:0..15", false), std::pair("drop=size:17..4096", false)}) {
+    Injector injector(spec_of(text));
+    EXPECT_EQ(injector.decide(Direction::kSent, packet(0x11, 1)).drop, hit) << text;
+  }
+}
+
 TEST(FaultInjector, SaysWhoDidWhat) {
   Injector injector(spec_of("corrupt=100%,dup=op:send,drop=psn:2"));
   EXPECT_EQ(to_comment(injector.decide(Direction::kSent, packet(0x11, 1))),
