@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/sim/world.h"
+#include "proto/icrc.h"
 #include "tests/support/echo_nic.h"
 
 namespace uroce::engine::sim {
@@ -204,6 +205,65 @@ TEST(SimWorld, ImpairmentsHappenAboutAsOftenAsAsked) {
   for (std::uint64_t tag = 0; tag < 4000; ++tag) pair.post(tag);
   pair.world.run_idle();
   EXPECT_NEAR(static_cast<double>(pair.world.counters().lost), 1000, 150);
+}
+
+TEST(SimWorld, BurstsTakePacketsInARow) {
+  Pair pair({.link = {.impairments = {.burst = 0.02, .burst_packets = 10}}});
+  pair.b.answers = false;
+  std::string lost;
+  pair.world.set_tap([&](TapPoint point, const Packet&, Instant) {
+    if (point == TapPoint::kSent) lost += '.';
+    if (point == TapPoint::kLost) lost.back() = 'x';
+  });
+  for (std::uint64_t tag = 0; tag < 4000; ++tag) pair.post(tag);
+  pair.world.run_idle();
+  EXPECT_NEAR(static_cast<double>(pair.world.counters().lost), 4000 * 0.1, 120) << "one in 50 loses 5.5 on average";
+  EXPECT_NE(lost.find("xxxxx"), std::string::npos);
+}
+
+TEST(SimWorld, OutagesHaveABeginningAnEndAndADirection) {
+  const WorldConfig blank;
+  WorldConfig config;
+  config.link.delay = 1us;
+  config.link.outages = {{blank.start + 10us, blank.start + 20us, 0, 1}, {blank.start + 30us, blank.start + 40us}};
+  Pair pair(config);
+  pair.a.answers = pair.b.answers = false;
+  std::string seen;
+  for (int t = 0; t < 50; t += 5) {
+    const auto before = pair.world.counters().lost;
+    pair.a.post(kB, 1);
+    pair.world.kick(pair.id_a);
+    const auto there = pair.world.counters().lost;
+    pair.b.post(kA, 1);
+    pair.world.kick(pair.id_b);
+    seen += there != before ? 'x' : '.';
+    seen += pair.world.counters().lost != there ? 'x' : '.';
+    pair.world.run_for(5us);
+  }
+  EXPECT_EQ(seen, "....x.x.....xxxx....") << "a to b from 10 to 20 us, both from 30 to 40 us";
+}
+
+TEST(SimWorld, AQueueThatIsFullLosesPackets) {
+  Pair pair({.link = {.delay = 1us, .spacing = 1us, .queue = 10}});
+  pair.b.answers = false;
+  const Instant start = pair.world.now();
+  for (std::uint64_t tag = 0; tag < 50; ++tag) pair.post(tag);
+  EXPECT_EQ(pair.world.link().empty_at(), start + 11us);
+  pair.world.run_idle();
+  EXPECT_EQ(pair.b.received.size(), 11u);
+  EXPECT_EQ(pair.b.last_activity, start + 11us) << "one every microsecond";
+}
+
+TEST(SimWorld, DamageIsNeverTakenForAnotherIdentification) {
+  Pair pair({.link = {.impairments = {.corrupt = 1}}});
+  pair.world.set_tap([&](TapPoint point, const Packet& packet, Instant) {
+    if (point != TapPoint::kDelivered) return;
+    EXPECT_TRUE(packet.corrupted);
+    const auto check = proto::check_icrc(packet.path, packet.bytes);
+    EXPECT_TRUE(!check.ok || check.ip_id == 0);
+  });
+  for (std::uint64_t tag = 0; tag < 1000; ++tag) pair.post(tag);
+  pair.world.run_idle();
 }
 
 TEST(SimWorld, JitterAloneKeepsTheOrder) {

@@ -122,7 +122,7 @@ TEST(InjectedFaults, ADeviceDiesAndVerbsReturnEio) {
   ask_for("device_fatal=1s");
   Node node(0);
   EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_DEVICE_FATAL);
-  EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), EIO);
+  EXPECT_EQ(v().ibv_resize_cq(node.send_cq, 10), EIO);
   errno = 0;
   EXPECT_EQ(v().ibv_alloc_pd(node.context.get()), nullptr);
   EXPECT_EQ(errno, EIO);

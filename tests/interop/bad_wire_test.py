@@ -18,15 +18,14 @@ import bad_wire  # noqa: E402
 import roce  # noqa: E402
 from wire_faults import RELEASE_AFTER, WireFaults, look_at  # noqa: E402
 
-CAPTURES = HERE.parent.parent / "pcaps"
+CAPTURES = HERE.parent.parent / "pcaps/rxe"
 
 
 def frames(name):
-    return [frame for _, frame in roce.read_pcap(CAPTURES / name)]
+    return [frame for _, frame in roce.read_pcap(CAPTURES / f"{name}.pcap")]
 
 
-FIRST, ACK_OF_FIRST, *REST = frames("send.pcap")  # Without credits yet, the first packet asks for an ACK.
-SEND = [FIRST, *REST]  # first, middle, last, and an ACK
+SEND = frames("rc_send_3mtu_mtu1024")  # first, middle, last, and an ACK
 NOT_ROCE = b"\xff" * 12 + b"\x08\x06" + bytes(46)
 
 
@@ -44,19 +43,20 @@ class Rules(unittest.TestCase):
         return [self.faults.take(direction, frame, now=0) for frame in sent]
 
     def test_every_kind_is_recognised(self):
-        self.assertEqual(self.kinds("send.pcap"), ["send-first", "ack", "send-middle", "send-last", "ack"])
-        self.assertEqual(self.kinds("write_imm.pcap"), ["write-only", "ack"])
-        self.assertEqual(set(self.kinds("read.pcap")), {"read", "response-first", "response-middle", "response-last"})
-        self.assertEqual(self.kinds("compare_swap.pcap"), ["cas", "atomic-ack"])
-        self.assertEqual(self.kinds("fetch_add.pcap"), ["faa", "atomic-ack"])
-        self.assertIn("nak", self.kinds("lost_packet.pcap"))
-        self.assertIn("rnr", self.kinds("rnr.pcap"))
-        self.assertEqual(self.kinds("send_1.pcap"), ["send-only", "ack"])
-        self.assertIn("send-first", self.kinds("ipv6.pcap"))
+        for name, kinds in {
+                "rc_send_3mtu_mtu1024": "send-first send-middle send-last ack", "rc_send_1_mtu1024": "send-only ack",
+                "rc_send_imm_multi": "send-first send-middle send-last ack", "rc_send_imm_0": "send-only ack",
+                "rc_send_inv_multi": "send-first send-middle send-last ack", "rc_send_inv_mr": "send-only ack",
+                "rc_write_imm_multi": "write-first write-middle write-last ack", "rc_write_imm_0": "write-only ack",
+                "v6_rc_write_3000": "write-first write-middle write-last ack", "rc_write_1_mtu1024": "write-only ack",
+                "v6_rc_read_3000": "read response-first response-middle response-last",
+                "rc_read_1_mtu1024": "read response-only", "rc_cas_match": "cas atomic-ack", "v6_rc_faa_8": "faa atomic-ack",
+                "rc_rnr_retry0": "send-only rnr", "rc_err_read_bad_rkey": "read send-only nak"}.items():
+            self.assertEqual(self.kinds(name), kinds.split(), name)
         self.assertIsNone(look_at(NOT_ROCE))
 
     def test_cut_frames_are_no_packets(self):
-        for frame in (SEND[0], frames("ipv6.pcap")[0]):
+        for frame in (SEND[0], frames("v6_rc_send_1")[0]):
             for length in range(len(frame)):
                 self.assertIsNone(look_at(frame[:length]))
 
@@ -97,7 +97,7 @@ class Rules(unittest.TestCase):
 
     def test_corruption_spoils_the_icrc_and_nothing_else(self):
         for seed in range(200):
-            for sent in (frames("send_1.pcap")[0], frames("ipv6.pcap")[0]):
+            for sent in (frames("rc_send_1_mtu1024")[0], frames("v6_rc_send_1")[0]):
                 (damaged,), = self.play(f"seed={seed},corrupt=any", [sent])
                 self.assertEqual(sum(a != b for a, b in zip(sent, damaged, strict=True)), 1)
                 self.assertEqual(damaged[:look_at(sent).begin], sent[:look_at(sent).begin])

@@ -61,7 +61,7 @@ void Campaign::set_range(const std::string& range) {
   count = last - first + 1;
 }
 
-int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets) const {
+int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) const {
   const Scenario scenario = draw_scenario(seed);
   if (verbose) fmt::print("{}", describe(scenario));
   RunOptions options;
@@ -76,6 +76,7 @@ int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets) const {
   }
   const RunResult result = simulator::run(scenario, options);
   packets += result.packets;
+  sum.add(result.tally);
   if (!result.violation) return 0;
 
   const bool liveness = result.violation->breach == Breach::kLiveness;
@@ -101,10 +102,11 @@ int Campaign::run() const {
   const auto begin = std::chrono::steady_clock::now();
   CrashReport crash(program, folder, pcap.empty());
   std::uint64_t packets = 0, failed = 0, done = 0;
+  Tally sum;
   int status = 0;
   for (; done < count; ++done) {
     crash.running(first + done);
-    const int result = run_seed(first + done, packets);
+    const int result = run_seed(first + done, packets, sum);
     if (result == 0) continue;
     ++failed;
     if (status == 0) status = result;
@@ -112,6 +114,9 @@ int Campaign::run() const {
       ++done;
       break;
     }
+  }
+  if (tally) {
+    for (const auto& [what, n] : sum.counts) fmt::print("{:>10}  {}\n", n, what);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("{} seeds from {} on, {} failed: {} packets in {:.2f} s, {:.0f} packets/s, {:.1f} ms per seed\n", done, first,

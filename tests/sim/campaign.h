@@ -17,6 +17,7 @@ struct Campaign {
   std::string folder = "."; ///< For captures of failing seeds.
   bool keep_going = false;
   bool verbose = false;
+  bool tally = false;  ///< Print how often what came up.
   Sabotage sabotage = Sabotage::kNone;
 
   /// "FIRST..LAST"; throws CLI::ValidationError.
@@ -25,7 +26,7 @@ struct Campaign {
   int run() const;
 
  private:
-  int run_seed(std::uint64_t seed, std::uint64_t& packets) const;
+  int run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& tally) const;
 };
 
 }  // namespace uroce::simulator

@@ -66,6 +66,8 @@ void Connection::disturb(const Disturbance& d) {
       return end.drain_send_queue(d.pause);
     case Disturbance::Kind::kDeregTarget:
       return end.deregister(End::Region::kTarget);
+    case Disturbance::Kind::kReregTarget:
+      return end.reregister_target();
     case Disturbance::Kind::kDeregLocal:
       return end.deregister(End::Region::kLocal);
     case Disturbance::Kind::kDeregReceive:
@@ -101,6 +103,7 @@ void Connection::take_down() {
     return;
   }
   --reconnects_;
+  stage_.tally.add("connections made again");
   // Old packets must not meet the new connection, as with every transport: wait until the network has none.
   const Duration old_packets = std::max(Duration{}, stage_.world.link().empty_at() - stage_.world.now());
   stage_.world.after(old_packets + milliseconds{1}, [this] {

@@ -92,7 +92,7 @@ void End::create_qp() {
 
 void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   using namespace nic;
-  broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = false;
+  broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = target_changed_ = false;
   faults_ = unsignaled_ = 0;
   incarnation_ = stage_.next_id++;
   sends_.restart();
@@ -196,10 +196,7 @@ void End::drain_send_queue(Duration pause) {
   stage_.world.after(pause, [this] {
     if (qp_ == nullptr || !draining_ || qp_->state() != QpState::kSqd) return;
     host_.poll_events();
-    // The lint sees the parts of a long READ as messages.
-    const auto is_long = [](const Op& op) { return op.is_read() && op.length > 64 * 1024; };
-    const bool unclear = std::any_of(sends_.pending().begin(), sends_.pending().end(), is_long);
-    if (!drained_ && !unclear && stage_.lint.is_drained(host_.node, qpn_)) incorrect("{}: drained, but no SQ_DRAINED", name());
+    if (!drained_ && stage_.lint.is_drained(host_.node, qpn_)) incorrect("{}: drained, but no SQ_DRAINED", name());
     draining_ = false;
     stage_.lint.draining(host_.node, qpn_, false);
     nic::QpAttr back;
@@ -215,12 +212,14 @@ void End::on_event(nic::Event::Kind kind) {
       if (!draining_) return;  // It was already waiting when the owner went back to RTS.
       if (drained_) incorrect("{}: SQ_DRAINED twice", name());
       drained_ = true;
+      stage_.tally.add("event: SQ_DRAINED");
       about([&] { return name(); }, [&] { stage_.lint.drained(host_.node, qpn_); });
       return;
     case nic::Event::Kind::kQpReqErr:
     case nic::Event::Kind::kQpAccessErr:
     case nic::Event::Kind::kQpFatal:
       if (!responder_may_fail() && !owner_ended_) incorrect("{}: an error event without a cause", name());
+      stage_.tally.add("event: QP error");
       connection_.notice();
       return;
     default:
@@ -234,14 +233,8 @@ void End::deregister(Region region) {
     case Region::kTarget:
       if (target_dead_) return;
       target_dead_ = true;
+      freeze_target();
       host_.nic.mrs().remove(target_mr_);
-      // What is there now stays: from here on no byte may change.
-      for (const Op& op : peer_->sends_.pending()) {
-        if (memory.is_open(op.remote) && op.is_write()) memory.settle_partly(op.remote, payload(op), "WRITE before deregistration");
-      }
-      for (const Limbo& limbo : peer_->limbo_) {
-        if (memory.is_open(limbo.remote)) memory.settle_unknown(limbo.remote);
-      }
       return;
     case Region::kLocal:
       if (local_dead_) return;
@@ -262,6 +255,31 @@ void End::deregister(Region region) {
       }
       return;
   }
+}
+
+/// What peers have written so far stays: from here on no byte may change under the old key.
+void End::freeze_target() {
+  target_changed_ = true;
+  Memory& memory = host_.memory();
+  for (const Op& op : peer_->sends_.pending()) {
+    if (op.is_write() && memory.is_open(op.remote)) {
+      memory.settle_partly(op.remote, payload(op), "a WRITE before its target was deregistered");
+    }
+  }
+  for (const Limbo& limbo : peer_->limbo_) {
+    if (memory.is_open(limbo.remote)) memory.settle_unknown(limbo.remote);
+  }
+}
+
+void End::reregister_target() {
+  if (target_dead_) return;
+  freeze_target();
+  nic::MrTable::Change change;
+  change.change_access = true;
+  change.access = kOpen;
+  if (host_.nic.mrs().change(target_mr_, change) != 0) incorrect("{}: registering memory again fails", name());
+  if (target_mr_->key == target_key_) incorrect("{}: registered again, but the key is the old one", name());
+  target_key_ = target_mr_->key;
 }
 
 void End::bring_down() {

@@ -32,6 +32,8 @@ class End {
   void drain_send_queue(Duration pause);
   enum class Region { kTarget, kLocal, kReceive };
   void deregister(Region region);
+  /// Gives the target region a new key; WRs posted before have the old one.
+  void reregister_target();
   /// The connection is coming down: everything must have completed, or completes with a flush error now.
   void bring_down();
   /// When both QPs are dead: settles what nobody knows of.
@@ -84,6 +86,7 @@ class End {
   Bytes payload(const Op& op);
   void note_error(nic::WcStatus status);
   void drop_everything();
+  void freeze_target();
 
   bool alive() const { return up_ && !broken_; }
   void hold(Extent slot);
@@ -123,6 +126,7 @@ class End {
   nic::Mr *local_mr_ = nullptr, *receive_mr_ = nullptr, *target_mr_ = nullptr;
   std::uint32_t local_key_ = 0, receive_key_ = 0, target_key_ = 0;
   bool local_dead_ = false, receive_dead_ = false, target_dead_ = false;
+  bool target_changed_ = false;  ///< In this connection: deregistered, or another key.
 
   struct Held {
     Extent slot;

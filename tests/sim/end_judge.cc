@@ -23,7 +23,7 @@ bool End::peer_is_dead() const {
 
 /// Something was injected that makes this QP's responder refuse a request.
 bool End::responder_may_fail() const {
-  if (target_dead_ || receive_dead_ || peer_->flaw_posted_ || plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic) return true;
+  if (target_changed_ || receive_dead_ || peer_->flaw_posted_ || plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic) return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
   }
@@ -38,7 +38,7 @@ Statuses End::legal(const Op& op) const {
   if (op.flaw == Flaw::kBadRkey || op.flaw == Flaw::kOutOfBounds || op.flaw == Flaw::kNoRight) {
     set |= only(WcStatus::kRemAccessErr);
   }
-  if (peer_->target_dead_ && (op.is_write() || op.is_read()) && op.length != 0) set |= only(WcStatus::kRemAccessErr);
+  if (peer_->target_changed_ && (op.is_write() || op.is_read()) && op.length != 0) set |= only(WcStatus::kRemAccessErr);
   if (op.flaw == Flaw::kBadLkey || (local_dead_ && op.length != 0 && !op.is_inline)) set |= only(WcStatus::kLocProtErr);
   if (too_long(op)) set |= only(WcStatus::kRemInvReqErr);
   if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
@@ -68,9 +68,11 @@ Statuses End::legal_receive() const {
 }
 
 void End::on_completion(const nic::Completion& c) {
+  const bool is_receive = c.wr_id >= kFirstReceiveId;
+  stage_.tally.add(fmt::format("{}: {}", is_receive ? "receive" : "send", to_string(c.status)));
   about([&] { return name(); },
         [&] {
-          if (c.wr_id >= kFirstReceiveId) {
+          if (is_receive) {
             receives_.completed(c, peer_->messages_, legal_receive(),
                                 [this](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e); });
           } else {
@@ -129,6 +131,8 @@ void End::send_ended(Op& op, Ending ending) {
                 memory.settle(e, part, "the bytes of a READ");
               } else if (op.flaw == Flaw::kNone && memory.is_open(e)) {
                 memory.settle_partly(e, part, "the bytes of a READ that failed");
+              } else if (memory.is_open(e) && op.length > kReadPiece) {
+                memory.settle_unknown(e);  // Asked for in pieces: those before the wrong one are there.
               } else if (memory.is_open(e)) {
                 memory.settle(e, memory.model(e), "the buffer of a READ that must fail");
               }

@@ -284,6 +284,9 @@ void End::submit(Op op, std::uint32_t flags) {
   const Pieces local = op.local;
   const bool was_inline = op.is_inline;
   const std::uint64_t id = op.id;
+  const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
+  const std::uint32_t psns = op.is_atomic() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
+  stage_.lint.send_posted(host_.node, qpn_, psns, (flags & nic::kFence) != 0);
   sends_.posted(std::move(op));
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
     incorrect("{}: posting WR {} fails with errno {}", name(), id, error);

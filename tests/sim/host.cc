@@ -138,6 +138,7 @@ void Host::poll_events() {
 }
 
 void Host::on_overflow(const nic::Cq* cq) {
+  stage_.tally.add("event: CQ overflow");
   if (!plan_.cqs_may_overflow) incorrect("host {}: a CQ of {} entries overflows", number_, cq->capacity());
   for (End* end : ends_) {
     if (end != nullptr) end->on_cq_overflow(cq);

@@ -9,6 +9,7 @@
 #include "tests/sim/atomic_word.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/tally.h"
 #include "verbs/nic/nic.h"
 
 namespace uroce::simulator {
@@ -22,6 +23,7 @@ struct Stage {
   class WireLint& lint;
   std::uint64_t next_id = 1;  ///< wr_id of the next WR.
   bool faults_over = false;
+  Tally tally{};
 };
 
 class Host {

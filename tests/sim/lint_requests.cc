@@ -36,10 +36,7 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
     const bool may = op.ends() && (op.kind == Kind::kSend || op.consumes_receive);
     if (!may) incorrect("SE on a packet that raises no completion at the responder");
   }
-  const bool continues = continues_read(view);
-  if (draining_ && at == history_.size() && !message_ && !continues) {
-    incorrect("a new message while the send queue drains");
-  }
+  if (at == history_.size()) check_begin(at);
   if (op.kind == Kind::kReadRequest) {
     add_read(view, at);
   } else if (at == history_.size()) {
@@ -67,13 +64,26 @@ void RequestLint::check_order(std::uint32_t at, Instant now) const {
   }
 }
 
-/// A long READ is asked for in several requests.
-bool RequestLint::continues_read(const PacketView& view) const {
-  if (view.op().kind != Kind::kReadRequest || history_.empty()) return false;
-  const SentPsn& last = history_.back();
-  const auto reth = view.header<proto::Reth>();
-  return proto::info(last.opcode).kind == Kind::kReadRequest && reth.get<proto::Reth::RKey>() == last.rkey &&
-         reth.get<proto::Reth::Va>() == last.va + last.bytes;
+void RequestLint::posted(std::uint32_t psns, bool fenced) {
+  const std::uint32_t begin = posted_.empty() ? 0 : posted_.back().end;
+  posted_.push_back({begin, begin + psns, fenced});
+}
+
+/// False inside a WR: a long READ is asked for in several requests.
+bool RequestLint::begins_work(std::uint32_t at) const {
+  const auto after = std::upper_bound(posted_.begin(), posted_.end(), at,
+                                      [](std::uint32_t i, const Posted& wr) { return i < wr.begin; });
+  return after == posted_.begin() || std::prev(after)->begin == at || std::prev(after)->end <= at;
+}
+
+/// The first packet of a WR.
+void RequestLint::check_begin(std::uint32_t at) const {
+  if (message_ || !begins_work(at)) return;
+  if (draining_) incorrect("a new message while the send queue drains");
+  const auto wr = std::find_if(posted_.rbegin(), posted_.rend(), [&](const Posted& p) { return p.begin == at; });
+  if (wr != posted_.rend() && wr->fenced && !outstanding_.empty()) {
+    incorrect("a fenced WR begins while {} READs and atomics are outstanding", outstanding_.size());
+  }
 }
 
 void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint32_t at) {
@@ -205,7 +215,7 @@ void RequestLint::take_credits(const PacketView& view) {
 }
 
 void RequestLint::check_drained() const {
-  if (message_ || una_ != history_.size()) {
+  if (!drained()) {
     incorrect("SQ_DRAINED with {} packets unacknowledged", history_.size() - una_);
   }
 }

@@ -36,13 +36,15 @@ struct SentPsn {
 class RequestLint {
  public:
   void start(const QpFacts& facts);
+  /// A WR was posted that takes so many PSNs.
+  void posted(std::uint32_t psns, bool fenced);
   /// A request packet is sent; its ICRC is right.
   void sent(const proto::PacketView& view, const proto::Path& path, Instant now);
   /// An undamaged response reaches the QP.
   void response(const proto::PacketView& view, Instant now);
 
   void set_draining(bool draining) { draining_ = draining; }
-  bool drained() const { return !message_ && una_ == history_.size(); }
+  bool drained() const { return !message_ && una_ == history_.size() && begins_work(una_); }
   void check_drained() const;
   void stop() { stopped_ = true; }
 
@@ -60,7 +62,8 @@ class RequestLint {
   void check_order(std::uint32_t index, Instant now) const;
   void add(const proto::PacketView& view, const proto::Path& path, std::uint32_t index);
   void add_read(const proto::PacketView& view, std::uint32_t index);
-  bool continues_read(const proto::PacketView& view) const;
+  bool begins_work(std::uint32_t index) const;
+  void check_begin(std::uint32_t index) const;
   void check_sequence(const proto::PacketView& view);
   void check_length(const proto::PacketView& view);
   void end_message();
@@ -69,6 +72,11 @@ class RequestLint {
 
   QpFacts facts_;
   std::vector<SentPsn> history_;
+  struct Posted {
+    std::uint32_t begin, end;
+    bool fenced;
+  };
+  std::vector<Posted> posted_;
   std::vector<Outstanding> outstanding_;  ///< Oldest first.
   std::uint32_t cursor_ = 0;              ///< One past the packet sent last.
   std::uint32_t una_ = 0;                 ///< Oldest unacknowledged, by the answers that have reached the QP.

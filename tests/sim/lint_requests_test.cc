@@ -136,6 +136,25 @@ TEST_F(LintRequests, NothingNewWhileDraining) {
   EXPECT_BREACH(request(O::kRcSendOnly, 2), "while the send queue drains");
 }
 
+TEST_F(LintRequests, TheRestOfALongReadIsNothingNew) {
+  lint.send_posted(0, kA, 4, false);
+  request(O::kRcReadRequest, 0, 0, length(2 * kMtu));
+  lint.draining(0, kA, true);
+  EXPECT_BREACH(lint.drained(0, kA), "unacknowledged");
+  EXPECT_LEGAL(request(O::kRcReadRequest, 2, 0, length(2 * kMtu)));
+  lint.send_posted(0, kA, 1, false);
+  EXPECT_BREACH(request(O::kRcWriteOnly, 4), "while the send queue drains");
+}
+
+TEST_F(LintRequests, AFenceWaitsForReadsAndAtomics) {
+  lint.send_posted(0, kA, 1, false);
+  lint.send_posted(0, kA, 1, true);
+  arrive(O::kRcFetchAdd, 0);
+  EXPECT_BREACH(request(O::kRcWriteOnly, 1), "a fenced WR begins");
+  answered(O::kRcAtomicAcknowledge, 0, ack(1));
+  EXPECT_LEGAL(request(O::kRcWriteOnly, 1));
+}
+
 TEST_F(LintRequests, DrainedMeansDrained) {
   arrive(O::kRcSendOnly, 0);
   EXPECT_BREACH(lint.drained(0, kA), "1 packets unacknowledged");

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   app.add_option("--failures", campaign.folder, "Where to write the capture of a seed that fails (default: here)")->type_name("FOLDER");
   app.add_flag("--keep-going", campaign.keep_going, "Go on after a seed that fails");
   app.add_flag("--verbose", campaign.verbose, "Print the scenario and every packet");
+  app.add_flag("--tally", campaign.tally, "Print how often each kind of completion, event and fault came up");
   app.add_option("--sabotage", campaign.sabotage, "Break something, to see it reported")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Sabotage>{{"crash", Sabotage::kCrash},
                                                                           {"liveness", Sabotage::kLiveness},

@@ -61,6 +61,7 @@ void Memory::settle(Extent extent, Bytes expected, std::string_view what) {
 
 void Memory::settle_partly(Extent extent, Bytes candidate, std::string_view what) {
   UROCE_ASSERT(candidate.size() == extent.length);
+  if (first_difference(actual(extent), model(extent)) == extent.length) return settle_unknown(extent);
   for (std::uint32_t i = 0; i < extent.length; ++i) {
     const std::uint8_t byte = actual_[extent.begin + i];
     if (byte != candidate[i] && byte != model_[extent.begin + i]) {

@@ -89,7 +89,7 @@ NetworkPlan draw_network(Dice dice, std::uint32_t hosts) {
 HostPlan draw_host(Dice dice) {
   HostPlan plan;
   plan.window_bytes = dice.pick<std::uint64_t>({2048, 16 * 1024, 64 * 1024, 160 * 1024, 160 * 1024});
-  plan.cqs = dice.u32(1, 4);
+  plan.cqs = dice.chance(0.2) ? 16 : dice.u32(1, 4);  // About one for each QP, or shared.
   plan.cqs_may_overflow = dice.chance(0.04);
   if (dice.chance(0.4)) {
     plan.poll_delay = dice.spread(microseconds{1}, microseconds{500});
@@ -139,7 +139,7 @@ EndPlan draw_end(Dice& dice, const Features& on, const std::vector<HostPlan>& ho
   plan.max_recv_wr = dice.u32(1, 32);
   plan.depth = dice.chance(0.5) ? plan.max_send_wr : dice.u32(1, plan.max_send_wr);
   plan.receive_depth = dice.chance(0.5) ? plan.max_recv_wr : dice.u32(1, plan.max_recv_wr);
-  plan.ops = dice.u32(5, 120);
+  plan.ops = dice.chance(0.5) ? dice.u32(5, 60) : dice.u32(60, 500);
   plan.sges_max = on.scattered ? dice.u32(1, 8) : 1;
   plan.empty_sge = on.scattered ? 0.2 : 0;
   if (on.thinking && dice.chance(0.5)) plan.think = dice.spread(microseconds{1}, microseconds{200});
@@ -194,7 +194,7 @@ ConnectionPlan draw_connection(Dice dice, const Features& on, const Scenario& so
   const std::uint32_t mtu = proto::mtu_bytes(plan.mtu_code);
   plan.message_max = dice.chance(0.05) ? 200'000 : std::min(dice.pick({1u, 2u, 5u, 16u}) * mtu + 3, 33'000u);
   if (plan.message_max > 100'000) {
-    for (EndPlan& end : plan.ends) end.ops = std::min(end.ops, 15u);
+    for (EndPlan& end : plan.ends) end.ops = std::min(end.ops, 30u);
   }
   plan.reconnects = on.reconnects ? dice.u32(1, 3) : 0;
   plan.mourning = dice.chance(0.5) ? dice.spread(microseconds{1}, milliseconds{1}) : milliseconds{dice.between(1, 400)};

@@ -56,7 +56,7 @@ struct EndPlan {
 
 /// Something that happens to one end of a connection in the middle of traffic.
 struct Disturbance {
-  enum class Kind : std::uint8_t { kError, kReset, kDrain, kDestroy, kDeregTarget, kDeregLocal, kDeregReceive, kCount };
+  enum class Kind : std::uint8_t { kError, kReset, kDrain, kDestroy, kDeregTarget, kReregTarget, kDeregLocal, kDeregReceive, kCount };
   Kind kind{};
   int end = 0;
   Duration at{};    ///< From the start.

@@ -49,6 +49,8 @@ class Simulation {
       result.violation = violation;
     }
     result.packets = world_.counters().sent;
+    result.tally = stage_.tally;
+    result.tally.add("network: packets lost", world_.counters().lost);
     result.time = elapsed();
     return result;
   }
@@ -128,6 +130,9 @@ class Simulation {
     if (options_.on_packet) options_.on_packet(point, packet, now);
     const NodeId to = packet.path.destination.raw[15] - 1u;
     if (point == TapPoint::kSent) return lint_.sent(packet, to, now);
+    if (point == TapPoint::kImpaired) {
+      stage_.tally.add(packet.corrupted ? "network: packets damaged" : "network: packets doubled or late");
+    }
     if (point == TapPoint::kLost || point == TapPoint::kImpaired) note_fault(packet, to);
     if (point == TapPoint::kDelivered) lint_.delivered(packet, to, now);
   }

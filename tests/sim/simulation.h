@@ -6,6 +6,7 @@
 
 #include "engine/sim/world.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/tally.h"
 #include "tests/sim/violation.h"
 #include "verbs/nic/types.h"
 
@@ -27,6 +28,7 @@ struct RunResult {
   std::optional<Violation> violation;
   std::uint64_t packets = 0;  ///< Sent.
   Duration time{};            ///< Virtual.
+  Tally tally;
 };
 
 RunResult run(const Scenario& scenario, const RunOptions& options);

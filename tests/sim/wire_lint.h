@@ -24,6 +24,10 @@ class WireLint {
   /// The owner was told that a QP in SQD has drained.
   void drained(engine::sim::NodeId node, std::uint32_t qpn);
   bool is_drained(engine::sim::NodeId node, std::uint32_t qpn) { return make(node, qpn).requests.drained(); }
+  /// A send WR was posted that takes so many PSNs.
+  void send_posted(engine::sim::NodeId node, std::uint32_t qpn, std::uint32_t psns, bool fenced) {
+    make(node, qpn).requests.posted(psns, fenced);
+  }
   /// A receive was posted; before connected() too.
   void receive_posted(engine::sim::NodeId node, std::uint32_t qpn);
   /// The queues of the QP were emptied (RESET) or it was destroyed.

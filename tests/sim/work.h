@@ -71,6 +71,9 @@ struct Op {
   bool consumes_receive() const { return is_send() || kind == nic::SendOp::kWriteImm; }
 };
 
+/// A READ of more than this is asked for in several requests (docs/adr/0005).
+inline constexpr std::uint32_t kReadPiece = 64 * 1024;
+
 /// wr_ids of receives are above this: a failed completion does not say which queue it is of.
 inline constexpr std::uint64_t kFirstReceiveId = 1'000'000'000;
 

@@ -11,6 +11,8 @@ import roce_talk
 
 PCAPS = pathlib.Path(sys.argv.pop())
 MTU = 1024
+SEND = "rxe/rc_send_3mtu_mtu1024.pcap"  # first, middle, last, and an ACK
+LOSS = "rxe/loss_send_middle.atA.pcap"
 
 
 def load(name):
@@ -51,29 +53,29 @@ class Talk(unittest.TestCase):
         self.assertTrue(any(text in line for line in found), f"{name}: no '{text}' in {found}")
 
     def test_requests(self):
-        self.objects("send.pcap", lambda p: p.pop(2), "leaves out")
+        self.objects(SEND, lambda p: p.pop(1), "leaves out")
         again = lambda change: lambda p: (p.insert(1, copy.deepcopy(p[0])), change(p[1][1]))  # noqa: E731
-        self.objects("send.pcap", again(lambda p: p.update(payload=b"other")), "again, and different")
-        self.objects("write.pcap", again(lambda p: p["reth"].update(va=8)), "again, and different")
-        self.objects("compare_swap.pcap", again(lambda p: p["atomiceth"].update(compare=8)), "again, and different")
-        self.objects("read.pcap", again(lambda p: p["reth"].update(va=8)), "at another place")
+        self.objects(SEND, again(lambda p: p.update(payload=b"other")), "again, and different")
+        self.objects("rxe/rc_write_3mtu+5_mtu1024.pcap", again(lambda p: p["reth"].update(va=8)), "again, and different")
+        self.objects("rxe/rc_cas_match.pcap", again(lambda p: p["atomiceth"].update(compare=8)), "again, and different")
+        self.objects("rxe/rc_read_3mtu+5_mtu1024.pcap", again(lambda p: p["reth"].update(va=8)), "at another place")
 
     def test_a_duplicate_may_be_acknowledged_as_of_its_time(self):
-        packets = load("send.pcap")
+        packets = load(SEND)
         first, ack = packets[0], copy.deepcopy(packets[-1])
         ack[1]["bth"]["psn"] = first[1]["bth"]["psn"]
         self.assertEqual(complaints([*packets, first, ack], ack[1]["ip"]["source"]), [])
 
     def test_responses(self):
-        self.objects("send.pcap", lambda p: p[-1][1]["bth"].update(psn=p[-1][1]["bth"]["psn"] + 1), "has not come")
+        self.objects(SEND, lambda p: p[-1][1]["bth"].update(psn=p[-1][1]["bth"]["psn"] + 1), "has not come")
         other = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["atomicacketh"].update(original=99))  # noqa: E731
-        self.objects("compare_swap.pcap", other, "another answer")
-        acks = [i for i, (_, p) in enumerate(load("ipv6.pcap")) if p["bth"]["opcode"] == roce_talk.ACKNOWLEDGE]
-        self.objects("ipv6.pcap", lambda p: (p.append(copy.deepcopy(p[acks[0]])), p[-1][1]["aeth"].update(msn=0)), "MSN 0 after")
+        self.objects("rxe/rc_cas_match.pcap", other, "another answer")
+        before = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["aeth"].update(msn=0))  # noqa: E731
+        self.objects(SEND, before, "MSN 0 after")
         back = lambda p: (p.append(copy.deepcopy(p[-1])), p[-1][1]["bth"].update(psn=p[0][1]["bth"]["psn"]))  # noqa: E731
-        self.objects("send.pcap", back, "ACK of PSN")
-        nak = next(i for i, (_, p) in enumerate(load("lost_packet.pcap")) if p.get("aeth", {}).get("syndrome") == 0x60)
-        self.objects("lost_packet.pcap", lambda p: p.insert(nak, p[nak]), "second NAK")
+        self.objects(SEND, back, "ACK of PSN")
+        nak = next(i for i, (_, p) in enumerate(load(LOSS)) if p.get("aeth", {}).get("syndrome") == 0x60)
+        self.objects(LOSS, lambda p: p.insert(nak, p[nak]), "second NAK")
 
 
 if __name__ == "__main__":
