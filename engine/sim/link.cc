@@ -79,8 +79,8 @@ bool Link::in_burst(Direction& way) {
 }
 
 /// Flips one to three bits, which a CRC-32 always notices. A receiver that has to guess the IPv4 Identification
-/// (proto/icrc.h) takes one damage in 65536 for another Identification; that is no fault of the transport, so it gets one
-/// more flip.
+/// (proto/icrc.h) takes one damage in 65536 for another Identification; that is no fault of the transport, so it gets
+/// one more flip.
 void Link::corrupt(Packet& packet) {
   if (packet.bytes.empty()) return;
   packet.corrupted = true;

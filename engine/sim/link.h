@@ -23,8 +23,8 @@ struct Packet {
   NodeId from = kNoNode;
   std::uint64_t number = 0;  ///< Counts all packets of the world from 0, in order of transmission.
   proto::Path path;
-  MutBytes bytes;          ///< BTH .. ICRC
-  bool corrupted = false;  ///< The impairments flipped bits of it ...
+  MutBytes bytes;           ///< BTH .. ICRC
+  bool corrupted = false;   ///< The impairments flipped bits of it ...
   bool disordered = false;  ///< ... doubled it, or let later ones overtake it.
 };
 
@@ -45,27 +45,27 @@ using Filter = std::function<Verdict(Packet& packet, Instant now)>;
 /// Seeded faults; probabilities in [0, 1] per packet.
 struct Impairments {
   double loss = 0;
-  double duplicate = 0;  ///< A second copy arrives up to `reorder_delay` after the first.
-  double reorder = 0;    ///< Arrives up to `reorder_delay` late, overtaken by later ones.
-  double corrupt = 0;    ///< One to three bits of BTH .. ICRC flip.
-  double ecn_mark = 0;   ///< ECN-capable packets (RFC 3168: ECT(0), ECT(1)) become "congestion experienced".
-  double burst = 0;      ///< Begins a burst of losses, in which each direction loses ...
+  double duplicate = 0;             ///< A second copy arrives up to `reorder_delay` after the first.
+  double reorder = 0;               ///< Arrives up to `reorder_delay` late, overtaken by later ones.
+  double corrupt = 0;               ///< One to three bits of BTH .. ICRC flip.
+  double ecn_mark = 0;              ///< ECN-capable packets (RFC 3168: ECT(0), ECT(1)) become "congestion experienced".
+  double burst = 0;                 ///< Begins a burst of losses, in which each direction loses ...
   std::uint32_t burst_packets = 8;  ///< ... 1 to this many packets in a row.
   Duration jitter{};                ///< Up to this much extra delay; keeps the order.
   Duration reorder_delay = std::chrono::microseconds(50);
 };
 
-/// A time in which nothing gets through: from everybody to everybody (a blackout), or between two nodes in one direction
-/// (a partition; two of them cut both directions).
+/// A time in which nothing gets through: from everybody to everybody (a blackout), or between two nodes in one
+/// direction (a partition; two of them cut both directions).
 struct Outage {
-  Instant begin, end;      ///< Packets sent in [begin, end) are lost.
-  NodeId from = kNoNode;   ///< kNoNode: from anybody.
-  NodeId to = kNoNode;     ///< kNoNode: to anybody.
+  Instant begin, end;     ///< Packets sent in [begin, end) are lost.
+  NodeId from = kNoNode;  ///< kNoNode: from anybody.
+  NodeId to = kNoNode;    ///< kNoNode: to anybody.
 };
 
 struct LinkConfig {
   Duration delay = std::chrono::microseconds(5);
-  Duration spacing{};  ///< Packets of one direction arrive at least this far apart: the inverse of a packet rate.
+  Duration spacing{};       ///< Packets of one direction arrive at least this far apart: the inverse of a packet rate.
   std::uint32_t queue = 0;  ///< With spacing: so many packets of a direction may wait, more are lost. 0: any number.
   Impairments impairments{};
   std::vector<Outage> outages{};

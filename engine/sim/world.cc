@@ -22,7 +22,10 @@ const char* to_string(Outcome outcome) {
 }
 
 World::World(WorldConfig config)
-    : config_(std::move(config)), now_(config_.start), link_(config_.link, config_.seed), frame_(proto::kMaxPacketSize) {}
+    : config_(std::move(config)),
+      now_(config_.start),
+      link_(config_.link, config_.seed),
+      frame_(proto::kMaxPacketSize) {}
 
 NodeId World::add_node(std::unique_ptr<Node> node, std::span<const proto::Gid> gids) {
   for (const proto::Gid& gid : gids) UROCE_ASSERT(owner_of(gid) == kNoNode);

@@ -81,7 +81,7 @@ void AtomicWord::check(std::uint64_t final) const {
 
   // Walk the chain. Whoever comes later in it must not have completed before an earlier one was posted.
   struct Existed {
-    Instant from;  ///< Earliest time at which the value may have been there ...
+    Instant from;                 ///< Earliest time at which the value may have been there ...
     Instant to = Instant::max();  ///< ... and the latest.
   };
   std::unordered_map<std::uint64_t, Existed> values{{initial_, {Instant::min()}}};

@@ -1,6 +1,6 @@
-// The history of one 64-bit word that many QPs change with atomics. The operands are drawn so that no value comes twice:
-// every value is the result of at most one operation and the original of at most one that changed it, so the history is
-// a chain, and what fits no chain was lost, done twice, or torn.
+// The history of one 64-bit word that many QPs change with atomics. The operands are drawn so that no value comes
+// twice: every value is the result of at most one operation and the original of at most one that changed it, so the
+// history is a chain, and what fits no chain was lost, done twice, or torn.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace uroce::simulator {
 
 struct AtomicOp {
-  std::uint64_t id = 0;  ///< wr_id, for messages.
+  std::uint64_t id = 0;     ///< wr_id, for messages.
   std::uint64_t group = 0;  ///< Of one group, operations are executed in order.
   bool is_swap = false;
   std::uint64_t compare = 0;  ///< Of a compare and swap.
@@ -39,8 +39,8 @@ class AtomicWord {
   /// A value that the word had not long ago: what to compare with.
   std::uint64_t latest() const { return latest_; }
 
-  /// Judges the history, now that the word holds `final` and nothing is under way: each operation was executed once, and
-  /// in an order that agrees with when they were posted and completed (linearizable).
+  /// Judges the history, now that the word holds `final` and nothing is under way: each operation was executed once,
+  /// and in an order that agrees with when they were posted and completed (linearizable).
   void check(std::uint64_t final) const;
 
  private:

@@ -119,8 +119,8 @@ int Campaign::run() const {
     for (const auto& [what, n] : sum.counts) fmt::print("{:>10}  {}\n", n, what);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("{} seeds from {} on, {} failed: {} packets in {:.2f} s, {:.0f} packets/s, {:.1f} ms per seed\n", done, first,
-             failed, packets, seconds, static_cast<double>(packets) / seconds,
+  fmt::print("{} seeds from {} on, {} failed: {} packets in {:.2f} s, {:.0f} packets/s, {:.1f} ms per seed\n", done,
+             first, failed, packets, seconds, static_cast<double>(packets) / seconds,
              1000 * seconds / static_cast<double>(std::max<std::uint64_t>(done, 1)));
   return status;
 }

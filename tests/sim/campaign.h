@@ -13,8 +13,8 @@ struct Campaign {
   std::string program;
   std::uint64_t first = 1;
   std::uint64_t count = 1;
-  std::string pcap;         ///< Capture of the one seed; "" = none.
-  std::string folder = "."; ///< For captures of failing seeds.
+  std::string pcap;          ///< Capture of the one seed; "" = none.
+  std::string folder = ".";  ///< For captures of failing seeds.
   bool keep_going = false;
   bool verbose = false;
   bool tally = false;  ///< Print how often what came up.

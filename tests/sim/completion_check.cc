@@ -80,7 +80,8 @@ void SendCheck::completed(const nic::Completion& c, const std::function<Statuses
   }
   about([&] { return fmt::format("WR {} ({}, {} bytes)", at->id, to_string(at->kind), at->length); },
         [&] {
-          if (broken_ && c.status != WcStatus::kWrFlushErr) incorrect("completed {} after an error", to_string(c.status));
+          if (broken_ && c.status != WcStatus::kWrFlushErr)
+            incorrect("completed {} after an error", to_string(c.status));
           if (const Statuses set = legal(*at); !contains(set, c.status)) {
             incorrect("completed {}, which nothing that happened explains", to_string(c.status));
           }
@@ -105,7 +106,10 @@ void SendCheck::completed(const nic::Completion& c, const std::function<Statuses
   }
   const bool first_error = !broken_ && c.status != WcStatus::kSuccess && c.status != WcStatus::kWrFlushErr;
   broken_ = broken_ || c.status != WcStatus::kSuccess;
-  end_front(c.status == WcStatus::kSuccess ? Ending::kSuccess : first_error ? Ending::kFailed : Ending::kFlushed, ended);
+  end_front(c.status == WcStatus::kSuccess ? Ending::kSuccess
+            : first_error                  ? Ending::kFailed
+                                           : Ending::kFlushed,
+            ended);
 }
 
 void SendCheck::finished(const std::function<Statuses(const Op&)>& legal, const Ended& ended) {
@@ -133,11 +137,15 @@ void ReceiveCheck::completed(const nic::Completion& c, const std::deque<Message>
   if (pending_.empty()) incorrect("completion for receive WR {}, which is not outstanding", c.wr_id);
   about([&] { return fmt::format("receive WR {}", c.wr_id); },
         [&] {
-          if (pending_.front().id != c.wr_id) incorrect("completed before receive WR {}, which is older", pending_.front().id);
-          if (broken_ && c.status != WcStatus::kWrFlushErr) incorrect("completed {} after an error", to_string(c.status));
-          if (!contains(legal, c.status)) incorrect("completed {}, which nothing that happened explains", to_string(c.status));
+          if (pending_.front().id != c.wr_id)
+            incorrect("completed before receive WR {}, which is older", pending_.front().id);
+          if (broken_ && c.status != WcStatus::kWrFlushErr)
+            incorrect("completed {} after an error", to_string(c.status));
+          if (!contains(legal, c.status))
+            incorrect("completed {}, which nothing that happened explains", to_string(c.status));
           if (c.status == WcStatus::kWrFlushErr) return;
-          if (consumed_ >= messages.size()) incorrect("completed {} although no message was sent for it", to_string(c.status));
+          if (consumed_ >= messages.size())
+            incorrect("completed {} although no message was sent for it", to_string(c.status));
           if (c.status != WcStatus::kSuccess) return;
           const Message& m = messages[consumed_];
           const std::uint32_t room = pending_.front().local.length();
@@ -151,7 +159,10 @@ void ReceiveCheck::completed(const nic::Completion& c, const std::deque<Message>
         });
   const bool first_error = !broken_ && c.status != WcStatus::kSuccess && c.status != WcStatus::kWrFlushErr;
   broken_ = broken_ || c.status != WcStatus::kSuccess;
-  end_front(messages, c.status == WcStatus::kSuccess ? Ending::kSuccess : first_error ? Ending::kFailed : Ending::kFlushed,
+  end_front(messages,
+            c.status == WcStatus::kSuccess ? Ending::kSuccess
+            : first_error                  ? Ending::kFailed
+                                           : Ending::kFlushed,
             ended);
 }
 

@@ -35,7 +35,8 @@ nic::Completion completion(std::uint64_t id, WcStatus status = WcStatus::kSucces
 class Sends : public testing::Test {
  protected:
   void complete(const nic::Completion& c, Statuses legal = kAny) {
-    check.completed(c, [=](const Op&) { return legal; }, [this](Op& o, Ending e) { ended.emplace_back(o.id, e); });
+    check.completed(
+        c, [=](const Op&) { return legal; }, [this](Op& o, Ending e) { ended.emplace_back(o.id, e); });
   }
   SendCheck check;
   std::vector<std::pair<std::uint64_t, Ending>> ended;

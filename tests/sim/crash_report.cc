@@ -1,8 +1,10 @@
 #include "tests/sim/crash_report.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -17,11 +19,12 @@ namespace uroce::simulator {
 namespace {
 
 // Prepared beforehand: a handler may only do what is safe in the middle of anything.
-char g_message[4096], g_program[2048], g_seed[32], g_pcap[2048];
+constexpr char kProgram[] = "/proc/self/exe";
+char g_message[8192], g_seed[32], g_pcap[2048];
 std::size_t g_message_size = 0;
 bool g_capture = false;
 bool g_reported = false;
-std::string g_program_name, g_folder;
+std::string g_name, g_folder;  // Of the program, as it was called.
 
 void report() {
   if (g_reported) return;
@@ -30,12 +33,11 @@ void report() {
   if (!g_capture) return;
   const pid_t child = fork();
   if (child == 0) {
-    const char* const argv[] = {g_program, "--seed", g_seed, "--pcap", g_pcap, nullptr};
-    const int silent = dup(STDERR_FILENO);
-    static_cast<void>(silent);
-    close(STDOUT_FILENO);
-    close(STDERR_FILENO);
-    execv(g_program, const_cast<char* const*>(argv));
+    const char* const argv[] = {kProgram, "--seed", g_seed, "--pcap", g_pcap, nullptr};
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    execv(kProgram, const_cast<char* const*>(argv));
     _exit(1);
   }
   int status = 0;
@@ -56,10 +58,9 @@ void on_death() {
 }  // namespace
 
 CrashReport::CrashReport(const std::string& program, const std::string& folder, bool capture) {
-  g_program_name = program;
+  g_name = program;
   g_folder = folder;
   g_capture = capture;
-  std::snprintf(g_program, sizeof g_program, "/proc/self/exe");
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction action {};
     action.sa_handler = on_signal;
@@ -74,8 +75,9 @@ void CrashReport::running(std::uint64_t seed) {
   const auto number = static_cast<unsigned long long>(seed);
   std::snprintf(g_seed, sizeof g_seed, "%llu", number);
   std::snprintf(g_pcap, sizeof g_pcap, "%s/uroce-sim-seed-%llu.pcap", g_folder.c_str(), number);
-  const int size = std::snprintf(g_message, sizeof g_message, "seed %llu: crash\ncapture: %s\nreplay: %s --seed %llu --verbose\n",
-                                 number, g_pcap, g_program_name.c_str(), number);
+  const int size =
+      std::snprintf(g_message, sizeof g_message, "seed %llu: crash\ncapture: %s\nreplay: %s --seed %llu --verbose\n",
+                    number, g_pcap, g_name.c_str(), number);
   g_message_size = size < 0 ? 0 : std::min(sizeof g_message - 1, static_cast<std::size_t>(size));
 }
 

@@ -92,7 +92,8 @@ void End::create_qp() {
 
 void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   using namespace nic;
-  broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = target_changed_ = false;
+  broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = target_changed_ =
+      false;
   faults_ = unsignaled_ = 0;
   incarnation_ = stage_.next_id++;
   sends_.restart();
@@ -125,7 +126,8 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   };
   move(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccess);
   up_ = true;
-  receives_withheld_ = plan_.repost_delay != Duration{} && !stage_.faults_over && random_.chance(0.5) ? plan_.receive_depth : 0;
+  receives_withheld_ =
+      plan_.repost_delay != Duration{} && !stage_.faults_over && random_.chance(0.5) ? plan_.receive_depth : 0;
   post_receives();
   if (receives_withheld_ != 0) {
     stage_.world.after(plan_.repost_delay, [this] {

@@ -22,7 +22,8 @@ class End {
   void set_peer(End& peer) { peer_ = &peer; }
   void build();  ///< Registers memory; the host is built.
 
-  // --- life of the QP ---------------------------------------------------------------------------------------------------
+  // --- life of the QP
+  // ---------------------------------------------------------------------------------------------------
   void create_qp();
   /// INIT, receives posted, RTR, RTS; `psns` are new ones except for the first connection.
   void connect(proto::Psn sq_psn, proto::Psn peer_sq_psn);
@@ -39,7 +40,8 @@ class End {
   /// When both QPs are dead: settles what nobody knows of.
   void settle_limbo();
 
-  // --- the program ------------------------------------------------------------------------------------------------------
+  // --- the program
+  // ------------------------------------------------------------------------------------------------------
   void work();
   void on_completion(const nic::Completion& completion);
   void on_event(nic::Event::Kind kind);
@@ -102,13 +104,13 @@ class End {
 
   nic::Qp* qp_ = nullptr;
   std::uint32_t qpn_ = 0;
-  bool up_ = false;       ///< Connected, and its owner has not ended that.
-  bool broken_ = false;   ///< The owner has seen an error.
+  bool up_ = false;      ///< Connected, and its owner has not ended that.
+  bool broken_ = false;  ///< The owner has seen an error.
   bool draining_ = false, drained_ = false;
   bool owner_ended_ = false;  ///< The owner moved it to ERR or RESET, or its CQ died.
   bool failure_seen_ = false, flush_unexplained_ = false;
   std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
-  std::uint32_t faults_ = 0;  ///< Of the network, that hit this connection.
+  std::uint32_t faults_ = 0;       ///< Of the network, that hit this connection.
   std::uint32_t ops_left_;
   std::uint32_t unsignaled_ = 0;
   bool thinking_ = false;
@@ -116,12 +118,12 @@ class End {
 
   SendCheck sends_;
   ReceiveCheck receives_;
-  std::deque<Message> messages_;            ///< To the peer.
-  std::vector<std::uint32_t> capacities_;   ///< Of the receives posted.
+  std::deque<Message> messages_;           ///< To the peer.
+  std::vector<std::uint32_t> capacities_;  ///< Of the receives posted.
   bool flaw_posted_ = false;
 
   Area local_, receive_, target_;
-  Extent source_;  ///< Never written: for READs of the peer.
+  Extent source_;   ///< Never written: for READs of the peer.
   Extent exposed_;  ///< `target_` and `source_`.
   nic::Mr *local_mr_ = nullptr, *receive_mr_ = nullptr, *target_mr_ = nullptr;
   std::uint32_t local_key_ = 0, receive_key_ = 0, target_key_ = 0;

@@ -23,7 +23,8 @@ bool End::peer_is_dead() const {
 
 /// Something was injected that makes this QP's responder refuse a request.
 bool End::responder_may_fail() const {
-  if (target_changed_ || receive_dead_ || peer_->flaw_posted_ || plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic) return true;
+  if (target_changed_ || receive_dead_ || peer_->flaw_posted_ || plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
+    return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
   }
@@ -32,8 +33,8 @@ bool End::responder_may_fail() const {
 
 Statuses End::legal(const Op& op) const {
   Statuses set = only(WcStatus::kWrFlushErr);  // Explained when the connection comes down.
-  const bool must_fail = op.flaw != Flaw::kNone || too_long(op) ||
-                         (op.consumes_receive() && op.message >= peer_->capacities_.size());
+  const bool must_fail =
+      op.flaw != Flaw::kNone || too_long(op) || (op.consumes_receive() && op.message >= peer_->capacities_.size());
   if (!must_fail) set |= only(WcStatus::kSuccess);
   if (op.flaw == Flaw::kBadRkey || op.flaw == Flaw::kOutOfBounds || op.flaw == Flaw::kNoRight) {
     set |= only(WcStatus::kRemAccessErr);
@@ -76,8 +77,9 @@ void End::on_completion(const nic::Completion& c) {
             receives_.completed(c, peer_->messages_, legal_receive(),
                                 [this](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e); });
           } else {
-            sends_.completed(c, [this](const Op& op) { return legal(op); },
-                             [this](Op& op, Ending ending) { send_ended(op, ending); });
+            sends_.completed(
+                c, [this](const Op& op) { return legal(op); },
+                [this](Op& op, Ending ending) { send_ended(op, ending); });
           }
         });
   if (c.status != WcStatus::kSuccess) note_error(c.status);

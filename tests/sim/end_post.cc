@@ -27,7 +27,9 @@ void End::work() {
 }
 
 void End::post_receives() {
-  const std::uint32_t wanted = stage_.faults_over ? plan_.receive_depth : plan_.receive_depth - std::min(plan_.receive_depth, receives_withheld_);
+  const std::uint32_t wanted = stage_.faults_over
+                                   ? plan_.receive_depth
+                                   : plan_.receive_depth - std::min(plan_.receive_depth, receives_withheld_);
   while (receives_.pending().size() < wanted && post_receive()) {
   }
 }
@@ -112,7 +114,8 @@ bool End::draw_op(Op& op) {
     op.length = op.source.length;
   }
   draw_flaw(op);
-  op.is_inline = (op.is_send() || op.is_write()) && op.flaw != Flaw::kBadLkey && op.length <= 256 && random_.chance(plan_.inlined);
+  op.is_inline =
+      (op.is_send() || op.is_write()) && op.flaw != Flaw::kBadLkey && op.length <= 256 && random_.chance(plan_.inlined);
   if (!draw_memory(op)) return false;
 
   const bool must_signal = unsignaled_ + 1 >= std::min(plan_.depth, plan_.max_send_wr) || ops_left_ == 1;
@@ -182,8 +185,8 @@ bool End::draw_memory(Op& op) {
     if (op.local.slot.length != 0) local_.give_back(op.local.slot);
     return false;
   };
-  if (op.length != 0 && !op.is_atomic() && !op.is_send() && op.flaw != Flaw::kBadRkey && op.flaw != Flaw::kOutOfBounds &&
-      op.flaw != Flaw::kNoRight) {
+  if (op.length != 0 && !op.is_atomic() && !op.is_send() && op.flaw != Flaw::kBadRkey &&
+      op.flaw != Flaw::kOutOfBounds && op.flaw != Flaw::kNoRight) {
     if (op.is_write()) {
       Extent slot;
       if (!peer_->target_.take(op.length, slot, 1, static_cast<std::uint32_t>(random_.below(4)))) return give_up();
@@ -200,7 +203,8 @@ bool End::draw_memory(Op& op) {
   if (has_source) {
     scratch_.resize(op.length);
     fill_pattern(scratch_, op.seed);
-    op.local.for_each([&](Extent e, std::uint32_t offset) { host_.memory().store(e, Bytes(scratch_).subspan(offset, e.length)); });
+    op.local.for_each(
+        [&](Extent e, std::uint32_t offset) { host_.memory().store(e, Bytes(scratch_).subspan(offset, e.length)); });
   }
   return true;
 }
@@ -246,7 +250,8 @@ void End::submit(Op op, std::uint32_t flags) {
       break;
     case Flaw::kOutOfBounds:
       wr.rkey = peer_->target_key_;
-      wr.remote_addr = peer_->host_.va(op.is_atomic() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
+      wr.remote_addr =
+          peer_->host_.va(op.is_atomic() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
       if (random_.chance(0.3)) wr.remote_addr = peer_->host_.va(peer_->exposed_.begin) - 8;
       break;
     case Flaw::kNoRight:
@@ -259,7 +264,8 @@ void End::submit(Op op, std::uint32_t flags) {
   std::array<nic::Sge, kSgesMax> sges;
   for (std::uint32_t i = 0; i < op.local.count; ++i) {
     const Extent& e = op.local.pieces[i];
-    sges[i] = {host_.va(e.begin), e.length, op.flaw == Flaw::kBadLkey && !local_dead_ ? local_key_ ^ 0x5Au : local_key_};
+    sges[i] = {host_.va(e.begin), e.length,
+               op.flaw == Flaw::kBadLkey && !local_dead_ ? local_key_ ^ 0x5Au : local_key_};
     // Inline data is where the program has it, not where the NIC would look.
     if (op.is_inline) sges[i].addr = reinterpret_cast<std::uintptr_t>(host_.memory().data() + e.begin);
   }

@@ -66,7 +66,7 @@ class Host {
   engine::sim::NodeId node{};
   nic::Pd* pd = nullptr;
   nic::Mr* words_mr = nullptr;
-  nic::Mr* locked_mr = nullptr;  ///< Grants nothing to peers.
+  nic::Mr* locked_mr = nullptr;                  ///< Grants nothing to peers.
   std::function<void(nic::Completion&)> tamper;  ///< Changes completions, to test the oracle.
 
  private:

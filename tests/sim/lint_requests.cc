@@ -96,7 +96,8 @@ void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint
   const bool takes = op.kind == Kind::kSend ? op.starts() : op.consumes_receive;
   if (takes) {
     // One message may go without a credit, to ask for one (9.7.7.2).
-    if (credit_limit_ && receives_ > *credit_limit_) incorrect("{} receives needed, credits for {}", receives_ + 1, *credit_limit_);
+    if (credit_limit_ && receives_ > *credit_limit_)
+      incorrect("{} receives needed, credits for {}", receives_ + 1, *credit_limit_);
     entry.takes_receive = receives_++;
   }
   if (op.ends()) end_message();
@@ -181,7 +182,8 @@ void RequestLint::response(const PacketView& view, Instant now) {
   const std::uint32_t limit = outstanding_.empty() ? ~0u : outstanding_.front().next;
   const auto acknowledge = [&](std::uint32_t end) { una_ = std::max(una_, std::min(end, limit)); };
   if (view.op().kind == Kind::kAcknowledge) {
-    const proto::Syndrome syndrome = proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+    const proto::Syndrome syndrome =
+        proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     acknowledge(std::holds_alternative<proto::syndrome::Ack>(syndrome) ? at + 1 : at);
     const auto* rnr = std::get_if<proto::syndrome::Rnr>(&syndrome);
     const bool waiting = now < rnr_until_ && rnr_index_ == at;  // The network may have doubled the RNR NAK.

@@ -23,8 +23,8 @@ struct QpFacts {
 /// What a requester has sent under one PSN.
 struct SentPsn {
   proto::Opcode opcode{};
-  std::uint32_t content = 0;    ///< CRC of the packet but for AckReq; not for READs.
-  std::uint32_t msn_after = 0;  ///< Messages complete when this packet has been executed.
+  std::uint32_t content = 0;                   ///< CRC of the packet but for AckReq; not for READs.
+  std::uint32_t msn_after = 0;                 ///< Messages complete when this packet has been executed.
   std::optional<std::uint32_t> takes_receive;  ///< Which receive, counted from 0.
   // READ: each PSN is one response packet.
   std::uint64_t va = 0;
@@ -51,7 +51,6 @@ class RequestLint {
   const std::vector<SentPsn>& history() const { return history_; }
   /// Position of a PSN in the history: >= its size when it was not sent.
   std::uint32_t index(proto::Psn psn) const { return (psn.value() - facts_.sq_psn.value()) & proto::Psn::kMask; }
-  std::uint32_t unacknowledged() const { return una_; }
   /// How many receives the first `messages` messages take.
   std::uint32_t receives_of(std::uint32_t messages) const { return messages == 0 ? 0 : receives_after_[messages - 1]; }
 
@@ -83,9 +82,9 @@ class RequestLint {
   std::optional<proto::Kind> message_;    ///< Begun and not ended.
   std::uint32_t left_ = 0;                ///< Bytes of it that a RETH announced and that have not come.
   std::uint32_t messages_ = 0, receives_ = 0;
-  std::vector<std::uint32_t> receives_after_;  ///< By message: receives that it and those before it take.
+  std::vector<std::uint32_t> receives_after_;      ///< By message: receives that it and those before it take.
   std::optional<std::uint32_t> credit_limit_ = 0;  ///< Receives that the peer is known to have had; nothing: unlimited.
-  std::uint32_t rnr_index_ = 0;  ///< Refused with RNR until ...
+  std::uint32_t rnr_index_ = 0;                    ///< Refused with RNR until ...
   Instant rnr_until_{};
   bool draining_ = false;
   bool stopped_ = false;

@@ -79,18 +79,14 @@ TEST_F(LintRequests, NothingBeginsInsideAMessage) {
   EXPECT_BREACH(request(O::kRcReadRequest, 1, 0, length(1)), "inside another message");
 }
 
-TEST_F(LintRequests, LengthsFitTheMtu) {
-  EXPECT_BREACH(request(O::kRcSendOnly, 0, kMtu + 1), "path MTU");
-}
+TEST_F(LintRequests, LengthsFitTheMtu) { EXPECT_BREACH(request(O::kRcSendOnly, 0, kMtu + 1), "path MTU"); }
 TEST_F(LintRequests, FirstAndMiddleAreFull) { EXPECT_BREACH(request(O::kRcSendFirst, 0, kMtu - 1), "path MTU"); }
 TEST_F(LintRequests, LastIsNotEmpty) {
   request(O::kRcSendFirst, 0, kMtu);
   EXPECT_BREACH(request(O::kRcSendLast, 1, 0), "without payload");
 }
 
-TEST_F(LintRequests, RethIsTheSum) {
-  EXPECT_BREACH(request(O::kRcWriteOnly, 0, 8, length(9)), "not the sum");
-}
+TEST_F(LintRequests, RethIsTheSum) { EXPECT_BREACH(request(O::kRcWriteOnly, 0, 8, length(9)), "not the sum"); }
 TEST_F(LintRequests, RethIsTheSumOverAMessage) {
   request(O::kRcWriteFirst, 0, kMtu, length(kMtu + 4));
   EXPECT_BREACH(request(O::kRcWriteLast, 1, 3), "not the sum");

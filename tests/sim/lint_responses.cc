@@ -84,7 +84,8 @@ void ResponseLint::check_msn(std::uint32_t msn, std::uint32_t least, std::uint32
 
 void ResponseLint::check_ack(std::uint32_t at, std::uint32_t msn, const RequestLint& peer) {
   if (read_at_) incorrect("an ACK between the responses to a READ");
-  if (!unanswered_.empty() && unanswered_.front().begin <= at) incorrect("an ACK overtakes the answer to a READ or atomic");
+  if (!unanswered_.empty() && unanswered_.front().begin <= at)
+    incorrect("an ACK overtakes the answer to a READ or atomic");
   check_msn(msn, peer.history()[at].msn_after, msn_before(arrived_, peer));
 }
 
@@ -99,10 +100,12 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
   if (fatal) {
     dead_ = true;
     if (at >= arrived_) incorrect("a fatal NAK of a request that has not arrived");
-    return check_msn(aeth.get<proto::Aeth::Msn>(), msn_before(std::min(at, arrived_), peer), msn_before(arrived_, peer));
+    return check_msn(aeth.get<proto::Aeth::Msn>(), msn_before(std::min(at, arrived_), peer),
+                     msn_before(arrived_, peer));
   }
   if (refused_ == at) incorrect("a second NAK of the same packet");
-  if (!unanswered_.empty() && unanswered_.front().begin < at) incorrect("a NAK overtakes the answer to a READ or atomic");
+  if (!unanswered_.empty() && unanswered_.front().begin < at)
+    incorrect("a NAK overtakes the answer to a READ or atomic");
   if (nak == nullptr) {
     ++rnr_naks_;
     if (at >= arrived_) incorrect("an RNR NAK of a request that has not arrived");
@@ -153,7 +156,8 @@ void ResponseLint::check_atomic_response(std::uint32_t at, const PacketView& vie
   if (before->second != original) {
     incorrect("an atomic answered with 0x{:x} and again with 0x{:x}", before->second, original);
   }
-  check_msn(view.header<proto::Aeth>().get<proto::Aeth::Msn>(), peer.history()[at].msn_after, msn_before(arrived_, peer));
+  check_msn(view.header<proto::Aeth>().get<proto::Aeth::Msn>(), peer.history()[at].msn_after,
+            msn_before(arrived_, peer));
   if (!unanswered_.empty() && unanswered_.front().begin == at) unanswered_.pop_front();
 }
 

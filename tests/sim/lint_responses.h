@@ -39,11 +39,11 @@ class ResponseLint {
     std::uint32_t begin, end;
   };
   std::uint32_t arrived_ = 0;  ///< Requests before this one have arrived in sequence. Upper bound of what is expected.
-  std::deque<Unanswered> unanswered_;  ///< READs and atomics among them that no answer was sent to.
-  std::vector<bool> asked_;            ///< READ: responses may begin here.
+  std::deque<Unanswered> unanswered_;                 ///< READs and atomics among them that no answer was sent to.
+  std::vector<bool> asked_;                           ///< READ: responses may begin here.
   std::map<std::uint32_t, std::uint64_t> originals_;  ///< Answers to atomics.
-  std::optional<std::uint32_t> refused_;  ///< NAKed or RNR NAKed, and not arrived since.
-  std::optional<std::uint32_t> read_at_;  ///< Inside a READ's responses: the next one.
+  std::optional<std::uint32_t> refused_;              ///< NAKed or RNR NAKed, and not arrived since.
+  std::optional<std::uint32_t> read_at_;              ///< Inside a READ's responses: the next one.
   std::uint32_t msn_ = 0;
   std::uint32_t rnr_naks_ = 0;
   bool dead_ = false;  ///< A fatal NAK is out.

@@ -2,10 +2,18 @@
 # Does the simulator notice when the transport is wrong? Breaks a copy of it in the ways of tests/sim/mutations/*.patch, one
 # at a time, runs seeds until one fails, and prints a table for docs/testing.md.
 #   tests/sim/mutations.sh [LAST_SEED [MUTATION...]]     seeds 1..LAST_SEED (default 1000); all mutations
+#   tests/sim/mutations.sh --check                       only looks whether the patches still apply
 # Exits 1 when a mutation was not noticed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+# No fuzz: a patch that only nearly fits would break something else.
+if [ "${1:-}" = --check ]; then
+  for patch in "$here"/mutations/*.patch; do
+    patch -s -p1 -F0 --dry-run -d "$root" <"$patch" || { echo "$patch does not apply" >&2; exit 1; }
+  done
+  exit 0
+fi
 last=${1:-1000}
 shift || true
 [ $# -gt 0 ] || set -- $(cd "$here/mutations" && ls *.patch | sed 's/\.patch$//')
@@ -21,7 +29,7 @@ missed=0
 printf '| %-26s | %5s | %4s | %s\n' 'the transport ...' seed exit 'what the simulator says |'
 printf '| --- | --- | --- | --- |\n'
 for mutation in "$@"; do
-  patch -s -p1 <"$here/mutations/$mutation.patch"
+  patch -s -p1 -F0 <"$here/mutations/$mutation.patch"
   cmake --build build/release --target uroce-sim >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
   status=0
   build/release/bin/uroce-sim --seeds "1..$last" --failures "$scratch" >"$scratch/out" 2>"$scratch/err" || status=$?
@@ -30,6 +38,6 @@ for mutation in "$@"; do
   seed=${line#seed } seed=${seed%%:*}
   [ $status -ne 127 ] || line="$line ($(tail -n1 "$scratch/err"))"
   printf '| %-26s | %5s | %4s | %s |\n' "${mutation//-/ }" "$seed" "$status" "${line#seed *: }"
-  patch -s -R -p1 <"$here/mutations/$mutation.patch"
+  patch -s -R -p1 -F0 <"$here/mutations/$mutation.patch"
 done
 exit $missed

@@ -71,7 +71,8 @@ NetworkPlan draw_network(Dice dice, std::uint32_t hosts) {
     faults.burst_packets = dice.u32(2, 40);
   }
   const auto outage = [&](bool partition) {
-    const Duration begin = Duration{static_cast<Duration::rep>(dice.between(0, static_cast<std::uint64_t>(plan.faults_end.count())))};
+    const Duration begin =
+        Duration{static_cast<Duration::rep>(dice.between(0, static_cast<std::uint64_t>(plan.faults_end.count())))};
     Outage o{Instant{begin}, Instant{begin + dice.spread(microseconds{20}, milliseconds{5})}};
     if (partition) {
       o.from = dice.u32(0, hosts - 1);
@@ -157,7 +158,8 @@ EndPlan draw_end(Dice& dice, const Features& on, const std::vector<HostPlan>& ho
   // The shortest timeout is well above a round trip: what fires earlier would be no fault of anybody.
   std::uint8_t shortest = 1;
   while (*proto::local_ack_timeout(shortest) < 3 * latency + microseconds{100}) ++shortest;
-  plan.timeout = on.no_timeout && dice.chance(0.3) ? std::uint8_t{0} : static_cast<std::uint8_t>(shortest + dice.u8(0, 4));
+  plan.timeout =
+      on.no_timeout && dice.chance(0.3) ? std::uint8_t{0} : static_cast<std::uint8_t>(shortest + dice.u8(0, 4));
   plan.retry_cnt = on.few_retries ? dice.u8(0, 7) : 7;
   plan.rnr_retry = on.few_retries ? dice.u8(0, 7) : 7;
   plan.min_rnr_timer = dice.chance(0.05) ? dice.u8(0, 31) : dice.u8(1, 14);
@@ -242,7 +244,8 @@ std::string describe(const Scenario& scenario) {
                         proto::mtu_bytes(c.mtu_code), c.message_max, c.reconnects, c.disturbances.size());
     for (const EndPlan& e : c.ends) {
       text += fmt::format(
-          "  host {}: {} ops, depth {}/{}, receives {}/{} missing for {} us, psn 0x{:06x}, timeout {}, retry {}, rnr {} "
+          "  host {}: {} ops, depth {}/{}, receives {}/{} missing for {} us, psn 0x{:06x}, timeout {}, retry {}, rnr "
+          "{} "
           "timer {}, rd_atomic {}/{}\n",
           e.host, e.ops, e.depth, e.max_send_wr, e.receive_depth, e.max_recv_wr, us(e.repost_delay), e.sq_psn,
           e.timeout, e.retry_cnt, e.rnr_retry, e.min_rnr_timer, e.max_rd_atomic, e.max_dest_rd_atomic);

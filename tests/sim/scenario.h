@@ -14,9 +14,9 @@ namespace uroce::simulator {
 
 struct NetworkPlan {
   engine::sim::LinkConfig link;
-  Duration faults_end{};      ///< From the start; then impairments and outages stop.
+  Duration faults_end{};  ///< From the start; then impairments and outages stop.
   bool ipv6 = false;
-  std::uint8_t tclass = 0;    ///< Of all QPs: with or without ECT(0).
+  std::uint8_t tclass = 0;  ///< Of all QPs: with or without ECT(0).
   /// Longest time from sending to arrival.
   Duration latency_max() const;
 };
@@ -39,14 +39,14 @@ struct EndPlan {
   std::uint32_t max_send_wr = 8, max_recv_wr = 8;
   std::uint32_t sges_max = 1;
   std::uint32_t ops = 20;
-  std::uint32_t depth = 8;          ///< Send WRs that the program keeps outstanding.
-  Duration think{};                 ///< Pause of the program between a completion and its next WR.
+  std::uint32_t depth = 8;  ///< Send WRs that the program keeps outstanding.
+  Duration think{};         ///< Pause of the program between a completion and its next WR.
   WorkMix mix{};
   bool sq_sig_all = false;
   double signaled = 1, fence = 0, solicited = 0, inlined = 0, empty_sge = 0;
-  double flaw = 0;                  ///< WRs that must fail.
-  double short_receive = 0;         ///< Receives that are too small for the largest messages.
-  Duration repost_delay{};          ///< Receive starvation: how long a receive is missing.
+  double flaw = 0;           ///< WRs that must fail.
+  double short_receive = 0;  ///< Receives that are too small for the largest messages.
+  Duration repost_delay{};   ///< Receive starvation: how long a receive is missing.
   std::uint32_t receive_depth = 8;
   // Attributes of the QP.
   std::uint32_t sq_psn = 0;
@@ -56,10 +56,20 @@ struct EndPlan {
 
 /// Something that happens to one end of a connection in the middle of traffic.
 struct Disturbance {
-  enum class Kind : std::uint8_t { kError, kReset, kDrain, kDestroy, kDeregTarget, kReregTarget, kDeregLocal, kDeregReceive, kCount };
+  enum class Kind : std::uint8_t {
+    kError,
+    kReset,
+    kDrain,
+    kDestroy,
+    kDeregTarget,
+    kReregTarget,
+    kDeregLocal,
+    kDeregReceive,
+    kCount
+  };
   Kind kind{};
   int end = 0;
-  Duration at{};    ///< From the start.
+  Duration at{};     ///< From the start.
   Duration pause{};  ///< Drain: how long until RTS again.
 };
 

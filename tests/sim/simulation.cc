@@ -87,8 +87,10 @@ class Simulation {
       return std::all_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->quiet(); });
     };
     if (const auto outcome = world_.run_until(quiet, bound); outcome != engine::sim::Outcome::kDone) {
-      const auto stuck = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return !c->quiet(); });
-      not_live("{} after {:.3f} ms without faults ({}): {}", outcome == engine::sim::Outcome::kTimeLimit ? "not done" : "stuck",
+      const auto stuck =
+          std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return !c->quiet(); });
+      not_live("{} after {:.3f} ms without faults ({}): {}",
+               outcome == engine::sim::Outcome::kTimeLimit ? "not done" : "stuck",
                static_cast<double>(bound.count()) / 1e6, to_string(outcome), (*stuck)->text());
     }
     finish();

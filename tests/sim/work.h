@@ -51,16 +51,16 @@ struct Op {
   bool signaled = false, is_inline = false;
   std::uint32_t imm = 0;
   std::uint32_t length = 0;
-  std::uint64_t seed = 0;  ///< Of its bytes (SEND, WRITE), or ...
-  Extent source;           ///< ... READ: where they come from, in the peer's memory.
+  std::uint64_t seed = 0;         ///< Of its bytes (SEND, WRITE), or ...
+  Extent source;                  ///< ... READ: where they come from, in the peer's memory.
   std::uint64_t source_seed = 0;  ///< READ of what an earlier WRITE wrote: that one's seed; else 0.
   Pieces local;
-  Extent remote;                ///< WRITE, READ: in the peer's memory.
-  std::size_t word = 0;         ///< Atomics: which word of the peer's host.
+  Extent remote;         ///< WRITE, READ: in the peer's memory.
+  std::size_t word = 0;  ///< Atomics: which word of the peer's host.
   AtomicOp atomic;
   Flaw flaw = Flaw::kNone;
-  std::uint32_t message = 0;    ///< SEND and WRITE with immediate: number among those of its connection.
-  bool committed = false;       ///< WRITE: its bytes are known to have arrived.
+  std::uint32_t message = 0;  ///< SEND and WRITE with immediate: number among those of its connection.
+  bool committed = false;     ///< WRITE: its bytes are known to have arrived.
   Instant posted{};
 
   bool is_read() const { return kind == nic::SendOp::kRead; }
