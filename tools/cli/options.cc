@@ -206,7 +206,9 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_BACKEND")
       ->default_str("uroce")
       ->group(group);
-  app.add_option("--pcap", o.pcap, "Write all RoCE packets to FILE (backend uroce)")->type_name("FILE")->group(group);
+  app.add_option("--pcap", o.pcap, "Write all RoCE packets to FILE (backend uroce); .pcapng: with what --faults did")
+      ->type_name("FILE")
+      ->group(group);
   app.add_option("--faults", o.faults, "Make the NIC and its network misbehave, e.g. loss=1%,dup=0.1% (docs/faults.md)")
       ->type_name("SPEC")
       ->check(CLI::Validator(check_faults, ""))
