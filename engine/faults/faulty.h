@@ -114,16 +114,17 @@ class Faulty {
     if (active_) {
       schedule_.run(now, [this](const TimedFault& fault) {
         ++injector_.counters().events;
+        if (fault.kind == TimedFault::Kind::kDeviceFatal) dead_ = true;
         if (act_) act_(fault);
       });
       deliver_due(now);
     }
-    nic_.on_timeout(now);
+    if (!dead_) nic_.on_timeout(now);
   }
 
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     if (!active_) return nic_.poll_transmit(now, frame);
-    while (true) {
+    while (!dead_) {
       if (const auto late = poll_held(now, frame)) return late;
       std::optional<proto::Transmit> packet = nic_.poll_transmit(now, frame);
       if (!packet) return std::nullopt;
@@ -144,11 +145,13 @@ class Faulty {
       if (witness_.sent && !fate.causes.empty()) witness_.sent(to_comment(fate));
       return packet;
     }
+    return std::nullopt;
   }
   /// What is held back to be sent becomes due at once: the NIC is about to end.
   void release_held() { sent_.hurry(); }
 
   std::optional<Instant> next_deadline() const {
+    if (dead_) return std::nullopt;
     std::optional<Instant> deadline = nic_.next_deadline();
     if (!active_) return deadline;
     for (const auto& other : {sent_.next(), received_.next(), schedule_.next()}) {
@@ -190,7 +193,8 @@ class Faulty {
     if (fate.is_held()) received_.hold(until(fate, now), std::move(packet));
   }
   void deliver_due(Instant now) {
-    while (const auto packet = received_.take_due(now)) nic_.on_datagram({packet->path, packet->bytes}, now);
+    while (const auto packet = dead_ ? std::nullopt : received_.take_due(now))
+      nic_.on_datagram({packet->path, packet->bytes}, now);
   }
 
   /// A packet that has been held back for long enough. One that meets darkness now is lost after all.
@@ -214,6 +218,7 @@ class Faulty {
   Schedule schedule_;
   Act act_;
   Witness witness_;
+  bool dead_ = false;  ///< After a fatal error it neither sends nor hears, and its timers stand still.
   std::optional<Fate> foreseen_;
   HeldPackets sent_, received_;
 };

@@ -46,12 +46,14 @@ constexpr Named<int> kErrnos[] = {{"EPERM", EPERM},
                                   {"ETIMEDOUT", ETIMEDOUT},
                                   {"ECONNREFUSED", ECONNREFUSED}};
 
-/// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, verbs/ibverbs/abi_check.cc compares.
-constexpr Named<int> kStatuses[] = {
-    {"LOC_LEN_ERR", 1},     {"LOC_QP_OP_ERR", 2}, {"LOC_PROT_ERR", 4},      {"WR_FLUSH_ERR", 5},
-    {"MW_BIND_ERR", 6},     {"BAD_RESP_ERR", 7},  {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},
-    {"REM_ACCESS_ERR", 10}, {"REM_OP_ERR", 11},   {"RETRY_EXC_ERR", 12},    {"RNR_RETRY_EXC_ERR", 13},
-    {"REM_ABORT_ERR", 16},  {"FATAL_ERR", 19},    {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
+/// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, tests/ibverbs/faults_test.cc compares.
+constexpr Named<int> kStatuses[] = {{"LOC_LEN_ERR", 1},        {"LOC_QP_OP_ERR", 2},     {"LOC_EEC_OP_ERR", 3},
+                                    {"LOC_PROT_ERR", 4},       {"WR_FLUSH_ERR", 5},      {"MW_BIND_ERR", 6},
+                                    {"BAD_RESP_ERR", 7},       {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},
+                                    {"REM_ACCESS_ERR", 10},    {"REM_OP_ERR", 11},       {"RETRY_EXC_ERR", 12},
+                                    {"RNR_RETRY_EXC_ERR", 13}, {"LOC_RDD_VIOL_ERR", 14}, {"REM_INV_RD_REQ_ERR", 15},
+                                    {"REM_ABORT_ERR", 16},     {"INV_EECN_ERR", 17},     {"INV_EEC_STATE_ERR", 18},
+                                    {"FATAL_ERR", 19},         {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
 
 constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 
@@ -76,6 +78,15 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || rest != text.data() + text.size() || value == 0) return std::nullopt;
   return value;
+}
+
+/// By proto::Service. CNPs stand alone.
+constexpr std::string_view kServices[] = {"rc_", "uc_", "ud_", ""};
+std::string_view service_of(const proto::OpcodeInfo& op) { return kServices[static_cast<std::size_t>(op.service)]; }
+
+/// Whether `name` begins with the whole words `text`.
+bool begins_with(std::string_view name, std::string_view text) {
+  return !text.empty() && after(name, text) && (name.size() == text.size() || name[text.size()] == '_');
 }
 
 /// "RC SEND FIRST" as users write it: "send_first".
@@ -125,9 +136,9 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
 std::optional<double> parse_probability(std::string_view text) {
   const auto number = leading_number(text);
   if (!number || (number->second != "" && number->second != "%")) return std::nullopt;
-  const double value = number->second == "%" ? number->first / 100 : number->first;
-  if (value > 1) return std::nullopt;
-  return value;
+  const bool percent = number->second == "%";
+  if (percent ? number->first > 100 : number->first >= 1) return std::nullopt;  // Is 1 meant to be 1% or 100%?
+  return percent ? number->first / 100 : number->first;
 }
 
 std::optional<Duration> parse_duration(std::string_view text) {
@@ -149,7 +160,9 @@ std::optional<std::pair<Duration, Duration>> parse_duration_range(std::string_vi
 std::optional<Which> parse_which(std::string_view text) {
   const std::size_t dots = text.find("..");
   const auto first = parse_count(text.substr(0, dots));
-  const auto last = dots == text.npos ? first : parse_count(text.substr(dots + 2));
+  const auto last = dots == text.npos         ? first
+                    : dots + 2 == text.size() ? std::optional(Which::kNoEnd)
+                                              : parse_count(text.substr(dots + 2));
   if (!first || !last || *first > *last) return std::nullopt;
   return Which{*first, *last};
 }
@@ -163,15 +176,23 @@ std::optional<int> parse_status(std::string_view text) { return find(kStatuses, 
 
 bool parse_operation(std::string_view text, PacketFault& fault) {
   using Answer = PacketFault::Answer;
-  fault.opcodes.reset();
-  if (text == "nak" || text == "rnr" || text == "ack") {
-    fault.answer = text == "nak" ? Answer::kNak : text == "rnr" ? Answer::kRnr : Answer::kAck;
-    text = "ack";
+  std::string_view service;
+  for (const std::string_view prefix : kServices) {
+    if (service.empty() && !prefix.empty() && after(text, prefix)) service = prefix;
   }
+  text.remove_prefix(service.size());
+  fault.answer = text == "nak"   ? Answer::kNak
+                 : text == "rnr" ? Answer::kRnr
+                 : text == "ack" ? Answer::kAck
+                                 : Answer::kAny;
+  if (fault.answer != Answer::kAny) text = "ack";
+  if (text == "read") text = "read_request";
+  fault.opcodes.reset();
   for (const proto::OpcodeInfo& op : proto::kOpcodes) {
-    const std::string name = spelled(op);
-    const bool matches = after(name, text) && (name.size() == text.size() || name[text.size()] == '_');
-    if (matches && !text.empty()) fault.opcodes.set(static_cast<std::size_t>(op.code));
+    if (!service.empty() && service != service_of(op)) continue;
+    const bool matches = text == "atomic" ? op.kind == proto::Kind::kCompareSwap || op.kind == proto::Kind::kFetchAdd
+                                          : begins_with(spelled(op), text);
+    if (matches) fault.opcodes.set(static_cast<std::size_t>(op.code));
   }
   return fault.opcodes.any();
 }

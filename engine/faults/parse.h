@@ -16,20 +16,21 @@ std::optional<std::string_view> after(std::string_view text, std::string_view pr
 
 /// Decimal or 0x...; up to 24 bits, as PSNs and QP numbers are.
 std::optional<std::uint32_t> parse_number(std::string_view text);
-/// "5%" or "0.05".
+/// "5%" or "0.05", less than 1.
 std::optional<double> parse_probability(std::string_view text);
 /// "50us", "1.5ms", "2s", "100ns".
 std::optional<Duration> parse_duration(std::string_view text);
 /// "5ms" or "50us..2ms".
 std::optional<std::pair<Duration, Duration>> parse_duration_range(std::string_view text);
-/// "3" or "2..5"; counted from 1.
+/// "3", "2..5", or "2.." to the end; counted from 1.
 std::optional<Which> parse_which(std::string_view text);
 /// "ENOMEM", or a number.
 std::optional<int> parse_errno(std::string_view text);
 /// "RETRY_EXC_ERR": the name of an error in enum ibv_wc_status without IBV_WC_.
 std::optional<int> parse_status(std::string_view text);
-/// The beginning of an opcode's name, in small letters with underscores ("send_first", "read"), or "nak" or "rnr".
-/// Restricts `fault` to it; false when no opcode is called that.
+/// The first words of an opcode's name, in small letters with underscores, with or without the service in front
+/// ("send", "rc_send_first"); or "read" for READ requests, "atomic" for both operations, "ack", "nak", "rnr". Restricts
+/// `fault` to it; false when no opcode is called that.
 bool parse_operation(std::string_view text, PacketFault& fault);
 
 }  // namespace uroce::engine::faults

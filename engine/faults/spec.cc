@@ -50,9 +50,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   }
   if (const auto op = after(text, "op:")) {
     if (parse_operation(*op, fault)) return {};
-    return "op: wants the beginning of an opcode's name, such as send, write_last, read_response_middle, ack, nak, "
-           "rnr, "
-           "atomic_ack, compare_swap";
+    return "op: wants the beginning of an opcode's name, such as send, rc_write_last, read, read_response_middle, "
+           "atomic, ack, nak, rnr, compare_swap";
   }
   const auto probability = parse_probability(text);
   if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, op:NAME";

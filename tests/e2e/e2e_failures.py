@@ -1,9 +1,12 @@
 """Everything that can go wrong ends in one clear sentence and the right status, and in time."""
 
+import collections
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 
 import run_pair
@@ -225,6 +228,34 @@ def scenario_lost_for_ever():
         took = float(re.search(r"failed with RETRY_EXC_ERR \([^)]*\) ([0-9.]+) s after", pair.client.stderr).group(1))
         check(0.99 * PROMISE <= took <= PATIENCE, f"it took {took} s", pair.client)
         check(result["nic"]["injected_faults"]["drop"] > 0, result["nic"], pair.client)
+
+
+def scenario_faults_in_capture(directory="."):
+    """A pcapng file has every packet that a fault touched, the lost ones too, and says what was done to it."""
+    if not shutil.which("tshark"):
+        raise run_pair.Skip("needs tshark")
+    file = os.path.join(directory, "e2e_faults_in_capture.pcapng")
+    expected = {"dropped by drop=op:write_only#1..3": 3, "dropped by rx.drop=op:ack#2": 1,
+                "duplicated by dup=op:send_only#2": 2, "corrupted by corrupt=op:read_request#1": 1,
+                "marked CE by ecn=op:read_request#3": 1, "delayed by delay=2ms@op:compare_swap#1": 1,
+                "held back by reorder=op:fetch_add:2#1": 1}
+    faults = [text.split(" by ")[1] for text in expected]
+    try:
+        with Pair(["--num-qp", "1", "--op", "mixed", "--size", "1000", "--iters", "70", "--verify", "--pcap", file,
+                   "--faults", ",".join(faults)], ["--num-qp", "1"]) as pair:
+            check(pair.finish() == (0, 0), "a bad wire", pair.client, pair.server)
+            injected = pair.client.result()["nic"]["injected_faults"]
+            counts = {kind: injected[kind] for kind in ("drop", "dup", "corrupt", "ecn", "delay", "reorder")}
+            check(counts == {"drop": 4, "dup": 1, "corrupt": 1, "ecn": 1, "delay": 1, "reorder": 1}, counts, pair.client)
+        lines = subprocess.run(["tshark", "-n", "-r", file, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment"],
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        # No bound: what is held back when the transfer ends goes out at once.
+        check(any(re.fullmatch(r"uroce: delayed by .*, \d+ us late", line) for line in lines), lines)
+        said = collections.Counter(re.sub(r", \d+ us late$", "", line).removeprefix("uroce: ") for line in lines)
+        check(said == expected, f"the capture says {said}")
+    finally:
+        if os.path.exists(file):
+            os.unlink(file)
 
 
 def scenario_bad_faults():

@@ -135,11 +135,13 @@ TEST_F(FaultyTest, FaultsOfTheNicComeInTheirTime) {
 
 TEST_F(FaultyTest, AfterAFatalErrorTheNicIsSilent) {
   start("device_fatal=1ms");
+  a.set_timer(world.now() + 3ms);
   post(1);
   world.run_for(2ms);
   post(2);
   world.run_idle();
   EXPECT_THAT(arrived(), ElementsAre(1));
+  EXPECT_EQ(a.timeouts, 0);
 }
 
 TEST_F(FaultyTest, WhatIsHeldBackGoesOutAtTheEnd) {

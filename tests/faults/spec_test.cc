@@ -64,6 +64,7 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(delayed.which.last, 4u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").distance, 2u);
   EXPECT_EQ(packet_fault("drop=#3").which.first, 3u);
+  EXPECT_EQ(packet_fault("drop=#3..").which.last, Which::kNoEnd);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
 }
 
@@ -78,6 +79,12 @@ TEST(FaultSpec, OperationsAreBeginningsOfOpcodeNames) {
   EXPECT_FALSE(opcodes("drop=op:ack").test(0x12));
   EXPECT_TRUE(opcodes("drop=op:atomic_ack").test(0x12));
   EXPECT_EQ(packet_fault("drop=op:rnr").answer, PacketFault::Answer::kRnr);
+  EXPECT_EQ(opcodes("drop=op:rc_send_first").count(), 1u);
+  EXPECT_EQ(opcodes("drop=op:uc_send").count(), 6u);
+  EXPECT_EQ(opcodes("drop=op:rc_read_request"), std::bitset<256>().set(0x0C));
+  EXPECT_EQ(opcodes("drop=op:read"), std::bitset<256>().set(0x0C)) << "requests; responses are read_response";
+  EXPECT_EQ(opcodes("drop=op:atomic"), std::bitset<256>().set(0x13).set(0x14)) << "requests, too";
+  EXPECT_TRUE(opcodes("drop=op:cnp").test(0x81));
 }
 
 TEST(FaultSpec, FaultsOfTheNic) {
@@ -105,6 +112,11 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
   constexpr const char* kBad[] = {"loss",
                                   "loss=",
                                   "loss=101%",
+                                  "loss=1",
+                                  "loss=1.0",
+                                  "drop=op:rc_",
+                                  "drop=op:xc_send",
+                                  "drop=#..3",
                                   "loss=-1%",
                                   "loss=1%%",
                                   "loss=nan",

@@ -5,6 +5,8 @@
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -61,6 +63,20 @@ TEST(Exports, TheSystemsLibraryUsesTheSameVersions) {
     if (std::string(symbol.version).find("PRIVATE") != std::string::npos) continue;
     EXPECT_NE(dlvsym(system.get(), symbol.name, symbol.version), nullptr) << symbol.name << "@" << symbol.version;
   }
+}
+
+TEST(Exports, SaysOnStderrWhichSettingMakesNoSense) {
+  // A program on plain verbs learns no more than that there is no device.
+  const Library library = open_library(UROCE_LIBIBVERBS);
+  ASSERT_NE(library, nullptr);
+  ASSERT_EQ(setenv("UROCE_FAULTS", "los=1%", 1), 0);
+  auto* const list = reinterpret_cast<struct ibv_device** (*)(int*)>(dlsym(library.get(), "ibv_get_device_list"));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(list(nullptr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().rfind("uroce: UROCE_FAULTS: 'los=1%': there is no such fault", 0),
+            0u);
+  unsetenv("UROCE_FAULTS");
 }
 
 /// The same function of our library and of the system's.

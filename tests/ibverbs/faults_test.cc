@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tests/ibverbs/support.h"
+#include "verbs/ibverbs/environment.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 /// Calls are counted per process, from its first verb on: these are verbs that the other tests here do not use.
 constexpr const char* kCalls =
     "call=ibv_rereg_mr#1:ENOMEM,call=ibv_create_comp_channel#2:EMFILE,call=ibv_query_pkey#1..2:EIO,"
-    "call=ibv_req_notify_cq#1:EBUSY";
+    "call=ibv_req_notify_cq#1:EBUSY,call=ibv_query_port#101:EIO";
 
 /// Times in `faults` count from the opening of the device: a second is enough for what a test does before.
 void ask_for(const std::string& faults) {
@@ -44,8 +45,48 @@ TEST(InjectedFaults, TheNthCallFailsAndTouchesNothing) {
   }
   EXPECT_EQ(v().ibv_query_pkey(node.context.get(), 1, 0, &pkey), 0);
 
+  // The way of programs through the context, and the function itself, are one verb.
+  struct ibv_port_attr attr {};
+  struct ibv_context* const context = node.context.get();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &attr, sizeof attr), 0);
+  }
+  EXPECT_EQ(v().ibv_query_port(context, 1, reinterpret_cast<struct _compat_ibv_port_attr*>(&attr)), EIO);
+  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &attr, sizeof attr), 0);
+
   EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), EBUSY);
   EXPECT_EQ(ibv_req_notify_cq(node.send_cq, 0), 0);
+  EXPECT_EQ(nic_facts(context)->faults.calls, 6u);
+}
+
+TEST(InjectedFaults, OnlyVerbsThatCanFailAreAcceptedAsCalls) {
+  for (const char* verb : {"ibv_create_qp", "ibv_query_port", "ibv_post_send", "ibv_get_device_list"}) {
+    EXPECT_EQ(check_faults(("call=" + std::string(verb) + "#1:EIO").c_str()), "");
+  }
+  for (const char* verb : {"ibv_creat_qp", "ibv_free_device_list", "ibv_wc_status_str", "ibv_get_device_guid", " "}) {
+    EXPECT_NE(check_faults(("call=" + std::string(verb) + "#1:EIO").c_str()).find("no such verb, or it can't fail"),
+              std::string::npos)
+        << verb;
+  }
+}
+
+TEST(InjectedFaults, StatusesHaveTheNumbersOfTheHeader) {
+#define UROCE_STATUS(name) \
+  { #name, IBV_WC_##name }
+  const std::pair<const char*, enum ibv_wc_status> all[] = {
+      UROCE_STATUS(LOC_LEN_ERR),       UROCE_STATUS(LOC_QP_OP_ERR),    UROCE_STATUS(LOC_EEC_OP_ERR),
+      UROCE_STATUS(LOC_PROT_ERR),      UROCE_STATUS(WR_FLUSH_ERR),     UROCE_STATUS(MW_BIND_ERR),
+      UROCE_STATUS(BAD_RESP_ERR),      UROCE_STATUS(LOC_ACCESS_ERR),   UROCE_STATUS(REM_INV_REQ_ERR),
+      UROCE_STATUS(REM_ACCESS_ERR),    UROCE_STATUS(REM_OP_ERR),       UROCE_STATUS(RETRY_EXC_ERR),
+      UROCE_STATUS(RNR_RETRY_EXC_ERR), UROCE_STATUS(LOC_RDD_VIOL_ERR), UROCE_STATUS(REM_INV_RD_REQ_ERR),
+      UROCE_STATUS(REM_ABORT_ERR),     UROCE_STATUS(INV_EECN_ERR),     UROCE_STATUS(INV_EEC_STATE_ERR),
+      UROCE_STATUS(FATAL_ERR),         UROCE_STATUS(RESP_TIMEOUT_ERR), UROCE_STATUS(GENERAL_ERR)};
+#undef UROCE_STATUS
+  for (const auto& [name, status] : all) {
+    const auto spec = engine::faults::parse_faults(std::string("wr=qp:1#1:") + name);
+    ASSERT_TRUE(spec.ok()) << spec.error();
+    EXPECT_EQ(spec->wrs.front().status, static_cast<int>(status)) << name;
+  }
 }
 
 TEST(InjectedFaults, TheNthWorkRequestCompletesWithTheStatusAndTheRestIsFlushed) {
@@ -122,13 +163,31 @@ TEST(InjectedFaults, ADeviceDiesAndVerbsReturnEio) {
   ask_for("device_fatal=1s");
   Node node(0);
   EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_DEVICE_FATAL);
-  EXPECT_EQ(v().ibv_resize_cq(node.send_cq, 10), EIO);
+  struct ibv_wc wc {};
+  EXPECT_EQ(ibv_poll_cq(node.send_cq, 1, &wc), -EIO);
   errno = 0;
   EXPECT_EQ(v().ibv_alloc_pd(node.context.get()), nullptr);
   EXPECT_EQ(errno, EIO);
   errno = 0;
   EXPECT_EQ(v().ibv_open_device(node.context->device), nullptr);
   EXPECT_EQ(errno, EIO);
+}
+
+TEST(InjectedFaults, ADeadDeviceTouchesNothingThatIsDestroyedAfterwards) {
+  ask_for("loss=100%,device_fatal=1s");
+  const ContextPtr witness = open_device(0);  // Keeps the NIC when the pair is gone.
+  {
+    NodeOptions with_channel;
+    with_channel.with_channel = true;
+    Pair p({.timeout = 17}, with_channel, with_channel);  // 0.54 s, eight times.
+    struct ibv_sge sge = p.a.sge(0, 64);
+    ASSERT_EQ(post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_DEVICE_FATAL);
+    EXPECT_EQ(next_async_event(witness.get()), IBV_EVENT_DEVICE_FATAL);
+  }
+  EXPECT_FALSE(readable(witness->async_fd, 600)) << "in this time the request would have been sent again";
+  const auto facts = nic_facts(witness.get());
+  EXPECT_GE(facts->faults.of(engine::faults::Kind::kDrop), 1u) << "what it has counted stays readable";
 }
 
 TEST(InjectedFaults, NonsenseIsRefusedWhenTheDeviceIsOpened) {

@@ -10,7 +10,7 @@
 
 namespace uroce::replay {
 
-/// Patterns may have '*', which stands for any text; several are separated by spaces (topics only).
+/// In topics, rxe and ours '*' stands for any text and '?' for any character. Topics are separated by spaces.
 struct AllowedDifference {
   std::string_view topics;
   std::string_view sides;  ///< "A", "B" or "AB": in whose place our NIC was.

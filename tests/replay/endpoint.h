@@ -25,6 +25,10 @@ class Endpoint {
   /// Executes one command and compares its outcome with the reply that rxe gave.
   Differences execute(const Command& command);
 
+  /// Tells the NIC, with an ACK for the PSN before its first, that the peer does not count credits. rxe takes that for
+  /// granted; we would hold back after the first SEND until an ACK has said so.
+  void hear_of_no_credits(Instant now);
+
   nic::Nic& nic() { return nic_; }
   /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's as the others from its.
   std::uint32_t qpn_of(std::uint32_t in_capture) const;

@@ -80,6 +80,7 @@ class Walk {
       : side_(side), endpoint_(sidecar, side), events_(events_at(sidecar, side)), script_(place(sidecar)) {}
 
   Replay run() {
+    endpoint_.hear_of_no_credits(now_);
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const Instant due = now_ + events_[i].gap;
       execute_before(i, due);
@@ -100,8 +101,8 @@ class Walk {
     std::size_t before;  ///< Index of the event that it precedes.
   };
 
-  /// The log has the order of the verbs, not their times. A post came before its first packet, a receive that was posted
-  /// late after the last RNR NAK, and everything else just before what followed it.
+  /// The log has the order of the verbs, not their times. A post came before its first packet, a receive that was
+  /// posted late after the last RNR NAK, and everything else just before what followed it.
   std::deque<Placed> place(const json& sidecar) const {
     std::deque<Placed> out;
     Psn next[2] = {first_psn(sidecar, "A"), first_psn(sidecar, "B")};
@@ -186,48 +187,50 @@ class Walk {
         endpoint_.key_of(key));
   }
 
-  /// rxe sent events_[i]: so must we.
+  /// rxe sent events_[i]: so must we. The order of requests among themselves counts, and that of answers; not the order
+  /// between the two, which come from the two halves of a QP.
   void expect(std::size_t i, Instant due) {
     const Event& event = events_[i];
-    const proto::FrameView rxe = event.view();
-    run_timers_until(due + kLag, /*until_sent=*/true);
-    while (!sent_.empty() && is_extra(i)) {
-      report({{"packet", "none", words(sent_.front().bytes), {}}}, event.name);
-      sent_.pop_front();
-    }
-    if (sent_.empty() || is_missing(i)) {
-      report({{"packet", words(rxe.packet), "none", {}}}, event.name);
+    std::deque<Sent>& ours = sent_[is_response(event.packet())];
+    run_timers_until(due + kLag, [&] { return !ours.empty(); });
+    while (!ours.empty() && is_extra(ours, i)) report_extra(ours, event.name);
+    if (ours.empty() || is_missing(ours.front(), i)) {
+      report({{"packet", words(event.view().packet), "none", {}}}, event.name);
       advance_to(due);
       return;
     }
-    const Sent ours = std::move(sent_.front());
-    sent_.pop_front();
-    report(compare_packets(rxe, ours.path, ours.bytes), event.name);
-    const Duration late = ours.at - due;
+    const Sent sent = std::move(ours.front());
+    ours.pop_front();
+    report(compare_packets(event.view(), sent.path, sent.bytes), event.name);
+    const Duration late = sent.at - due;
     if (late > kLag || late < -kLag) report({{"time", "", late > kLag ? "later" : "earlier", {}}}, event.name);
     ++result_.compared;
   }
-  /// Our next packet is none of rxe's, but one that follows it is this one.
-  bool is_extra(std::size_t i) const {
+  /// Our next packet is not events_[i], but one that follows it is.
+  bool is_extra(const std::deque<Sent>& ours, std::size_t i) const {
     const auto wanted = step_of(events_[i].view().packet);
-    if (step_of(sent_.front().bytes) == wanted) return false;
-    return std::any_of(sent_.begin(), sent_.end(), [&](const Sent& s) { return step_of(s.bytes) == wanted; });
+    if (step_of(ours.front().bytes) == wanted) return false;
+    return std::any_of(ours.begin(), ours.end(), [&](const Sent& s) { return step_of(s.bytes) == wanted; });
   }
-  /// Our next packet is not this one of rxe's, but a later one.
-  bool is_missing(std::size_t i) const {
-    const auto ours = step_of(sent_.front().bytes);
-    if (step_of(events_[i].view().packet) == ours) return false;
-    return std::any_of(events_.begin() + static_cast<std::ptrdiff_t>(i), events_.end(), [&](const Event& later) {
-      return later.from == side_ && step_of(later.view().packet) == ours;
-    });
+  /// Our next packet is not events_[i], but a later one of rxe's.
+  bool is_missing(const Sent& ours, std::size_t i) const {
+    const auto step = step_of(ours.bytes);
+    if (step_of(events_[i].view().packet) == step) return false;
+    return std::any_of(events_.begin() + static_cast<std::ptrdiff_t>(i), events_.end(),
+                       [&](const Event& later) { return later.from == side_ && step_of(later.view().packet) == step; });
+  }
+  void report_extra(std::deque<Sent>& ours, const std::string& where) {
+    report({{"packet", "none", words(ours.front().bytes), {}}}, where);
+    ours.pop_front();
   }
 
   void advance_to(Instant due) {
-    run_timers_until(due, /*until_sent=*/false);
+    run_timers_until(due, [] { return false; });
     now_ = std::max(now_, due);
   }
-  void run_timers_until(Instant end, bool until_sent) {
-    while (!(until_sent && !sent_.empty())) {
+  template <class Done>
+  void run_timers_until(Instant end, Done done) {
+    while (!done()) {
       const auto deadline = endpoint_.nic().next_deadline();
       if (!deadline || *deadline > end) return;
       now_ = std::max(now_, *deadline);
@@ -237,15 +240,17 @@ class Walk {
   }
   /// Behind the last packet of the capture nothing may come, and what ends by a timer ends.
   void run_until_idle() {
-    run_timers_until(now_ + std::chrono::seconds{30}, /*until_sent=*/false);
-    for (; !sent_.empty(); sent_.pop_front()) {
-      report({{"packet", "none", words(sent_.front().bytes), {}}}, "after the last packet");
+    run_timers_until(now_ + std::chrono::seconds{30}, [] { return false; });
+    for (std::deque<Sent>& ours : sent_) {
+      while (!ours.empty()) report_extra(ours, "after the last packet");
     }
   }
   void take_packets() {
     std::vector<std::uint8_t> buffer(proto::kMaxPacketSize);
     while (const auto out = endpoint_.nic().poll_transmit(now_, buffer)) {
-      sent_.push_back({now_, out->path, {buffer.begin(), buffer.begin() + out->size}});
+      const Bytes bytes = Bytes(buffer).first(out->size);
+      const auto packet = proto::parse_packet(bytes);
+      sent_[packet && is_response(*packet)].push_back({now_, out->path, {bytes.begin(), bytes.end()}});
     }
   }
   void report(Differences differences, const std::string& where) {
@@ -261,7 +266,7 @@ class Walk {
   std::vector<Event> events_;
   std::deque<Placed> script_;
   Instant now_{};
-  std::deque<Sent> sent_;
+  std::deque<Sent> sent_[2];  ///< Requests and answers that have no counterpart yet.
   Replay result_;
 };
 

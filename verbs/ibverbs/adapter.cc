@@ -6,6 +6,7 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/call_faults.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/objects.h"
@@ -42,10 +43,10 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const std::string engine_name = environment("UROCE_ENGINE");
   const auto choice = parse_engine(engine_name);
   if (!choice) {
-    return Err{refuse(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
+    return Err{refuse_setting(EINVAL, "UROCE_ENGINE must be auto, io_uring or socket, not '" + engine_name + "'")};
   }
   const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
-  if (!faults) return Err{refuse(EINVAL, "UROCE_FAULTS: " + faults.error())};
+  if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
   auto port = engine::open_port(addresses, *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
@@ -53,7 +54,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const std::string pcap = capture_file(environment("UROCE_PCAP"), index);
   if (!pcap.empty()) {
     auto writer = proto::PcapWriter::create(pcap);
-    if (!writer.ok()) return Err{refuse(EINVAL, "UROCE_PCAP: " + writer.error())};
+    if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
     auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
     tap = captured.get();
     top = std::move(captured);
@@ -141,11 +142,12 @@ NicFacts Adapter::facts() {
   const auto& all = gids();
   for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
   facts.pcap = pcap_;
-  if (const NicLock lock(*this); lock) {
+  if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
     facts.faults = wire_.counters();
+    facts.faults.calls = call_faults_injected();
   }
   return facts;
 }
@@ -156,8 +158,8 @@ void Adapter::after_fork_in_child() {
   fork_lock_.unlock();
 }
 
-NicLock::NicLock(Adapter& adapter) : adapter_(adapter) {
-  if (adapter.works()) lock_ = adapter.runner_.lock();
+NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
+  if (purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works()) lock_ = adapter.runner_.lock();
 }
 
 NicLock::~NicLock() {

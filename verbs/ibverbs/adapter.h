@@ -81,10 +81,12 @@ class Adapter {
 /// The NIC, locked against its runner and other threads. Before it unlocks, the events that were raised meanwhile go to
 /// the users' queues: there is never one left in the NIC that points to something destroyed.
 ///
-/// False, and not to be used, when the NIC was left behind by fork(); verbs return EIO then.
+/// False, and not to be used, when the NIC was left behind by fork() or had a fatal error; verbs return EIO then.
 class NicLock {
  public:
-  explicit NicLock(Adapter& adapter);
+  /// kCleanUp: also after a fatal error, to take things away from the NIC that are about to be destroyed.
+  enum class Purpose : std::uint8_t { kUse, kCleanUp };
+  explicit NicLock(Adapter& adapter, Purpose purpose = Purpose::kUse);
   ~NicLock();
   NicLock(const NicLock&) = delete;
   NicLock& operator=(const NicLock&) = delete;

@@ -16,13 +16,15 @@ namespace {
 /// Verbs that programs reach through the context instead of a function of ours.
 constexpr std::string_view kInlineVerbs[] = {"ibv_poll_cq", "ibv_req_notify_cq", "ibv_post_send", "ibv_post_recv"};
 
+/// "" in place of a function that can't fail.
 constexpr std::string_view kFunctions[] = {
-#define UROCE_VERB(ret, name, params, args, version) #name,
+#define UROCE_VERB(ret, name, params, args, version) can_fail<ret> ? #name : "",
 #include "verbs/ibverbs/functions.def"
 #undef UROCE_VERB
 };
 
 bool is_verb(std::string_view name) {
+  if (name.empty()) return false;
   for (const std::string_view verb : kFunctions) {
     if (verb == name) return true;
   }
@@ -31,6 +33,8 @@ bool is_verb(std::string_view name) {
   }
   return false;
 }
+
+std::atomic<std::uint64_t> injected = 0;
 
 struct Armed {
   explicit Armed(engine::faults::CallFault f) : fault(std::move(f)) {}
@@ -59,10 +63,13 @@ int call_fault(const char* verb) {
     if (armed_fault->fault.verb != verb) continue;
     const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (!armed_fault->fault.which.includes(n)) continue;
+    injected.fetch_add(1, std::memory_order_relaxed);
     return refuse(armed_fault->fault.error, std::string(verb) + " fails on request: call " + std::to_string(n));
   }
   return 0;
 }
+
+std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
 
 std::string check_calls(const engine::faults::FaultSpec& spec) {
   for (const auto& fault : spec.calls) {

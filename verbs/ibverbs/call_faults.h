@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -13,8 +14,16 @@ namespace uroce::ibv {
 /// Counts a call of `verb`; the errno value with which it is to fail, or 0. Calls are counted per process.
 int call_fault(const char* verb);
 
-/// A sentence about a verb in `spec` that does not exist, or "".
+/// How many calls have failed so, in this process.
+std::uint64_t call_faults_injected();
+
+/// A sentence about a verb in `spec` that does not exist or can't fail, or "".
 std::string check_calls(const engine::faults::FaultSpec& spec);
+
+/// Functions that return nothing, a text or an identifier have no way to fail.
+template <class Return>
+inline constexpr bool can_fail = std::is_same_v<Return, int> ||
+                                 (std::is_pointer_v<Return> && !std::is_same_v<Return, const char*>);
 
 /// What a verb returns when it fails with `error`. The verbs disagree: most return the errno value, those that return a
 /// pointer set errno, and some return -1 and set errno.

@@ -57,7 +57,7 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
 Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {
   verbs_context::sz = sizeof(verbs_context);
-  verbs_context::query_port = impl::query_port;
+  verbs_context::query_port = front::query_port;
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
   // Slots that stay null make the inline verbs return EOPNOTSUPP.
@@ -76,7 +76,7 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
 Context::~Context() {
   adapter->remove(*this);
   for (QueuePair* qp : qps) destroy_queue_pair(qp);
-  if (const NicLock lock(*adapter); lock) {
+  if (const NicLock lock(*adapter, NicLock::Purpose::kCleanUp); lock) {
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
     for (const MemoryRegion* mr : mrs) lock->mrs().remove(mr->nic_mr);
     for (const ProtectionDomain* pd : pds) lock->dealloc_pd(pd->nic_pd);

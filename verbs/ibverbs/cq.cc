@@ -99,7 +99,7 @@ int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
 int ibv_destroy_cq(struct ibv_cq* cq) {
   auto* own = static_cast<CompletionQueue*>(cq);
   Context& context = context_of(cq->context);
-  if (const NicLock lock(*context.adapter); lock) {
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->destroy_cq(own->nic_cq)) return refuse(error, "QPs use the CQ");
   }
   // From here on nothing raises events for it; what was raised and not fetched is dropped.

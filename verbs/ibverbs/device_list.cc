@@ -139,7 +139,10 @@ namespace impl {
 struct ibv_device** ibv_get_device_list(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
   const auto all = devices();
-  if (!all.ok()) return refuse_null(EINVAL, all.error());
+  if (!all.ok()) {
+    errno = refuse_setting(EINVAL, all.error());
+    return nullptr;
+  }
   const std::size_t count = (*all)->size();
   auto** list = static_cast<struct ibv_device**>(std::calloc(count + 1, sizeof(struct ibv_device*)));
   if (list == nullptr) return refuse_null(ENOMEM, "no memory for the device list");

@@ -9,7 +9,12 @@ namespace uroce::ibv {
 /// Remembers `sentence` as this thread's last_error() (facts.h) and returns `error`, a positive errno value.
 int refuse(int error, std::string sentence);
 
-/// The same for verbs that return a pointer: sets errno and returns null.
+/// refuse(), for settings in the environment that make no sense. Programs that know plain verbs only would say nothing
+/// but that there is no device: after explain_settings() the sentence goes to stderr as well.
+int refuse_setting(int error, std::string sentence);
+void explain_settings();
+
+/// refuse() for verbs that return a pointer: sets errno and returns null.
 std::nullptr_t refuse_null(int error, std::string sentence);
 
 /// For verbs on a NIC that had a fatal error, or that a child of fork() inherited: EIO.

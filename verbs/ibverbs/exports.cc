@@ -1,5 +1,10 @@
 // The C functions of libibverbs.so.1. Versions: the script that CMakeLists.txt makes from the same rows.
+#include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/verbs_front.h"
+
+namespace {
+[[maybe_unused]] const bool kPlainVerbs = (uroce::ibv::explain_settings(), true);
+}  // namespace
 
 extern "C" {
 // NOLINTBEGIN(bugprone-macro-parentheses): parameter lists are not expressions.

@@ -84,7 +84,7 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
 int ibv_dealloc_pd(struct ibv_pd* pd) {
   auto* own = static_cast<ProtectionDomain*>(pd);
   Context& context = context_of(pd->context);
-  if (const NicLock lock(*context.adapter); lock) {
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->dealloc_pd(own->nic_pd)) {
       return refuse(error, "memory regions or QPs are in the protection domain");
     }
@@ -154,7 +154,7 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
 int ibv_dereg_mr(struct ibv_mr* mr) {
   auto* own = static_cast<MemoryRegion*>(mr);
   Context& context = context_of(mr->context);
-  if (const NicLock lock(*context.adapter); lock) lock->mrs().remove(own->nic_mr);
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) lock->mrs().remove(own->nic_mr);
   const std::scoped_lock lock(context.objects_mutex);
   context.mrs.erase(own);
   delete own;

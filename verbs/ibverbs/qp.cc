@@ -75,7 +75,7 @@ void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
 
 /// After this the NIC knows the QP no more, and raises no event for it.
 void take_from_nic(QueuePair& qp) {
-  const NicLock lock(adapter_of(qp));
+  const NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
   if (!lock) return;
   lock->destroy_qp(qp.nic_qp);
   release(lock, qp.source_port);

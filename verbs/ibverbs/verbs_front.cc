@@ -15,11 +15,6 @@ constexpr bool returns_minus_one(std::string_view verb) {
   return false;
 }
 
-/// Functions that return nothing or a text have no way to fail.
-template <class Return>
-constexpr bool can_fail = std::is_same_v<Return, int> ||
-                          (std::is_pointer_v<Return> && !std::is_same_v<Return, const char*>);
-
 template <class Return, class Verb>
 Return call(const char* name, Verb verb) {
   if constexpr (can_fail<Return>) {
@@ -36,6 +31,10 @@ Return call(const char* name, Verb verb) {
   }
 #include "verbs/ibverbs/functions.def"
 #undef UROCE_VERB
+
+int query_port(struct ibv_context* context, std::uint8_t port_num, struct ibv_port_attr* attr, std::size_t attr_size) {
+  return call<int>("ibv_query_port", [&] { return impl::query_port(context, port_num, attr, attr_size); });
+}
 
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   return call<int>("ibv_poll_cq", [&] { return impl::poll_cq(cq, num_entries, wc); });

@@ -9,6 +9,7 @@ namespace uroce::ibv::front {
 #include "verbs/ibverbs/functions.def"
 #undef UROCE_VERB
 
+int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
 int req_notify_cq(struct ibv_cq* cq, int solicited_only);
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
