@@ -145,7 +145,7 @@ TEST(RnrRetry, SevenIsForEver) {
 
 // IBTA 9.7.5.2.8: an RNR NAK acknowledges what is before its PSN, and what is behind is sent again with it.
 TEST(RnrNak, AcknowledgesWhatIsBefore) {
-  Script s;
+  Script s({.retry_cnt = 0});
   s.recv(ack(-1).credits(31));
   s.post_send(1, SendOp::kWrite, 8);
   s.post_send(2, SendOp::kSend, 8);
