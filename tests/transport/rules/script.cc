@@ -30,6 +30,7 @@ Script::Script(Setup s)
   pd = nic.alloc_pd();
   cq = *nic.create_cq(s.cqe, nullptr);
   mr = *nic.mrs().add(pd, memory.data(), memory.size(), kVa, s.mr_access);
+  key_ = mr->key;
   nic::QpInit init;
   init.pd = pd;
   init.send_cq = init.recv_cq = cq;
@@ -135,13 +136,13 @@ void Script::deliver(const proto::Path& path, const Pkt& p) {
   if (op.has(proto::HeaderId::kReth)) {
     builder.header<Reth>()
         .set<Reth::Va>(va)
-        .set<Reth::RKey>(p.rkey_.value_or(mr->key))
+        .set<Reth::RKey>(p.rkey_.value_or(key_))
         .set<Reth::DmaLength>(p.length_.value_or(0));
   }
   if (op.has(proto::HeaderId::kAtomicEth)) {
     builder.header<AtomicEth>()
         .set<AtomicEth::Va>(va)
-        .set<AtomicEth::RKey>(p.rkey_.value_or(mr->key))
+        .set<AtomicEth::RKey>(p.rkey_.value_or(key_))
         .set<AtomicEth::SwapAdd>(p.swap_add_.value_or(0))
         .set<AtomicEth::Compare>(p.compare_.value_or(0));
   }

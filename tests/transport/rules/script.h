@@ -98,7 +98,7 @@ class Script {
   static constexpr std::uint64_t kPeerVa = 0x30000000;  ///< Where our WRITEs, READs and atomics go.
   static constexpr std::uint32_t kPeerKey = 0xABCD;
   static constexpr std::uint32_t kPeerQpn = 0x77;
-  nic::Sge sge(std::uint32_t offset, std::uint32_t length) const { return {kVa + offset, length, mr->key}; }
+  nic::Sge sge(std::uint32_t offset, std::uint32_t length) const { return {kVa + offset, length, key_}; }
   proto::Path path_to_us() const;
 
   std::vector<std::uint8_t> memory;
@@ -123,6 +123,7 @@ class Script {
   std::string differences(const Pkt& want, const proto::PacketView& got) const;
   std::string describe(const Sent& sent) const;
 
+  std::uint32_t key_ = 0;  ///< Of `mr`, which a script may deregister.
   Instant now_ = kStart;
   std::deque<Sent> sent_;
   std::deque<Completion> done_;
