@@ -148,7 +148,7 @@ struct ibv_send_wr remote_wr(const Link& link, std::uint64_t wr_id, enum ibv_wr_
 }
 
 std::vector<struct ibv_wc> take(struct ibv_cq* cq, std::size_t expected) {
-  constexpr auto kPatience = std::chrono::seconds(10);
+  constexpr auto kPatience = std::chrono::seconds(20);
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
   std::vector<struct ibv_wc> all;
   struct ibv_wc wc {};
@@ -161,7 +161,7 @@ std::vector<struct ibv_wc> take(struct ibv_cq* cq, std::size_t expected) {
 }
 
 void quiesce() {
-  Pair p;
+  Pair p({.timeout = kPatientTimeout});
   for (const auto& [from, to, from_qp, to_qp] :
        {std::tuple{&p.a, &p.b, p.qa.get(), p.qb.get()}, std::tuple{&p.b, &p.a, p.qb.get(), p.qa.get()}}) {
     ASSERT_EQ(post_recv(to_qp, 1, to->sge(0, 8)), 0);

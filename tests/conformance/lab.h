@@ -48,9 +48,12 @@ class Side {
   QpPtr qp;
 };
 
-/// How the sides of a Link are connected, and made. By default a lost answer is found out soon.
+/// So long that a NIC which waits for a busy machine is not taken for one that is gone: 1 s, eight times.
+inline constexpr std::uint8_t kPatientTimeout = 18;
+
+/// How the sides of a Link are connected, and made.
 struct LinkOptions {
-  ConnectOptions a{.timeout = 14, .retry_cnt = 2}, b{};
+  ConnectOptions a{.timeout = kPatientTimeout}, b{.timeout = kPatientTimeout};
   SideOptions a_side{}, b_side{};
 };
 

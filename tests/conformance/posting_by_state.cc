@@ -91,7 +91,7 @@ std::string destroy_completed() {
 
 std::string peer_in_rtr() {
   Side a(0), b(1);
-  bring_to(a.qp.get(), IBV_QPS_RTS, b.gid(), b.qp->qp_num);
+  bring_to(a.qp.get(), IBV_QPS_RTS, b.gid(), b.qp->qp_num, {.timeout = kPatientTimeout});
   bring_to(b.qp.get(), IBV_QPS_RTR, a.gid(), a.qp->qp_num);
   EXPECT_EQ(post_recv(b.qp.get(), 9, b.sge(0, 100)), 0);
   struct ibv_sge sge = a.sge(0, 64);

@@ -106,7 +106,7 @@ Chapter work_requests() {
   constexpr auto kSend = IBV_WR_SEND, kWrite = IBV_WR_RDMA_WRITE, kRead = IBV_WR_RDMA_READ,
                  kCas = IBV_WR_ATOMIC_CMP_AND_SWP;
   const LinkOptions no_local_write{.a_side = {.access = IBV_ACCESS_REMOTE_READ}};
-  const LinkOptions no_initiator{.a = {.timeout = 14, .retry_cnt = 2, .rd_atomic = 0}};
+  const LinkOptions no_initiator{.a = {.timeout = kPatientTimeout, .rd_atomic = 0}};
   const LinkOptions no_responder{.b = {.rd_atomic = 0}};
   return {
       "work_requests",
