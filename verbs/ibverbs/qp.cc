@@ -127,28 +127,29 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.max_inline = init->cap.max_inline_data;
   wanted.sq_sig_all = init->sq_sig_all != 0;
   wanted.user = qp;
-  {
-    const NicLock lock(*context.adapter);
-    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
-    if (!made.ok()) {
-      delete qp;
-      errno = made.error();
-      return nullptr;
-    }
-    qp->nic_qp = *made;
-    qp->qp_num = qp->nic_qp->qpn();
-  }
+  // Complete before the NIC knows it: from then on, events may come.
   qp->context = pd->context;
   qp->qp_context = init->qp_context;
   qp->pd = pd;
   qp->send_cq = init->send_cq;
   qp->recv_cq = init->recv_cq;
-  qp->handle = qp->qp_num;
   qp->state = IBV_QPS_RESET;
   qp->qp_type = init->qp_type;
   qp->cap = init->cap;
   qp->sq_sig_all = wanted.sq_sig_all;
   init_ack(*qp);
+  {
+    const NicLock lock(*context.adapter);
+    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
+    if (!made.ok()) {
+      destroy_ack(*qp);
+      delete qp;
+      errno = made.error();
+      return nullptr;
+    }
+    qp->nic_qp = *made;
+    qp->handle = qp->qp_num = qp->nic_qp->qpn();
+  }
   const std::scoped_lock lock(context.objects_mutex);
   context.qps.insert(qp);
   return qp;
