@@ -1,0 +1,256 @@
+// What a NIC over UDP sockets is measured against: two processes on loopback that exchange datagrams and look at none of
+// their bytes. UDP checksums are off, as in RoCEv2.
+//
+//   uroce_bench_udp blast    sendmmsg|io_uring         BYTES SECONDS
+//   uroce_bench_udp pingpong spin|io_uring|blocking    BYTES SECONDS
+//
+// blast: one side sends as fast as it can, in batches; a window of acknowledgements keeps the receiver's buffer from
+// overflowing, so that what is counted has arrived. pingpong: one datagram to and fro. Prints one line of JSON.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/ring.h"
+#include "tests/bench/usage.h"
+
+namespace uroce::bench {
+namespace {
+
+constexpr unsigned kBatch = 16;
+constexpr std::uint64_t kWindow = 32;  ///< Datagrams in flight: fits the socket buffer of an unprivileged user.
+
+[[noreturn]] void die(const char* what) {
+  std::perror(what);
+  std::_Exit(1);
+}
+
+/// A socket on a port of its own, and its address.
+struct Socket {
+  int fd = -1;
+  sockaddr_in address{};
+
+  Socket() : fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    const int no_checksum = 1;
+    if (fd < 0 || bind(fd, raw(), size) != 0 || getsockname(fd, raw(), &size) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &no_checksum, sizeof no_checksum) != 0) {
+      die("socket");
+    }
+  }
+  sockaddr* raw() { return reinterpret_cast<sockaddr*>(&address); }
+};
+
+/// One end of the wire: sends and receives datagrams of `size` bytes, many in a system call.
+class End {
+ public:
+  End(Socket& own, Socket& peer, std::size_t size) : own_(own), peer_(peer), buffer_(size) {}
+  virtual ~End() = default;
+  virtual void send(unsigned count) = 0;
+  /// Waits for at least one datagram and takes up to kBatch.
+  virtual unsigned receive() = 0;
+  void send_small(std::uint64_t value) {
+    sendto(own_.fd, &value, sizeof value, 0, peer_.raw(), sizeof peer_.address);
+  }
+  std::uint64_t receive_small() {
+    std::uint64_t value = 0;
+    if (recv(own_.fd, &value, sizeof value, 0) < 0) die("recv");
+    return value;
+  }
+
+ protected:
+  Socket& own_;
+  Socket& peer_;
+  std::vector<char> buffer_;
+};
+
+/// sendmmsg and recvmmsg; for single datagrams that is sendto and recvfrom. `spin`: never sleeps.
+class SocketEnd final : public End {
+ public:
+  SocketEnd(Socket& own, Socket& peer, std::size_t size, bool spin) : End(own, peer, size), spin_(spin) {
+    for (unsigned i = 0; i < kBatch; ++i) {
+      inbound_[i].resize(size);
+      vectors_[i] = {inbound_[i].data(), size};
+      received_[i].msg_hdr.msg_iov = &vectors_[i];
+      received_[i].msg_hdr.msg_iovlen = 1;
+    }
+    one_ = {buffer_.data(), size};
+    for (mmsghdr& message : sent_) {
+      message.msg_hdr.msg_iov = &one_;
+      message.msg_hdr.msg_iovlen = 1;
+      message.msg_hdr.msg_name = peer.raw();
+      message.msg_hdr.msg_namelen = sizeof peer.address;
+    }
+  }
+  void send(unsigned count) override {
+    if (sendmmsg(own_.fd, sent_.data(), count, 0) != static_cast<int>(count)) die("sendmmsg");
+  }
+  unsigned receive() override {
+    for (;;) {
+      const int n = recvmmsg(own_.fd, received_.data(), kBatch, spin_ ? MSG_DONTWAIT : MSG_WAITFORONE, nullptr);
+      if (n > 0) return static_cast<unsigned>(n);
+      if (!spin_ || errno != EAGAIN) die("recvmmsg");
+    }
+  }
+
+ private:
+  bool spin_;
+  iovec one_{};
+  std::array<mmsghdr, kBatch> sent_{}, received_{};
+  std::array<iovec, kBatch> vectors_{};
+  std::array<std::vector<char>, kBatch> inbound_;
+};
+
+/// io_uring as the NIC uses it: nothing stays armed, one system call sends and receives. `spin`: never sleeps.
+class UringEnd final : public End {
+ public:
+  UringEnd(Socket& own, Socket& peer, std::size_t size, bool spin)
+      : End(own, peer, size), spin_(spin), ring_(must(engine::Ring::open(128, 512))),
+        buffers_(must(engine::BufferRing::open(ring_, 64, size + 128))) {}
+
+  void send(unsigned count) override {
+    for (unsigned i = 0; i < count; ++i) {
+      io_uring_sqe* sqe = ring_.next_sqe();
+      io_uring_prep_send(sqe, own_.fd, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+      io_uring_prep_send_set_addr(sqe, peer_.raw(), sizeof peer_.address);
+      sqe->user_data = kSent;
+    }
+    if (spin_) return;  // Goes along with the next receive.
+    ring_.submit();
+    reap();
+  }
+  unsigned receive() override {
+    for (;;) {
+      pollfd readable{own_.fd, POLLIN, 0};
+      if (!spin_) poll(&readable, 1, -1);
+      io_uring_sqe* sqe = ring_.next_sqe();
+      io_uring_prep_recv_multishot(sqe, own_.fd, nullptr, 0, MSG_DONTWAIT);
+      sqe->flags |= IOSQE_BUFFER_SELECT;
+      sqe->buf_group = engine::BufferRing::kGroup;
+      sqe->user_data = kReceived;
+      ring_.submit();
+      if (const unsigned n = reap(); n > 0) return n;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kSent = 0, kReceived = 1;
+  template <class T>
+  static T must(Result<T, engine::SetupError> result) {
+    if (result.ok()) return std::move(*result);
+    std::fprintf(stderr, "%s\n", result.error().sentence.c_str());
+    std::_Exit(1);
+  }
+  unsigned reap() {
+    unsigned received = 0;
+    ring_.reap([&](const io_uring_cqe& cqe) {
+      if (cqe.user_data == kSent && cqe.res < 0) die("send through io_uring");
+      if ((cqe.flags & IORING_CQE_F_BUFFER) == 0) return;
+      ++received;
+      buffers_.give_back(engine::BufferRing::id_of(cqe));
+    });
+    return received;
+  }
+
+  bool spin_;
+  engine::Ring ring_;
+  engine::BufferRing buffers_;
+};
+
+std::unique_ptr<End> make_end(const std::string& via, Socket& own, Socket& peer, std::size_t size, bool pingpong) {
+  if (via == "io_uring") return std::make_unique<UringEnd>(own, peer, size, pingpong);
+  return std::make_unique<SocketEnd>(own, peer, size, via == "spin");
+}
+
+[[noreturn]] void serve_blast(End& end) {
+  for (std::uint64_t received = 0;;) end.send_small(received += end.receive());
+}
+
+[[noreturn]] void serve_pingpong(End& end) {
+  for (;;) {
+    end.receive();
+    end.send(1);
+  }
+}
+
+nlohmann::json blast(End& end, double seconds) {
+  std::uint64_t sent = 0, acknowledged = 0;
+  const auto start = Clock::now();
+  while (seconds_since(start) < seconds) {
+    while (sent - acknowledged + kBatch > kWindow) acknowledged = end.receive_small();
+    end.send(kBatch);
+    sent += kBatch;
+  }
+  return {{"packets_per_second", static_cast<double>(acknowledged) / seconds_since(start)}};
+}
+
+nlohmann::json pingpong(End& end, double seconds) {
+  std::vector<double> microseconds;
+  const auto start = Clock::now();
+  for (auto before = start; seconds_since(start) < seconds;) {
+    end.send(1);
+    end.receive();
+    const auto after = Clock::now();
+    microseconds.push_back(std::chrono::duration<double, std::micro>(after - before).count() / 2);
+    before = after;
+  }
+  std::nth_element(microseconds.begin(), microseconds.begin() + static_cast<std::ptrdiff_t>(microseconds.size() / 2),
+                   microseconds.end());
+  return {{"half_round_trip_us", microseconds[microseconds.size() / 2]}};
+}
+
+[[noreturn]] void usage() {
+  std::fprintf(stderr, "usage: uroce_bench_udp blast sendmmsg|io_uring BYTES SECONDS\n"
+                       "       uroce_bench_udp pingpong spin|io_uring|blocking BYTES SECONDS\n");
+  std::exit(64);
+}
+
+int run(const std::string& mode, const std::string& via, std::size_t size, double seconds) {
+  const bool is_pingpong = mode == "pingpong";
+  Socket server, client;
+  const pid_t child = fork();
+  if (child < 0) die("fork");
+  if (child == 0) {
+    const auto end = make_end(via, server, client, size, is_pingpong);
+    is_pingpong ? serve_pingpong(*end) : serve_blast(*end);
+  }
+  const auto end = make_end(via, client, server, size, is_pingpong);
+  nlohmann::json result = is_pingpong ? pingpong(*end, seconds) : blast(*end, seconds);
+  kill(child, SIGKILL);
+  rusage served{};
+  wait4(child, nullptr, 0, &served);
+  result["bytes"] = size;
+  result["via"] = via;
+  result["client_cpu_seconds"] = Usage::now().cpu_seconds;
+  result["server_cpu_seconds"] = Usage::of(served).cpu_seconds;
+  std::printf("%s\n", result.dump().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace uroce::bench
+
+int main(int argc, char** argv) {
+  if (argc != 5) uroce::bench::usage();
+  const std::string mode = argv[1], via = argv[2];
+  const bool known = (mode == "blast" && (via == "sendmmsg" || via == "io_uring")) ||
+                     (mode == "pingpong" && (via == "spin" || via == "io_uring" || via == "blocking"));
+  const std::size_t size = std::strtoul(argv[3], nullptr, 10);
+  const double seconds = std::strtod(argv[4], nullptr);
+  if (!known || size < 8 || size > 65000 || seconds <= 0) uroce::bench::usage();
+  return uroce::bench::run(mode, via, size, seconds);
+}
