@@ -35,9 +35,16 @@ std::size_t take_transmits(N& nic, Port& port, Instant now) {
   return kCrankBurst;
 }
 
-/// Sends, receives, runs timers, and sends what came of that. One system call when nothing arrives.
+/// When to send what received packets and timers gave rise to: acknowledgements above all.
+enum class Answers : std::uint8_t {
+  kAtOnce,
+  kNextTurn,  ///< Together with what the program posts until then; for callers that will be back in a moment.
+};
+
+/// Sends, receives, runs timers, and sends what came of that unless it may wait. One system call when nothing arrives,
+/// or when answers wait for the next turn.
 template <SansIoNic N>
-Progress turn_crank(N& nic, Port& port, Instant now) {
+Progress turn_crank(N& nic, Port& port, Instant now, Answers answers) {
   struct Sink final : DatagramSink {
     Sink(N& n, Instant t) : nic(n), now(t) {}
     void on_datagram(const proto::Datagram& datagram) override { nic.on_datagram(datagram, now); }
@@ -51,9 +58,8 @@ Progress turn_crank(N& nic, Port& port, Instant now) {
   const std::optional<Instant> deadline = nic.next_deadline();
   const bool is_due = deadline && *deadline <= now;
   if (is_due) nic.on_timeout(now);
-  if (progress.received > 0 || is_due) {
-    // Not left to the next turn: the caller may find its completion now and not come back for long, and the peer
-    // waits for the acknowledgement.
+  if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {
+    // The caller may find its completion now and not come back for long, and the peer waits for the acknowledgement.
     const std::size_t count = take_transmits(nic, port, now);
     if (count > 0) port.flush();
     progress.transmitted += count;

@@ -72,6 +72,20 @@ class Runner {
     inform_background(now, /*more=*/count >= kCrankBurst);
   }
 
+  /// Sends what there is, up to a burst, with the lock held: before something is destroyed that has answers to send.
+  void send_now(const std::unique_lock<std::mutex>& lock) {
+    UROCE_ASSERT(lock.owns_lock());
+    take_transmits(nic_, *port_, os_now());
+    port_->flush();
+  }
+  /// The same when the process exits, unless somebody holds the lock, who may never give it back.
+  void send_before_exit() {
+    const std::unique_lock turn(turnstile_, std::try_to_lock);
+    if (!turn) return;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) send_now(lock);
+  }
+
   /// Turns the crank once, if nobody else does or waits to; never blocks. Returns whether it did, so that completions
   /// may be there now. For threads that poll: in time, the background thread leaves the network to them.
   bool try_progress() {
@@ -82,7 +96,9 @@ class Runner {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     turn.unlock();  // Before the work: who comes meanwhile must be able to queue up.
     if (!lock) return false;
-    turn_crank(nic_, *port_, now);
+    // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
+    // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
+    turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce);
     if (on_progress_) on_progress_();
     inform_background(now, /*more=*/false);
     return true;
@@ -126,7 +142,7 @@ class Runner {
     const Instant now = os_now();
     ticking_.store(false, std::memory_order_relaxed);
     informed_ = false;
-    const Progress progress = turn_crank(nic_, *port_, now);
+    const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce);
     if (on_progress_) on_progress_();
     if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
     if (progress.more()) return true;

@@ -42,6 +42,10 @@ class Adapter {
   void stop_polling() {
     if (works()) runner_.stop_polling();
   }
+  /// Sends answers that wait for the next poll, which will not come. Never blocks.
+  void send_before_exit() {
+    if (works()) runner_.send_before_exit();
+  }
   NicFacts facts();
   /// Contexts hear of what happens to port and device.
   void add(Context& context);
@@ -96,6 +100,12 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// To be called before the NIC forgets what `qp` has to send: sends it, a burst at most.
+  void send_last_answers(nic::Qp* qp) {
+    if (!adapter_.works()) return;
+    adapter_.nic_.prefer(qp);
+    adapter_.runner_.send_now(lock_);
+  }
 
  private:
   Adapter& adapter_;

@@ -36,6 +36,8 @@ struct Device : ibv_device {
   /// EUI-64 in network order. Of an automatic device that is not open: what it would be if it were opened now.
   std::array<std::uint8_t, 8> guid();
 
+  void send_before_exit();
+
   // Around fork(), for fork.h. The child's next open() makes another NIC.
   void before_fork();
   void after_fork_in_parent();

@@ -26,6 +26,17 @@ constexpr std::uint8_t kLastLoopback = 254;
 
 proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); }
 
+/// Programs that exit without closing anything owe their peers the last acknowledgements all the same.
+void install_exit_handler() {
+  static const int kInstalled = std::atexit([] {
+    DeviceTable& t = device_table();
+    const std::unique_lock lock(t.mutex, std::try_to_lock);
+    if (!lock) return;
+    for (Device* device : t.devices) device->send_before_exit();
+  });
+  static_cast<void>(kInstalled);
+}
+
 /// An address that guid() or open() of another automatic device has its eye on.
 std::mutex preference_mutex;
 std::vector<proto::Gid> preferences;
@@ -53,6 +64,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   const std::scoped_lock lock(mutex_);
   if (auto adapter = adapter_.lock()) return adapter;
   install_fork_handlers();
+  install_exit_handler();
   auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses);
   if (made.ok()) adapter_ = *made;
   return made;
@@ -95,6 +107,12 @@ std::array<std::uint8_t, 8> Device::guid() {
   if (!addresses.empty()) return guid_of(addresses.front());
   const auto address = preferred_loopback();
   return guid_of(address.value_or(loopback(1)));
+}
+
+void Device::send_before_exit() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  if (const auto adapter = adapter_.lock()) adapter->send_before_exit();
 }
 
 void Device::before_fork() {

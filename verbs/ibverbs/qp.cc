@@ -75,8 +75,9 @@ void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
 
 /// After this the NIC knows the QP no more, and raises no event for it.
 void take_from_nic(QueuePair& qp) {
-  const NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
+  NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
   if (!lock) return;
+  lock.send_last_answers(qp.nic_qp);
   lock->destroy_qp(qp.nic_qp);
   release(lock, qp.source_port);
 }
@@ -173,6 +174,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
     if (!got.ok()) return got.error();
     held = *got;
   }
+  if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(own.nic_qp);
   if (const int error = lock->modify_qp(own.nic_qp, *converted, bits)) {
     release(lock, held);
     return refuse(error, explain(from, to, mask));

@@ -240,6 +240,13 @@ Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
   return error;
 }
 
+void Nic::prefer(Qp* qp) {
+  if (!qp->links.ready) return;
+  std::erase(core_->ready, qp);
+  core_->ready.push_front(qp);
+  core_->quantum = kQuantum;
+}
+
 bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }
 
 bool Nic::break_qp(std::uint32_t qpn) {

@@ -52,6 +52,8 @@ class Nic {
   Errno post_send(Qp* qp, const SendWr& wr);
   Errno post_recv(Qp* qp, const RecvWr& wr);
 
+  /// Has `qp`, if it has packets to send, send them before all others.
+  void prefer(Qp* qp);
   /// True when there may be packets or events to poll. For calls after which there seldom are.
   bool has_work() const;
 

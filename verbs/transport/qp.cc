@@ -87,6 +87,7 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
     }
   }
   settle();
+  answer_next_ = false;  // A program waits for its request; for an ACK, only the end of one.
   return may_request && requester_.waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
 }
 
