@@ -134,7 +134,8 @@ json throughput(const json& client, const json& server, std::uint64_t messages, 
 void serve_bw(Side& side, const Line& line, const Options& options) {
   options.op == "read" ? side.fill_own() : side.fill(0);
   if (options.op == "send") {
-    for (std::uint32_t qp = 0; qp < options.shape.qps; ++qp) side.post_recv(qp, options.shape.depth);
+    // Twice what the sender may have under way: it learns of an ACK before we come to post again.
+    for (std::uint32_t qp = 0; qp < options.shape.qps; ++qp) side.post_recv(qp, 2 * options.shape.depth);
   }
   line.meet();
   const Meter meter(side);

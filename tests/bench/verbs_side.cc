@@ -79,7 +79,7 @@ Side::Side(const Shape& shape, const Line& line, std::uint8_t salt) : shape_(sha
   if (context_ == nullptr) die("ibv_open_device");
   pd_ = v_.ibv_alloc_pd(context_);
   if (shape.events) channel_ = v_.ibv_create_comp_channel(context_);
-  const auto cqe = static_cast<int>(std::min<std::uint64_t>(std::uint64_t{shape.qps} * shape.depth * 2, 1u << 18));
+  const auto cqe = static_cast<int>(std::min<std::uint64_t>(std::uint64_t{shape.qps} * shape.depth * 3, 1u << 18));
   cq_ = v_.ibv_create_cq(context_, cqe, nullptr, channel_, 0);
   const std::size_t size = std::size_t{shape.bytes} * shape.qps;
   memory_ = std::make_unique<std::uint8_t[]>(size);
@@ -92,7 +92,7 @@ Side::Side(const Shape& shape, const Line& line, std::uint8_t salt) : shape_(sha
   for (std::uint32_t& qpn : own) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {shape.depth, shape.depth, 1, 1, shape.bytes <= kInlineMax ? shape.bytes : 0};
+    init.cap = {shape.depth, 2 * shape.depth, 1, 1, shape.bytes <= kInlineMax ? shape.bytes : 0};
     init.qp_type = IBV_QPT_RC;
     ibv_qp* const qp = v_.ibv_create_qp(pd_, &init);
     if (qp == nullptr) die("ibv_create_qp");
