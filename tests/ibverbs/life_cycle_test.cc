@@ -107,5 +107,30 @@ TEST(LifeCyclePair, ResetQpCanBeConnectedAgain) {
   }
 }
 
+/// A poller sees its message before the ACK of it is on its way, and may end the QP there and then.
+void expect_answered_before(void (*end)(QpPtr&)) {
+  for (int round = 0; round < 5; ++round) {
+    ConnectOptions impatient;
+    impatient.timeout = 10;
+    Pair p(impatient);
+    ASSERT_EQ(post_recv(p.qb.get(), 1, p.b.sge(0, 64)), 0);
+    struct ibv_wc wc {};
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(ibv_poll_cq(p.b.recv_cq, 1, &wc), 0);  // Now B's NIC trusts its poller.
+    struct ibv_sge sge = p.a.sge(0, 64);
+    ASSERT_EQ(post(p.qa.get(), send_wr(2, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(wait_completion(p.b.recv_cq).status, IBV_WC_SUCCESS);
+    end(p.qb);
+    EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST(LifeCyclePair, DestroyedQpAnswersWhatItHasReceived) {
+  expect_answered_before([](QpPtr& qp) { qp.reset(); });
+}
+
+TEST(LifeCyclePair, ResetQpAnswersWhatItHasReceived) {
+  expect_answered_before([](QpPtr& qp) { ASSERT_EQ(set_state(qp.get(), IBV_QPS_RESET), 0); });
+}
+
 }  // namespace
 }  // namespace uroce::ibv::test
