@@ -26,6 +26,8 @@ class PollWatch {
     if (row <= demand.row) row_.store(row, std::memory_order_relaxed);
     trusted_.store(row >= demand.row, std::memory_order_relaxed);
   }
+  /// The work that a poll gave rise to ended at `now`: no gap before the next poll.
+  void on_poll_done(Instant now) { last_.store(count(now), std::memory_order_relaxed); }
   /// The poller says that it is going to sleep.
   void on_stop() {
     row_.store(0, std::memory_order_relaxed);

@@ -60,8 +60,8 @@ class Port {
   virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;
 
   /// Blocks until a packet can be received (only if `for_packets`), until `deadline`, or until wake(). Any thread, no
-  /// lock needed; spurious returns are fine.
-  virtual void wait(std::optional<Instant> deadline, bool for_packets) = 0;
+  /// lock needed; spurious returns are fine. Returns false when it was the deadline.
+  virtual bool wait(std::optional<Instant> deadline, bool for_packets) = 0;
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 

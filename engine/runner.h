@@ -101,6 +101,7 @@ class Runner {
     turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce);
     if (on_progress_) on_progress_();
     inform_background(now, /*more=*/false);
+    polls_.on_poll_done(os_now());
     return true;
   }
 
@@ -123,6 +124,10 @@ class Runner {
   }
 
  private:
+  /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
+  static constexpr std::size_t kStream = 8;
+  static constexpr Duration kLinger = std::chrono::microseconds(50);
+
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
       const Instant trusted_until = polls_.trusted_until();
@@ -132,8 +137,24 @@ class Runner {
         took_over_ = true;
         continue;
       }
-      if (!turn_in_background()) port_->wait(wake_at_, /*for_packets=*/true);
+      if (turn_in_background() || linger()) continue;
+      port_->wait(wake_at_, /*for_packets=*/true);
+      received_since_sleep_ = 0;
     }
+  }
+
+  /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender, too,
+  /// pays a part. Looks out for them a little, without the lock; whoever else wants the core has it. Returns whether
+  /// something came.
+  bool linger() {
+    if (received_since_sleep_ < kStream) return false;
+    const Instant now = os_now();
+    const Instant end = std::min(now + kLinger, wake_at_.value_or(Instant::max()));
+    while (!port_->wait(now, /*for_packets=*/true)) {
+      if (os_now() >= end) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   /// Returns whether another turn is needed before sleeping; if not, `wake_at_` says how long to sleep.
@@ -143,6 +164,7 @@ class Runner {
     ticking_.store(false, std::memory_order_relaxed);
     informed_ = false;
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce);
+    received_since_sleep_ += progress.received;
     if (on_progress_) on_progress_();
     if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
     if (progress.more()) return true;
@@ -174,6 +196,7 @@ class Runner {
   PollWatch polls_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
+  std::size_t received_since_sleep_ = 0;   ///< By the background thread.
   bool took_over_ = false;                 ///< The background thread has just watched a poller go away.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
   std::atomic<bool> ticking_ = false;      ///< The background thread watches a poller.

@@ -80,12 +80,12 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   enqueue(frame);
 }
 
-void UdpPort::wait(std::optional<Instant> deadline, bool for_packets) {
+bool UdpPort::wait(std::optional<Instant> deadline, bool for_packets) {
   if (blocked_.load(std::memory_order_relaxed)) {
     const Instant retry = os_now() + kRetryFull;
     deadline = deadline ? std::min(*deadline, retry) : retry;
   }
-  waiter_.wait(for_packets ? std::span<const int>(receive_fds_) : std::span<const int>{}, deadline);
+  return waiter_.wait(for_packets ? std::span<const int>(receive_fds_) : std::span<const int>{}, deadline);
 }
 
 void UdpPort::abandon_after_fork() {

@@ -22,7 +22,7 @@ class UdpPort : public Port {
   void release_source_port(const proto::Gid& local, std::uint16_t port) final;
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
-  void wait(std::optional<Instant> deadline, bool for_packets) final;
+  bool wait(std::optional<Instant> deadline, bool for_packets) final;
   void wake() final { waiter_.wake(); }
   void abandon_after_fork() override;
   PortInfo info() const final { return info_; }

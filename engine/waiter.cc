@@ -12,7 +12,7 @@ namespace uroce::engine {
 
 Waiter::Waiter() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
+bool Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
   std::array<pollfd, 16> polled;
   polled[0] = {.fd = event_.get(), .events = POLLIN, .revents = 0};
   const std::size_t count = std::min(fds.size(), polled.size() - 1);
@@ -25,6 +25,7 @@ void Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
     std::uint64_t times_woken = 0;
     [[maybe_unused]] const ssize_t n = ::read(event_.get(), &times_woken, sizeof times_woken);
   }
+  return ready > 0;
 }
 
 void Waiter::wake() const {

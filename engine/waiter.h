@@ -16,8 +16,8 @@ class Waiter {
   Waiter();
 
   /// Blocks until one of `fds` is readable, until `deadline`, or until wake(). Spurious returns are possible. At most
-  /// 15 descriptors are watched.
-  void wait(std::span<const int> fds, std::optional<Instant> deadline);
+  /// 15 descriptors are watched. Returns false when it was the deadline.
+  bool wait(std::span<const int> fds, std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const;
   bool valid() const { return static_cast<bool>(event_); }

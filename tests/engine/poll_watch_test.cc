@@ -38,6 +38,15 @@ TEST_F(PollWatchTest, APauseStartsTheRowAnew) {
   EXPECT_TRUE(trusted());
 }
 
+TEST_F(PollWatchTest, WorkThatAPollDoesIsNoPause) {
+  watch.on_deserted(now);
+  for (int i = 0; i < 512; ++i) {
+    poll(1, 5us);
+    watch.on_poll_done(now += 80us);
+  }
+  EXPECT_TRUE(trusted());
+}
+
 TEST_F(PollWatchTest, WhoSleepsIsNotTrusted) {
   poll(20, 1us);
   watch.on_stop();

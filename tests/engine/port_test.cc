@@ -163,7 +163,7 @@ TEST_P(PortTest, WaitEndsWithAPacket) {
   ASSERT_TRUE(queue(*a_, path(1, 2), 1));
   a_->flush();
   const Instant limit = engine::os_now() + 5s;
-  b_->wait(limit, /*for_packets=*/true);
+  EXPECT_TRUE(b_->wait(limit, /*for_packets=*/true));
   EXPECT_LT(engine::os_now(), limit);
 }
 
@@ -171,14 +171,14 @@ TEST_P(PortTest, WaitEndsAtTheDeadlineAndNotForUnwantedPackets) {
   ASSERT_TRUE(queue(*a_, path(1, 2), 1));
   a_->flush();
   const Instant deadline = engine::os_now() + 20ms;
-  b_->wait(deadline, /*for_packets=*/false);
+  EXPECT_FALSE(b_->wait(deadline, /*for_packets=*/false));
   EXPECT_GE(engine::os_now(), deadline);
-  b_->wait(engine::os_now() - 1s, /*for_packets=*/false);  // In the past: returns.
+  EXPECT_FALSE(b_->wait(engine::os_now() - 1s, /*for_packets=*/false)) << "in the past: returns at once";
 }
 
 TEST_P(PortTest, WakeEndsTheWaitThatRunsOrTheNextOne) {
   a_->wake();
-  a_->wait(std::nullopt, /*for_packets=*/true);
+  EXPECT_TRUE(a_->wait(std::nullopt, /*for_packets=*/true));
   std::thread other([this] { a_->wake(); });
   a_->wait(std::nullopt, /*for_packets=*/true);
   other.join();

@@ -67,7 +67,7 @@ class FakePort final : public engine::Port {
     }
     return count;
   }
-  void wait(std::optional<Instant>, bool) override {}
+  bool wait(std::optional<Instant>, bool) override { return false; }
   void wake() override {}
   void abandon_after_fork() override {}
   engine::PortInfo info() const override { return {"fake", "", "", 0}; }
