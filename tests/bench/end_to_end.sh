@@ -10,7 +10,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 for ((i = 0; i < rounds; i++)); do
-  "$bin/uroce_bench_udp" 4128 1 >>"$out/udp"
+  "$bin/uroce_bench_udp" blast sendmmsg 4128 1 >>"$out/udp"
   "$bin/rdma_server" --port 18999 --num-qp 1 --json >"$out/server" 2>&1 &
   server=$!
   "$bin/rdma_client" 127.0.0.1 --port 18999 --num-qp 1 --op write --size 64K --iters 16000 --verify --json >>"$out/rdma"
@@ -19,7 +19,7 @@ done
 
 python3 - "$out" <<'P'
 import json, statistics, sys
-udp = [json.loads(line)["gigabits_per_second"] for line in open(sys.argv[1] + "/udp")]
+udp = [json.loads(line)["packets_per_second"] * 4096 * 8e-9 for line in open(sys.argv[1] + "/udp")]
 decoder, text, runs = json.JSONDecoder(), open(sys.argv[1] + "/rdma").read().strip(), []
 while text:
     run, end = decoder.raw_decode(text)
