@@ -280,7 +280,7 @@ void ApiProgram::rereg_mr(ApiMr& mr, Reader& in) {
     UROCE_ASSERT(mr.verbs->lkey == before.lkey && mr.verbs->addr == before.addr && mr.verbs->pd == before.pd);
     return;
   }
-  UROCE_ASSERT(mr.verbs->lkey != before.lkey);
+  UROCE_ASSERT((mr.verbs->lkey == before.lkey) == (flags == IBV_REREG_MR_CHANGE_ACCESS));
   UROCE_ASSERT((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0 || r.kind != Range::kImpossible);
   if (flags & IBV_REREG_MR_CHANGE_PD) mr.pd = pd;
 }

@@ -287,7 +287,7 @@ void Victim::change_region(const RegisterSpec& spec) {
       break;
     default:
       if (mrs_[r] == nullptr) return;
-      UROCE_ASSERT(nic_.mrs().change(mrs_[r], {}) == 0);
+      UROCE_ASSERT(nic_.mrs().change(mrs_[r], {.pd = mrs_[r]->pd}) == 0);
       memory_.revoke_sges(r);
       break;
   }

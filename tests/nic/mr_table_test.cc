@@ -171,6 +171,20 @@ TEST_F(MrTableTest, ChangeTakesEffectUnderANewKey) {
   EXPECT_EQ(refusal(mr->key, 0x1000, 1), AccessError::kOutOfBounds);
 }
 
+TEST_F(MrTableTest, NewRightsAloneKeepTheKey) {
+  Mr* mr = add(0x1000, 64, kLocalWrite);
+  const std::uint32_t key = mr->key;
+  MrTable::Change change;
+  change.change_access = true;
+  change.access = kLocalWrite | kRemoteWrite;
+  EXPECT_EQ(table_.change(mr, change), 0);
+  EXPECT_EQ(mr->key, key);
+  EXPECT_EQ(find(key, 0x1000, 64, kRemoteWrite), memory_.data());
+  EXPECT_EQ(table_.change(mr, {.pd = &other_}), 0);
+  EXPECT_NE(mr->key, key);
+  EXPECT_EQ(refusal(key, 0x1000, 1), AccessError::kBadKey);
+}
+
 TEST_F(MrTableTest, RefusedChangeLeavesEverythingAsItWas) {
   Mr* mr = add(0x1000, 64, kLocalWrite);
   const Mr before = *mr;

@@ -276,9 +276,11 @@ void End::freeze_target() {
 void End::reregister_target() {
   if (target_dead_) return;
   freeze_target();
-  nic::MrTable::Change change;
-  change.change_access = true;
-  change.access = kOpen;
+  nic::MrTable::Change change;  // To where it is already, for the sake of the new key.
+  change.change_memory = true;
+  change.memory = target_mr_->memory;
+  change.length = target_mr_->length;
+  change.iova = target_mr_->iova;
   if (host_.nic.mrs().change(target_mr_, change) != 0) incorrect("{}: registering memory again fails", name());
   if (target_mr_->key == target_key_) incorrect("{}: registered again, but the key is the old one", name());
   target_key_ = target_mr_->key;

@@ -76,8 +76,10 @@ Errno MrTable::change(Mr* mr, const Change& change) {
     mr->pd = change.pd;
     ++mr->pd->users;
   }
-  ++slots_[index].tag;
-  mr->key = key_of(index);
+  if (change.change_memory || change.pd != nullptr) {
+    ++slots_[index].tag;
+    mr->key = key_of(index);
+  }
   return 0;
 }
 

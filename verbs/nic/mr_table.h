@@ -37,7 +37,8 @@ class MrTable {
   /// local write (IBTA Vol 1, 10.6.3.1, and every provider); ENOMEM: table full. The PD's user count goes up.
   Result<Mr*, Errno> add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova, std::uint32_t access);
   void remove(Mr* mr);
-  /// Gives the region new rights, memory and/or PD under a new key (ibv_rereg_mr). Null/0 pointers keep the old value.
+  /// Gives the region new rights, memory and/or PD (ibv_rereg_mr). Null/0 pointers keep the old value. New memory or a
+  /// new PD come under a new key; new rights alone do not (as rxe and mlx5: peers go on with the key that they know).
   struct Change {
     Pd* pd = nullptr;
     std::uint8_t* memory = nullptr;
