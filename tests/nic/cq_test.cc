@@ -37,6 +37,20 @@ TEST(Cq, IsFirstInFirstOutAcrossTheEndOfTheRing) {
   EXPECT_TRUE(drain(cq).empty());
 }
 
+TEST(Cq, ForgetsTheCompletionsOfOneQueuePair) {
+  Cq cq(5, nullptr);
+  cq.push(completion(0));
+  cq.push(completion(0));
+  EXPECT_EQ(drain(cq).size(), 2u);  // From here on the ring's end lies among them.
+  for (std::uint64_t i = 0; i < 5; ++i) cq.push({.wr_id = i, .qpn = i % 2 == 0 ? 0x11u : 0x12u});
+  cq.drop(0x11);
+  EXPECT_EQ(cq.size(), 2u);
+  cq.push({.wr_id = 9, .qpn = 0x11});
+  EXPECT_EQ(drain(cq), (Ids{1, 3, 9}));
+  cq.drop(0x11);
+  EXPECT_EQ(cq.size(), 0u);
+}
+
 TEST(Cq, LosesWhatDoesNotFitAndSaysSo) {
   Cq cq(2, nullptr);
   cq.push(completion(1));

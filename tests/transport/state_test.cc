@@ -81,6 +81,14 @@ TEST(State, FirstPacketInRtrRaisesCommEst) {
   EXPECT_EQ(events[0].kind, Event::Kind::kCommEst);
 }
 
+TEST(State, ResetForgetsCompletions) {
+  Pair pair;
+  ASSERT_EQ(pair.send(pair.a, remote_wr(1, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), 0);
+  EXPECT_EQ(pair.world.run_idle(), engine::sim::Outcome::kDone);
+  move(pair.a, QpState::kReset);
+  EXPECT_TRUE(pair.run(pair.a).empty());
+}
+
 TEST(State, CqOverflowKillsTheQp) {
   Pair pair({.cqe = 2});
   for (std::uint64_t i = 0; i < 4; ++i) {

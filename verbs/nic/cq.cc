@@ -33,6 +33,15 @@ std::size_t Cq::poll(std::span<Completion> out) {
   return taken;
 }
 
+void Cq::drop(std::uint32_t qpn) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const Completion& completion = ring_[(head_ + i) % ring_.size()];
+    if (completion.qpn != qpn) ring_[(head_ + kept++) % ring_.size()] = completion;
+  }
+  count_ = kept;
+}
+
 void Cq::arm(bool solicited_only) {
   // Asking for less does not take back an earlier request for more (IBTA Vol 1, 11.4.2.2).
   if (!solicited_only) {

@@ -18,6 +18,8 @@ class Cq {
   PushResult push(const Completion& completion);
   /// Takes up to out.size() completions, oldest first; returns how many.
   std::size_t poll(std::span<Completion> out);
+  /// Forgets the queued completions of QP `qpn`.
+  void drop(std::uint32_t qpn);
   /// Asks for one notification at the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
   /// EINVAL when more completions are queued than would fit.
