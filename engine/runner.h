@@ -144,15 +144,14 @@ class Runner {
   }
 
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender, too,
-  /// pays a part. Looks out for them a little, without the lock; whoever else wants the core has it. Returns whether
-  /// something came.
+  /// pays a part. Looks out for them a little, without the lock. Returns whether something came.
   bool linger() {
     if (received_since_sleep_ < kStream) return false;
     const Instant now = os_now();
     const Instant end = std::min(now + kLinger, wake_at_.value_or(Instant::max()));
+    // No yield(): on a busy machine that gives the core away for milliseconds.
     while (!port_->wait(now, /*for_packets=*/true)) {
       if (os_now() >= end) return false;
-      std::this_thread::yield();
     }
     return true;
   }
