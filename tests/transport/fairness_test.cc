@@ -45,6 +45,41 @@ TEST(Fairness, QpsThatShareTheWindowAdvanceTogether) {
   }
 }
 
+/// A window for 20 packets among 40 QPs. If each sent just what the last ACK made room for, it would have to ask for an
+/// ACK of nearly every packet, or wait for one that never comes.
+TEST(Fairness, QpsThatShareTheWindowSendInBursts) {
+  constexpr std::uint32_t kFull = 2304;  // What a packet of 1024 bytes takes of the window.
+  Pair pair({.cqe = 4096, .memory = 1 << 20, .window_bytes = 20 * kFull});
+  constexpr std::size_t kQps = 40, kMessage = 16 * 1024;
+  std::vector<nic::Qp*> qps;
+  for (std::size_t i = 0; i < kQps; ++i) {
+    for (Side* side : {&pair.a, &pair.b}) side->qp = *side->nic.create_qp(nic::QpInit(side->qp->init()));
+    pair.connect(pair.a, pair.b, 0x100, 0x200);
+    pair.connect(pair.b, pair.a, 0x200, 0x100);
+    qps.push_back(pair.a.qp);
+  }
+  std::size_t packets = 0, asked = 0;
+  pair.world.set_filter([&](engine::sim::Packet& packet, Instant) {
+    if (packet.from == pair.a.node) {
+      ++packets;
+      asked += proto::parse_packet(packet.bytes)->bth().get<proto::Bth::AckReq>() ? 1 : 0;
+    }
+    return engine::sim::Verdict::pass();
+  });
+  const nic::Sge sge = pair.a.sge(0, kMessage);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    for (nic::Qp* qp : qps) {
+      nic::SendWr w = remote_wr(i, nic::SendOp::kWrite, pair.b, 0);
+      w.sges = {&sge, 1};
+      ASSERT_EQ(pair.a.nic.post_send(qp, w), 0);
+    }
+  }
+  pair.world.kick(pair.a.node);
+  EXPECT_EQ(pair.run(pair.a).size(), kQps * 4);
+  EXPECT_EQ(packets, kQps * 4 * 16);
+  EXPECT_LE(asked, packets / 4);
+}
+
 // The first packet of a message goes out unasked, and the rest waits for a window that others have filled with packets
 // that get lost. Nobody owes an ACK then: no retry is spent on that.
 TEST(Fairness, WaitingForTheWindowCostsNoRetry) {

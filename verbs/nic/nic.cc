@@ -11,9 +11,6 @@
 namespace uroce::nic {
 namespace {
 
-/// Packets that one QP may send before the next one has its turn.
-constexpr int kQuantum = 16;
-
 template <class T>
 bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
   const auto it = std::find_if(all.begin(), all.end(), [one](const auto& p) { return p.get() == one; });
@@ -57,21 +54,30 @@ struct Nic::Core final : QpEnv {
     qp.links.ready = true;
     ready.push_back(&qp);
   }
+  /// The window interrupts a turn but does not end it: else, of many QPs each would send a packet or two and have to ask
+  /// for an ACK of them.
   void make_waiting(Qp& qp) {
     if (qp.links.waiting) return;
     qp.links.waiting = true;
-    waiting.push_back(&qp);
+    if (qp.links.turn_left < Qp::kTurn) {
+      waiting.push_front(&qp);
+    } else {
+      waiting.push_back(&qp);
+    }
   }
   /// Whoever waited for the window goes before those that have just become ready, or they would take the room again and
-  /// again. One at a time: most of them would find it full.
+  /// again. One at a time, until its turn is over: most of them would find it full.
   void admit_one() {
-    Qp& qp = *waiting.front();
+    if (admitted != nullptr || waiting.empty() || !window.has_room()) return;
+    admitted = waiting.front();
     waiting.pop_front();
-    qp.links.waiting = false;
-    if (qp.links.ready) return;
+    admitted->links.waiting = false;
+    prefer(*admitted);
+  }
+  void prefer(Qp& qp) {
+    if (qp.links.ready) std::erase(ready, &qp);  // Short: QPs do not stay ready for long.
     qp.links.ready = true;
     ready.push_front(&qp);
-    quantum = kQuantum;
   }
   /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
   /// too.
@@ -94,6 +100,7 @@ struct Nic::Core final : QpEnv {
     deadlines.remove(qp);
     std::erase(ready, &qp);
     std::erase(waiting, &qp);
+    if (admitted == &qp) admitted = nullptr;
     std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
   }
 
@@ -101,7 +108,7 @@ struct Nic::Core final : QpEnv {
   DeadlineHeap deadlines;
   std::deque<Qp*> ready;    ///< Asked for packets, the front one first.
   std::deque<Qp*> waiting;  ///< Had a packet that the window did not admit.
-  int quantum = kQuantum;
+  Qp* admitted = nullptr;   ///< Of those that waited: whose turn it is, if any's.
   std::deque<Event> events;
   std::vector<Cq*> overflowed, dead;
   std::vector<std::unique_ptr<Pd>> pds;
@@ -154,24 +161,25 @@ void Nic::on_timeout(Instant now) {
 std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   Core& c = *core_;
   while (true) {
-    if (!c.waiting.empty() && c.window.has_room()) c.admit_one();
+    c.admit_one();
     if (c.ready.empty()) return std::nullopt;
     Qp& qp = *c.ready.front();
     proto::Transmit out;
     const TxStatus status = qp.poll_transmit(now, frame, out);
     c.deadlines.update(qp);
     c.fail_overflowed();
-    if (status == TxStatus::kSent && --c.quantum > 0) {
-      ++counters_.sent_pkts;
-      return out;
-    }
-    c.quantum = kQuantum;
+    if (status == TxStatus::kSent) ++counters_.sent_pkts;
+    if (status == TxStatus::kSent && --qp.links.turn_left > 0) return out;
     c.ready.pop_front();
     qp.links.ready = false;
-    if (status == TxStatus::kWindow) c.make_waiting(qp);
+    if (c.admitted == &qp) c.admitted = nullptr;
+    if (status == TxStatus::kWindow) {
+      c.make_waiting(qp);
+      continue;
+    }
+    qp.links.turn_left = Qp::kTurn;
     if (status != TxStatus::kSent) continue;
     c.make_ready(qp);
-    ++counters_.sent_pkts;
     return out;
   }
 }
@@ -241,10 +249,7 @@ Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
 }
 
 void Nic::prefer(Qp* qp) {
-  if (!qp->links.ready) return;
-  std::erase(core_->ready, qp);
-  core_->ready.push_front(qp);
-  core_->quantum = kQuantum;
+  if (qp->links.ready) core_->prefer(*qp);
 }
 
 bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }

@@ -34,10 +34,12 @@ class Qp {
   const QpInit& init() const { return c_.init; }
   bool draining() const { return state() == QpState::kSqd && !drained_; }
 
+  static constexpr int kTurn = 16;  ///< Packets that a QP may send before it is another's turn.
   /// The NIC's lists over QPs.
   struct Links {
     bool ready = false;    ///< In the list of QPs to ask for packets.
     bool waiting = false;  ///< In the list of QPs that the NIC's window held back.
+    int turn_left = kTurn;  ///< Packets.
     std::size_t heap = 0;  ///< 1 + index in the deadline heap; 0: not in it.
     Instant deadline{};    ///< As the heap knows it.
   } links;
