@@ -6,8 +6,9 @@
 namespace uroce::engine {
 namespace {
 
-Result<std::unique_ptr<Port>, SetupError> open_socket_port(std::span<const proto::Gid> addresses, std::string reason) {
-  auto port = SocketPort::open(addresses, std::move(reason));
+Result<std::unique_ptr<Port>, SetupError> open_socket_port(std::span<const proto::Gid> addresses, std::string reason,
+                                                           SocketPort::Trains trains = SocketPort::Trains::kNo) {
+  auto port = SocketPort::open(addresses, std::move(reason), trains);
   if (!port) return Err{port.error()};
   return std::unique_ptr<Port>(std::move(*port));
 }
@@ -17,6 +18,7 @@ Result<std::unique_ptr<Port>, SetupError> open_socket_port(std::span<const proto
 Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
   if (addresses.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
   if (choice == EngineChoice::kSocket) return open_socket_port(addresses, "UROCE_ENGINE=socket");
+  if (choice == EngineChoice::kGso) return open_socket_port(addresses, "UROCE_OFFLOAD=gso", SocketPort::Trains::kYes);
   auto port =
       UringPort::open(addresses, choice == EngineChoice::kAuto ? "io_uring is available" : "UROCE_ENGINE=io_uring");
   if (port) return std::unique_ptr<Port>(std::move(*port));

@@ -15,6 +15,7 @@ enum class EngineChoice : std::uint8_t {
   kAuto,     ///< io_uring if it can be had, else sockets; PortInfo::reason tells why.
   kIoUring,  ///< io_uring or an error.
   kSocket,
+  kGso,  ///< Sockets with segmentation offload: UROCE_OFFLOAD=gso.
 };
 
 /// Opens UDP port 4791 on every address of `addresses` (at least one). Errors: EADDRINUSE (another NIC has one of

@@ -1,29 +1,54 @@
 #include "engine/socket_port.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace uroce::engine {
+namespace {
 
-Result<std::unique_ptr<SocketPort>, SetupError> SocketPort::open(std::span<const proto::Gid> addresses,
-                                                                 std::string reason) {
-  auto receivers = open_receivers(addresses);
-  if (!receivers) return Err{receivers.error()};
-  PortInfo info{.engine = "socket",
-                .reason = std::move(reason),
-                .features = "sendmmsg recvmmsg zero-udp-checksum",
-                .receive_buffer_bytes = 0};
-  return std::unique_ptr<SocketPort>(new SocketPort(std::move(*receivers), std::move(info)));
+/// Bytes 5 to 7 of the BTH.
+bool same_dest_qp(const iovec& a, const iovec& b) {
+  const auto* x = static_cast<const std::uint8_t*>(a.iov_base);
+  const auto* y = static_cast<const std::uint8_t*>(b.iov_base);
+  return a.iov_len >= 8 && b.iov_len >= 8 && std::memcmp(x + 5, y + 5, 3) == 0;
 }
 
-SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, PortInfo info)
+bool same_address(const SocketAddress& a, const SocketAddress& b) {
+  return a.size == b.size && std::memcmp(a.get(), b.get(), a.size) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SocketPort>, SetupError> SocketPort::open(std::span<const proto::Gid> addresses,
+                                                                 std::string reason, Trains trains) {
+  auto receivers = open_receivers(addresses);
+  if (!receivers) return Err{receivers.error()};
+  PortInfo info{
+      .engine = "socket",
+      .reason = std::move(reason),
+      .features = trains == Trains::kYes ? "sendmmsg recvmmsg udp-gso udp-gro" : "sendmmsg recvmmsg zero-udp-checksum",
+      .receive_buffer_bytes = 0};
+  return std::unique_ptr<SocketPort>(new SocketPort(std::move(*receivers), std::move(info), trains));
+}
+
+SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, PortInfo info, Trains trains)
     : UdpPort(std::move(receivers), std::move(info)),
       queues_(SendSockets::kMax),
-      receive_memory_(kBatch * kReceiveSize) {
+      send_trains_(trains == Trains::kYes),
+      receive_size_(send_trains_ ? std::size_t{1} << 16 : kReceiveSize),
+      receive_count_(send_trains_ ? kTrainsReceived : kBatch),
+      receive_memory_(receive_count_ * receive_size_) {
   active_.reserve(SendSockets::kMax);
-  for (std::size_t i = 0; i < kBatch; ++i) {
-    receive_buffers_[i].bytes = {.iov_base = receive_memory_.data() + i * kReceiveSize, .iov_len = kReceiveSize};
+  for (std::size_t i = 0; i < receive_count_; ++i) {
+    receive_buffers_[i].bytes = {.iov_base = receive_memory_.data() + i * receive_size_, .iov_len = receive_size_};
     prepare_to_receive(i);
   }
+  if (!send_trains_) return;
+  train_bytes_.reserve(kFrames);
+  for (ReceiveSocket& socket : receivers_) receive_trains(socket.fd.get());
+  senders_.set_on_change([this](SendSlot slot, int fd) {
+    if (fd >= 0) allow_trains(fd, senders_[slot].local);
+  });
 }
 
 /// The kernel overwrites the lengths of the entries that it used, and only of those.
@@ -56,20 +81,66 @@ bool SocketPort::send_queue_of(SendSlot slot) {
   std::vector<FrameIndex>& queue = queues_[slot.value];
   std::size_t done = 0;
   while (done < queue.size()) {
-    const std::size_t count = std::min(queue.size() - done, kBatch);
-    for (std::size_t i = 0; i < count; ++i) send_batch_[i].msg_hdr = outgoing_[queue[done + i].value].message;
+    const std::size_t count = prepare_to_send(std::span(queue).subspan(done));
     const int result =
         ::sendmmsg(senders_[slot].fd.get(), send_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
     ++counters_.system_calls;
     if (result < 0 && is_full(errno)) break;  // Stays queued, in order.
+    if (result < 0 && batch_packets_[0] > 1 && (errno == EIO || errno == EINVAL)) {
+      send_trains_ = false;  // Not on this kernel, or not through that interface: one by one then.
+      continue;
+    }
     if (result < 0) {
       refused(queue[done++]);  // sendmmsg() reports an error only for its first message.
       continue;
     }
-    for (int i = 0; i < result; ++i) sent(queue[done++]);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(result); ++i) {
+      for (std::size_t packet = 0; packet < batch_packets_[i]; ++packet) sent(queue[done++]);
+    }
   }
   queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(done));
   return queue.empty();
+}
+
+/// Puts the front of `queue` into `send_batch_`; returns how many messages that is.
+std::size_t SocketPort::prepare_to_send(std::span<const FrameIndex> queue) {
+  std::size_t count = 0;
+  train_bytes_.clear();
+  for (; count < kBatch && !queue.empty(); ++count) {
+    const Outgoing& first = outgoing_[queue.front().value];
+    const std::size_t packets = send_trains_ ? train_length(queue) : 1;
+    msghdr& message = send_batch_[count].msg_hdr;
+    message = first.message;
+    if (packets > 1) {
+      message.msg_iov = train_bytes_.data() + train_bytes_.size();
+      message.msg_iovlen = packets;
+      message.msg_control = train_controls_[count].bytes.data();
+      message.msg_controllen = train_controls_[count].fill_train(static_cast<std::uint16_t>(first.bytes.iov_len));
+      for (const FrameIndex frame : queue.first(packets)) train_bytes_.push_back(outgoing_[frame.value].bytes);
+    }
+    batch_packets_[count] = packets;
+    queue = queue.subspan(packets);
+  }
+  return count;
+}
+
+/// How many packets at the front of `queue` can go as one train.
+std::size_t SocketPort::train_length(std::span<const FrameIndex> queue) {
+  const Outgoing& first = outgoing_[queue.front().value];
+  if (first.message.msg_controllen != 0) return 1;  // Its header fields are its own.
+  std::size_t bytes = first.bytes.iov_len;
+  std::size_t length = 1;
+  while (length < std::min(queue.size(), kTrainPackets)) {
+    const Outgoing& next = outgoing_[queue[length].value];
+    bytes += next.bytes.iov_len;
+    if (bytes > kTrainBytes || next.bytes.iov_len > first.bytes.iov_len || next.message.msg_controllen != 0 ||
+        !same_dest_qp(first.bytes, next.bytes) || !same_address(first.to, next.to)) {
+      break;
+    }
+    ++length;
+    if (next.bytes.iov_len < first.bytes.iov_len) break;
+  }
+  return length;
 }
 
 std::size_t SocketPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
@@ -83,19 +154,20 @@ std::size_t SocketPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
 }
 
 std::size_t SocketPort::receive_from(ReceiveSocket& socket, DatagramSink& sink, std::size_t budget) {
+  const std::uint64_t before = counters_.received_packets;
   std::size_t received = 0;
   while (received < budget) {
-    const std::size_t count = std::min(budget - received, kBatch);
+    const std::size_t count = std::min(budget - received, receive_count_);
     const int result =
         ::recvmmsg(socket.fd.get(), receive_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
     ++counters_.system_calls;
     const std::size_t got = result > 0 ? static_cast<std::size_t>(result) : 0;
     for (std::size_t i = 0; i < got; ++i) {
       const mmsghdr& message = receive_batch_[i];
-      deliver(socket, message.msg_hdr, Bytes{receive_memory_.data() + i * kReceiveSize, message.msg_len}, sink);
+      deliver(socket, message.msg_hdr, Bytes{receive_memory_.data() + i * receive_size_, message.msg_len}, sink);
       prepare_to_receive(i);
     }
-    received += got;
+    received = static_cast<std::size_t>(counters_.received_packets - before);
     if (got < count) break;
   }
   return received;

@@ -114,16 +114,24 @@ void UdpPort::deliver(ReceiveSocket& socket, const msghdr& message, Bytes payloa
     counters_.receive_overruns += *control.overruns - socket.overruns_seen;  // Modulo 2^32.
     socket.overruns_seen = *control.overruns;
   }
-  ++counters_.received_packets;
-  counters_.received_bytes += payload.size();
   const auto* from = static_cast<const sockaddr*>(message.msg_name);
-  sink.on_datagram({.path = {.source = gid_of(from),
-                             .destination = socket.local,
-                             .source_port = port_of(from),
-                             .tclass = control.tclass,
-                             .hop_limit = control.hop_limit,
-                             .flow_label = 0},
-                    .payload = payload});
+  proto::Datagram datagram{.path = {.source = gid_of(from),
+                                    .destination = socket.local,
+                                    .source_port = port_of(from),
+                                    .tclass = control.tclass,
+                                    .hop_limit = control.hop_limit,
+                                    .flow_label = 0},
+                           .payload = payload};
+  if (control.packet_size != 0)
+    datagram.payload = payload.first(std::min<std::size_t>(control.packet_size, payload.size()));
+  // Once at least: a datagram may be empty.
+  do {
+    ++counters_.received_packets;
+    counters_.received_bytes += datagram.payload.size();
+    sink.on_datagram(datagram);
+    payload = payload.subspan(datagram.payload.size());
+    datagram.payload = payload.first(std::min(datagram.payload.size(), payload.size()));
+  } while (!payload.empty());
 }
 
 }  // namespace uroce::engine

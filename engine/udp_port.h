@@ -59,7 +59,8 @@ class UdpPort : public Port {
   void set_blocked(bool blocked) { blocked_.store(blocked, std::memory_order_relaxed); }
   static constexpr bool is_full(int error) { return error == EAGAIN || error == ENOBUFS || error == EINTR; }
 
-  /// Hands a received packet to `sink`. `message` holds the sender's address and the control messages.
+  /// Hands a received packet, or those of a train, to `sink`. `message` holds the sender's address and the control
+  /// messages.
   void deliver(ReceiveSocket& socket, const msghdr& message, Bytes payload, DatagramSink& sink);
 
   std::vector<ReceiveSocket> receivers_;

@@ -15,6 +15,12 @@
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 namespace uroce::engine {
 namespace {
@@ -73,7 +79,8 @@ void drop_everything_received(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-void put_int(char*& at, int level, int type, int value) {
+template <class T>
+void put(char*& at, int level, int type, T value) {
   cmsghdr header{};
   header.cmsg_level = level;
   header.cmsg_type = type;
@@ -139,16 +146,29 @@ bool set_header_fields(int fd, const proto::Gid& local, std::uint8_t tclass, std
   return set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tclass) && set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hop_limit);
 }
 
+bool allow_trains(int send_fd, const proto::Gid& local) {
+  return local.is_v4() ? set_int(send_fd, SOL_SOCKET, SO_NO_CHECK, 0)
+                       : set_int(send_fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 0);
+}
+
+bool receive_trains(int receive_fd) { return set_int(receive_fd, IPPROTO_UDP, UDP_GRO, 1); }
+
 std::size_t SendControl::fill(const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit) {
   char* at = bytes.data();
   if (local.is_v4()) {
-    put_int(at, IPPROTO_IP, IP_TOS, tclass);
-    put_int(at, IPPROTO_IP, IP_TTL, hop_limit);
+    put<int>(at, IPPROTO_IP, IP_TOS, tclass);
+    put<int>(at, IPPROTO_IP, IP_TTL, hop_limit);
   } else {
-    put_int(at, IPPROTO_IPV6, IPV6_TCLASS, tclass);
-    put_int(at, IPPROTO_IPV6, IPV6_HOPLIMIT, hop_limit);
+    put<int>(at, IPPROTO_IPV6, IPV6_TCLASS, tclass);
+    put<int>(at, IPPROTO_IPV6, IPV6_HOPLIMIT, hop_limit);
   }
-  return bytes.size();
+  return static_cast<std::size_t>(at - bytes.data());
+}
+
+std::size_t SendControl::fill_train(std::uint16_t packet_size) {
+  char* at = bytes.data();
+  put(at, IPPROTO_UDP, UDP_SEGMENT, packet_size);
+  return static_cast<std::size_t>(at - bytes.data());
 }
 
 ReceiveControl parse_receive_control(const msghdr& message) {
@@ -172,6 +192,8 @@ ReceiveControl parse_receive_control(const msghdr& message) {
       result.hop_limit = static_cast<std::uint8_t>(value);
     } else if (is(SOL_SOCKET, SO_RXQ_OVFL)) {
       result.overruns = value;
+    } else if (is(IPPROTO_UDP, UDP_GRO)) {
+      result.packet_size = value;
     }
     at += std::min(CMSG_ALIGN(header.cmsg_len), static_cast<std::size_t>(end - at));
   }

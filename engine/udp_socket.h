@@ -35,21 +35,30 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
 /// Sets TOS/TTL or traffic class/hop limit of a send socket; false when the kernel refuses.
 bool set_header_fields(int fd, const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit);
 
-/// Control messages of one packet to send: traffic class and hop limit.
+/// Lets a send socket send trains: one message that the kernel, or the network card, cuts into packets (UDP GSO; Linux
+/// 4.18). Its packets then have a UDP checksum, without which the kernel refuses trains.
+bool allow_trains(int send_fd, const proto::Gid& local);
+/// Has a receive socket hand over as one message what came as one or was put together on the way (UDP GRO; Linux 5.0).
+bool receive_trains(int receive_fd);
+
+/// Control messages of what is sent at once: traffic class and hop limit of a packet, packet size of a train.
 struct SendControl {
-  alignas(cmsghdr) std::array<char, 2 * CMSG_SPACE(sizeof(int))> bytes;
+  alignas(cmsghdr) std::array<char, 3 * CMSG_SPACE(sizeof(int))> bytes;
   /// Fills `bytes`; returns how many.
   std::size_t fill(const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit);
+  std::size_t fill_train(std::uint16_t packet_size);
 };
 
-/// Room for the control messages of one received packet.
+/// Room for the control messages of one received packet, or train.
 inline constexpr std::size_t kReceiveControlSize = 3 * CMSG_SPACE(sizeof(int));
+inline constexpr std::size_t kReceiveTrainControlSize = kReceiveControlSize + CMSG_SPACE(sizeof(int));
 
 /// What the control messages of a received packet say.
 struct ReceiveControl {
   std::uint8_t tclass = 0;
   std::uint8_t hop_limit = 0;
   std::optional<std::uint32_t> overruns;  ///< SO_RXQ_OVFL: packets dropped since the socket was opened.
+  std::uint32_t packet_size = 0;          ///< Of the packets of a train, the last of which may be shorter; 0: no train.
 };
 /// `message` needs msg_control and msg_controllen only.
 ReceiveControl parse_receive_control(const msghdr& message);

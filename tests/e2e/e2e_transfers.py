@@ -221,6 +221,25 @@ def scenario_capture(directory="."):
                 os.unlink(name)
 
 
+def scenario_offload(directory="."):
+    """UROCE_OFFLOAD=gso on both sides or one; the capture shows every packet by itself."""
+    gso = {"UROCE_OFFLOAD": "gso"}
+    checker = os.path.join(os.path.dirname(__file__), "..", "wire", "icrc_check.py")
+    name = os.path.join(directory, "e2e_offload.pcap")
+    try:
+        client, server = transfer("mixed", size=200_000, iterations=20, env=gso, options=["--pcap", name])
+        for result in (client, server):
+            check("udp-gso" in result["nic"]["engine"]["features"], result["nic"]["engine"])
+        judged = subprocess.run([sys.executable, checker, "--ours", name], check=False, capture_output=True, text=True)
+        check(judged.returncode == 0, judged.stdout)
+        counters = client["nic"]["counters"]
+        check(f"{counters['sent_pkts'] + counters['rcvd_pkts']} packets" in judged.stdout, judged.stdout, counters)
+    finally:
+        if os.path.exists(name):
+            os.unlink(name)
+    transfer("mixed", size=200_000, iterations=20, client_env=gso)
+
+
 def scenario_ipv6():
     """Over IPv6 addresses of a private network namespace; the scenario calls itself in there."""
     if os.environ.get("E2E_IN_NAMESPACE"):

@@ -179,6 +179,25 @@ TEST(Device, SocketEngineOnDemand) {
   EXPECT_EQ(nic_facts(context.get())->port.engine, "socket");
 }
 
+TEST(Device, OffloadOnDemandAndWithSocketsOnly) {
+  const ScopedEnv env("UROCE_OFFLOAD", "gso");
+  {
+    const ContextPtr context = open_device(0);
+    EXPECT_NE(nic_facts(context.get())->port.features.find("udp-gso"), std::string::npos);
+  }
+  const ScopedEnv contradiction("UROCE_ENGINE", "io_uring");
+  EXPECT_EQ(v().ibv_open_device(first_device()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_NE(last_error().find("UROCE_OFFLOAD=gso"), std::string::npos) << last_error();
+}
+
+TEST(Device, UnknownOffloadIsRefusedWithASentence) {
+  const ScopedEnv env("UROCE_OFFLOAD", "tso");
+  EXPECT_EQ(v().ibv_open_device(first_device()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_NE(last_error().find("'tso'"), std::string::npos) << last_error();
+}
+
 TEST(Device, CaptureThatCannotBeWrittenIsAnError) {
   const ScopedEnv env("UROCE_PCAP", "/nowhere/to/be/found.pcap");
   errno = 0;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct PortCase {
 };
 
 inline const PortCase kPortCases[] = {
-    {"IoUringV4", engine::EngineChoice::kIoUring, false},
-    {"IoUringV6", engine::EngineChoice::kIoUring, true},
-    {"SocketV4", engine::EngineChoice::kSocket, false},
-    {"SocketV6", engine::EngineChoice::kSocket, true},
+    {"IoUringV4", engine::EngineChoice::kIoUring, false}, {"IoUringV6", engine::EngineChoice::kIoUring, true},
+    {"SocketV4", engine::EngineChoice::kSocket, false},   {"SocketV6", engine::EngineChoice::kSocket, true},
+    {"GsoV4", engine::EngineChoice::kGso, false},         {"GsoV6", engine::EngineChoice::kGso, true},
 };
+/// Those whose packets are on the wire what the standard says.
+inline const std::span<const PortCase> kStrictPortCases = std::span(kPortCases).first(4);
 
 inline std::ostream& operator<<(std::ostream& os, const PortCase& port_case) { return os << port_case.name; }
 inline std::string case_name(const testing::TestParamInfo<PortCase>& info) { return info.param.name; }

@@ -4,6 +4,7 @@
 //   the
 //                            first free loopback address when it is opened.
 //   UROCE_ENGINE=auto|io_uring|socket
+//   UROCE_OFFLOAD=gso        trains of packets by segmentation offload, see docs/performance.md; not with io_uring
 //   UROCE_PCAP=FILE          capture of everything uroce0 sends and receives; uroceN writes FILE with .uroceN in its
 //   name
 #pragma once
