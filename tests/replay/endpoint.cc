@@ -5,6 +5,7 @@
 
 #include "proto/address.h"
 #include "proto/entropy.h"
+#include "proto/syndrome.h"
 #include "tests/proto/hex.h"
 
 namespace uroce::replay {

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "proto/address.h"
+#include "proto/syndrome.h"
 #include "tests/proto/golden.h"
 #include "tests/replay/endpoint.h"
 

@@ -7,19 +7,19 @@
 namespace uroce::nic {
 
 Qp::Qp(QpEnv& env, std::uint32_t qpn, const QpInit& init)
-    : c_{env, this, qpn, init}, requester_(c_, timers_), responder_(c_) {}
+    : c_{env, this, qpn, init}, requester_(make_requester(c_, timers_)), responder_(make_responder(c_)) {}
 
 Errno Qp::post_send(const SendWr& wr) {
   if (!rights(state()).post_send) return EINVAL;
-  if (const Errno error = requester_.post(wr)) return error;
-  if (rights(state()).flush) requester_.flush();
+  if (const Errno error = requester_->post(wr)) return error;
+  if (rights(state()).flush) requester_->flush();
   return 0;
 }
 
 Errno Qp::post_recv(const RecvWr& wr) {
   if (!rights(state()).post_recv) return EINVAL;
-  if (const Errno error = responder_.post(wr)) return error;
-  if (rights(state()).flush) responder_.flush();
+  if (const Errno error = responder_->post(wr)) return error;
+  if (rights(state()).flush) responder_->flush();
   return 0;
 }
 
@@ -52,19 +52,19 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     return;
   }
   if (is_response) {
-    requester_.on_response(packet, now);
+    requester_->on_response(packet, now);
   } else {
     if (state() == QpState::kRtr && !communication_established_) {
       communication_established_ = true;
       c_.env.raise(Event::Kind::kCommEst, this);
     }
-    responder_.on_request(packet);
+    responder_->on_request({packet, path, ip_id});
   }
   settle();
 }
 
 void Qp::on_timeout(Instant now) {
-  requester_.on_timeout(now);
+  requester_->on_timeout(now);
   settle();
 }
 
@@ -73,13 +73,13 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
   for (int i = 0; i < 2; ++i) {
     const bool answer = answer_next_ == (i == 0);
     if (answer) {
-      if (responder_.poll_transmit(frame, out) == TxStatus::kSent) {
+      if (responder_->poll_transmit(frame, out) == TxStatus::kSent) {
         answer_next_ = false;
         settle();
         return TxStatus::kSent;
       }
     } else if (may_request) {
-      if (requester_.poll_transmit(now, frame, !rights(state()).request, out) == TxStatus::kSent) {
+      if (requester_->poll_transmit(now, frame, !rights(state()).request, out) == TxStatus::kSent) {
         answer_next_ = true;
         settle();
         return TxStatus::kSent;
@@ -88,17 +88,17 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
   }
   settle();
   answer_next_ = false;  // A program waits for its request; for an ACK, only the end of one.
-  return may_request && requester_.waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
+  return may_request && requester_->waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
 }
 
 /// Draws the consequences of what the halves found.
 void Qp::settle() {
   if (state() == QpState::kErr || state() == QpState::kReset) return;
-  if (requester_.failed()) {
+  if (requester_->failed()) {
     enter_error(std::nullopt);
-  } else if (const auto why = responder_.failure()) {
+  } else if (const auto why = responder_->failure()) {
     enter_error(why);
-  } else if (state() == QpState::kSqd && !drained_ && requester_.drained()) {
+  } else if (state() == QpState::kSqd && !drained_ && requester_->drained()) {
     drained_ = true;
     if (c_.attr.en_sqd_notify) c_.env.raise(Event::Kind::kSqDrained, this);
   }
@@ -107,8 +107,8 @@ void Qp::settle() {
 void Qp::enter_error(std::optional<Event::Kind> why) {
   c_.attr.state = QpState::kErr;
   if (why) c_.env.raise(*why, this);
-  responder_.flush();
-  requester_.flush();
+  responder_->flush();
+  requester_->flush();
 }
 
 Errno Qp::check_ranges(const QpAttr& attr, std::uint32_t mask) const {
@@ -156,15 +156,15 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   take(kAttrRqPsn, a.rq_psn, attr.rq_psn);
   take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
-  if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_.reload_retry_counts();
+  if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
 }
 
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
   c_.attr.state = to;
   switch (to) {
     case QpState::kReset:
-      requester_.clear();
-      responder_.clear();
+      requester_->clear();
+      responder_->clear();
       // Nobody could tell its former completions from those of its next life. (mlx4 and mlx5 forget them too; rxe does not.)
       init().send_cq->drop(qpn());
       init().recv_cq->drop(qpn());
@@ -173,10 +173,10 @@ void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
       break;
     case QpState::kRtr:
       communication_established_ = false;
-      responder_.start();
+      responder_->start();
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) requester_.start();
+      if (from == QpState::kRtr) requester_->start();
       break;
     case QpState::kSqd:
       if (from == QpState::kRts) {
@@ -186,7 +186,7 @@ void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
       }
       break;
     case QpState::kErr:
-      responder_.drop_output();
+      responder_->drop_output();
       enter_error(std::nullopt);
       break;
     default:

@@ -1,9 +1,8 @@
-// One RC queue pair: state, requester, responder. They share the context and nothing else; what one of them finds wrong
+// One queue pair: state, requester, responder. They share the context and nothing else; what one of them finds wrong
 // moves the QP to ERR here.
 #pragma once
 
-#include "verbs/transport/requester.h"
-#include "verbs/transport/responder.h"
+#include "verbs/transport/halves.h"
 
 namespace uroce::nic {
 
@@ -23,10 +22,10 @@ class Qp {
   /// Moves to ERR and flushes both queues; `why` is raised when given.
   void enter_error(std::optional<Event::Kind> why);
   /// Gives back what the QP holds of the NIC, before it is destroyed.
-  void release() { requester_.clear(); }
+  void release() { requester_->clear(); }
 
   /// After post_recv(): true when it led to completions or to a packet.
-  bool wants_turn() const { return state() == QpState::kErr || responder_.has_output(); }
+  bool wants_turn() const { return state() == QpState::kErr || responder_->has_output(); }
 
   std::uint32_t qpn() const { return c_.qpn; }
   QpState state() const { return c_.attr.state; }
@@ -53,8 +52,8 @@ class Qp {
 
   QpContext c_;
   TimerTable timers_;
-  Requester requester_;
-  Responder responder_;
+  std::unique_ptr<RequesterHalf> requester_;
+  std::unique_ptr<ResponderHalf> responder_;
   bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
   bool communication_established_ = false;  ///< RTR: the first request has been told of.
   int zero_ids_ = 0;         ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.

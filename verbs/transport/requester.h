@@ -13,8 +13,7 @@
 
 #include "proto/syndrome.h"
 #include "verbs/transport/credit_limit.h"
-#include "verbs/transport/qp_context.h"
-#include "verbs/transport/timers.h"
+#include "verbs/transport/halves.h"
 #include "verbs/transport/work_queues.h"
 
 namespace uroce::nic {
@@ -28,31 +27,23 @@ inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 
-class Requester {
+class Requester final : public RequesterHalf {
  public:
   Requester(QpContext& context, TimerTable& timers);
 
-  /// EINVAL: opcode, SGE count, inline size or atomic operand; ENOMEM: queue full. The state is the caller's check.
-  Errno post(const SendWr& wr);
-  /// Takes over the attributes of RTS: first PSN and retry counts.
-  void start();
-  /// The next request packet. While `no_new_messages` (SQD) only messages already begun go on.
-  TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out);
+  Errno post(const SendWr& wr) override;
+  void start() override;
+  TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) override;
   /// Takes in an ACK, NAK, READ response or atomic ACK. Those outside the window are ignored.
-  void on_response(const proto::PacketView& packet, Instant now);
-  void on_timeout(Instant now);
-  /// Completes everything queued with WR_FLUSH_ERR, signalled or not.
-  void flush();
-  /// Drops everything queued without a completion (RESET).
-  void clear();
-  /// True when a WQE failed: the QP must go to ERR.
-  bool failed() const { return failed_; }
-  /// True when the last poll_transmit() had a packet that the NIC's window did not admit.
-  bool waits_for_window() const { return waits_for_window_; }
-  /// True when every message that was begun has completed.
-  bool drained() const;
+  void on_response(const proto::PacketView& packet, Instant now) override;
+  void on_timeout(Instant now) override;
+  void flush() override;
+  void clear() override;
+  bool failed() const override { return failed_; }
+  bool waits_for_window() const override { return waits_for_window_; }
+  bool drained() const override;
   /// Starts the retry and RNR counts afresh from the attributes.
-  void reload_retry_counts();
+  void reload_retry_counts() override;
 
  private:
   // requester_transmit.cc

@@ -58,7 +58,8 @@ void Responder::clear() {
   failure_.reset();
 }
 
-void Responder::on_request(const proto::PacketView& packet) {
+void Responder::on_request(const Arrival& arrival) {
+  const proto::PacketView& packet = arrival.packet;
   Verdict verdict;
   for (const Check& check : checks()) {
     verdict = (this->*check.run)(packet);

@@ -8,32 +8,26 @@
 #pragma once
 
 #include "proto/syndrome.h"
-#include "verbs/transport/qp_context.h"
+#include "verbs/transport/halves.h"
 #include "verbs/transport/replay_ring.h"
 #include "verbs/transport/work_queues.h"
 
 namespace uroce::nic {
 
-class Responder {
+class Responder final : public ResponderHalf {
  public:
   explicit Responder(QpContext& context);
 
-  /// EINVAL: too many SGEs; ENOMEM: queue full. The state is the caller's check.
-  Errno post(const RecvWr& wr);
+  Errno post(const RecvWr& wr) override;
   /// Takes over the attributes of RTR: first expected PSN and the depth of the replay ring.
-  void start();
-  /// Takes in a request packet.
-  void on_request(const proto::PacketView& packet);
-  TxStatus poll_transmit(MutBytes frame, proto::Transmit& out);
-  bool has_output() const { return !responses_.empty() || pending_.has_value(); }
-  /// Completes posted receives with WR_FLUSH_ERR. Answers that are still to be sent stay (the NAK that says why).
-  void flush();
-  /// Forgets answers still to be sent.
-  void drop_output();
-  /// Drops everything queued without a completion (RESET).
-  void clear();
-  /// Set when a request was refused for good: the QP must go to ERR, and its owner hears of it.
-  std::optional<Event::Kind> failure() const { return failure_; }
+  void start() override;
+  void on_request(const Arrival& arrival) override;
+  TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) override;
+  bool has_output() const override { return !responses_.empty() || pending_.has_value(); }
+  void flush() override;
+  void drop_output() override;
+  void clear() override;
+  std::optional<Event::Kind> failure() const override { return failure_; }
 
  private:
   /// What a check says of a request; the first one that does not continue decides.
