@@ -111,6 +111,11 @@ static_assert(offsetof(struct ibv_context_ops, poll_cq)       == 88);
 static_assert(offsetof(struct ibv_context_ops, req_notify_cq) == 96);
 static_assert(offsetof(struct ibv_context_ops, post_send)     == 200);
 static_assert(offsetof(struct ibv_context_ops, post_recv)     == 208);
+
+// own() of a plain CQ or QP, and ibv_cq_ex_to_cq(), rely on these.
+static_assert(offsetof(struct ibv_cq, mutex)                  == offsetof(struct ibv_cq_ex, mutex));
+static_assert(offsetof(struct ibv_cq, async_events_completed) == offsetof(struct ibv_cq_ex, async_events_completed));
+static_assert(offsetof(struct ibv_qp_ex, qp_base)             == 0);
 // clang-format on
 
 // Providers that a program links beside us look for their operations behind the public structure.

@@ -13,11 +13,11 @@ void raise_cq(CompletionQueue& cq, enum ibv_event_type type) {
 
 void raise_qp(const nic::Event& event, enum ibv_event_type type) {
   auto& qp = *static_cast<QueuePair*>(event.qp->init().user);
-  context_of(qp.context).async_events.push({type, nullptr, &qp});
+  context_of(qp.qp_base.context).async_events.push({type, nullptr, &qp});
 }
 
 void notify(CompletionQueue& cq) {
-  if (cq.channel != nullptr) static_cast<CompChannel*>(cq.channel)->events.push(&cq);
+  if (cq.channel != nullptr) own(cq.channel)->events.push(&cq);
 }
 
 }  // namespace
@@ -67,15 +67,15 @@ int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* eve
   }
   event->event_type = taken.type;
   if (taken.cq == nullptr && taken.qp == nullptr) event->element.port_num = 1;
-  if (taken.cq != nullptr) event->element.cq = taken.cq;
-  if (taken.qp != nullptr) event->element.qp = taken.qp;
+  if (taken.cq != nullptr) event->element.cq = ibv_cq_ex_to_cq(taken.cq);
+  if (taken.qp != nullptr) event->element.qp = &taken.qp->qp_base;
   return 0;
 }
 
 void ibv_ack_async_event(struct ibv_async_event* event) {
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
-      acknowledge(*event->element.cq, &ibv_cq::async_events_completed, 1);
+      acknowledge<struct ibv_cq_ex>(*own(event->element.cq), &ibv_cq_ex::async_events_completed, 1);
       break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

@@ -62,10 +62,10 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
   if (channel != nullptr && channel->context != context) {
     return refuse_null(EINVAL, "the completion channel belongs to another context");
   }
-  Context& own = context_of(context);
+  Context& owner = context_of(context);
   auto* cq = new CompletionQueue{};
   {
-    const NicLock lock(*own.adapter);
+    const NicLock lock(*owner.adapter);
     auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq) : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete cq;
@@ -79,63 +79,61 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
   cq->cq_context = cq_context;
   cq->cqe = cqe;
   init_ack(*cq);
-  register_cq(own, cq);
-  return cq;
+  register_cq(owner, cq);
+  return ibv_cq_ex_to_cq(cq);
 }
 
 int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
   if (const int error = check_cqe(cqe)) return error;
-  auto& own = *static_cast<CompletionQueue*>(cq);
+  CompletionQueue& ours = *own(cq);
   const NicLock lock(*context_of(cq->context).adapter);
   if (!lock) return refuse_without_nic();
-  if (const int error = own.nic_cq->resize(static_cast<std::uint32_t>(cqe))) {
+  if (const int error = ours.nic_cq->resize(static_cast<std::uint32_t>(cqe))) {
     return refuse(error,
-                  std::to_string(own.nic_cq->size()) + " completions wait to be polled: too many for the new size");
+                  std::to_string(ours.nic_cq->size()) + " completions wait to be polled: too many for the new size");
   }
   cq->cqe = cqe;
   return 0;
 }
 
 int ibv_destroy_cq(struct ibv_cq* cq) {
-  auto* own = static_cast<CompletionQueue*>(cq);
+  CompletionQueue* const ours = own(cq);
   Context& context = context_of(cq->context);
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
-    if (const int error = lock->destroy_cq(own->nic_cq)) return refuse(error, "QPs use the CQ");
+    if (const int error = lock->destroy_cq(ours->nic_cq)) return refuse(error, "QPs use the CQ");
   }
   // From here on nothing raises events for it; what was raised and not fetched is dropped.
   if (cq->channel != nullptr) {
-    static_cast<CompChannel*>(cq->channel)->events.remove_if([own](const CompletionQueue* other) {
-      return other == own;
-    });
+    own(cq->channel)->events.remove_if([ours](const CompletionQueue* other) { return other == ours; });
   }
-  context.async_events.remove_if([own](const AsyncEvent& event) { return event.cq == own; });
-  await_acknowledged<struct ibv_cq>(*cq, &ibv_cq::comp_events_completed, own->comp_events_delivered);
-  await_acknowledged<struct ibv_cq>(*cq, &ibv_cq::async_events_completed, own->async_events_delivered);
-  unregister_cq(context, own);
-  destroy_ack(*cq);
-  delete own;
+  context.async_events.remove_if([ours](const AsyncEvent& event) { return event.cq == ours; });
+  await_acknowledged<struct ibv_cq_ex>(*ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
+  await_acknowledged<struct ibv_cq_ex>(*ours, &ibv_cq_ex::async_events_completed, ours->async_events_delivered);
+  unregister_cq(context, ours);
+  destroy_ack(*ours);
+  delete ours;
   return 0;
 }
 
 int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   const NicLock lock(*context_of(cq->context).adapter);
   if (!lock) return refuse_without_nic();
-  auto& own = *static_cast<CompletionQueue*>(cq);
-  own.nic_cq->arm(solicited_only != 0);
-  own.armed_since_poll = true;
+  CompletionQueue& ours = *own(cq);
+  ours.nic_cq->arm(solicited_only != 0);
+  ours.armed_since_poll = true;
   return 0;
 }
 
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   if (num_entries <= 0) return 0;
-  auto& own = *static_cast<CompletionQueue*>(cq);
+  CompletionQueue& ours = *own(cq);
   Adapter& adapter = *context_of(cq->context).adapter;
-  int taken = take(adapter, own, num_entries, wc);
+  int taken = take(adapter, ours, num_entries, wc);
   if (taken != 0) return taken;
   // Nothing there: whoever polls turns the crank.
   adapter.try_progress();
   bool will_sleep = false;
-  taken = take(adapter, own, num_entries, wc, &will_sleep);
+  taken = take(adapter, ours, num_entries, wc, &will_sleep);
   if (will_sleep) adapter.stop_polling();
   return taken;
 }

@@ -1,5 +1,5 @@
 // What a verbs user holds: the public structures of <infiniband/verbs.h> with our part behind them. Every pointer a
-// user passes in was made by us, so that a static_cast leads back.
+// user passes in was made by us, so that own() can lead back.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,7 +38,8 @@ struct CompChannel : ibv_comp_channel {
   EventQueue<CompletionQueue*> events;
 };
 
-struct CompletionQueue : ibv_cq {
+/// Always the extended structure, which begins like ibv_cq: ibv_cq_ex_to_cq() is a cast.
+struct CompletionQueue : ibv_cq_ex {
   nic::Cq* nic_cq = nullptr;
   bool armed_since_poll = false;  ///< Under the NIC's lock.
   // Events given to the user so far. Destruction waits until as many are acknowledged.
@@ -52,7 +53,10 @@ struct HeldSourcePort {
   std::uint16_t port = 0;
 };
 
-struct QueuePair : ibv_qp {
+/// Always the extended structure, which begins with the ibv_qp.
+struct QueuePair : ibv_qp_ex {
+  /// The builder functions that newer versions of <infiniband/verbs.h> (to rdma-core 65) append: null.
+  void* later_builders[4] = {};
   nic::Qp* nic_qp = nullptr;
   struct ibv_qp_cap cap {};
   bool sq_sig_all = false;
@@ -77,6 +81,15 @@ struct Context : verbs_context {
   std::unordered_set<CompletionQueue*> cqs;
   std::unordered_set<QueuePair*> qps;
 };
+
+/// From what the user holds to what we made.
+inline ProtectionDomain* own(struct ibv_pd* pd) { return static_cast<ProtectionDomain*>(pd); }
+inline MemoryRegion* own(struct ibv_mr* mr) { return static_cast<MemoryRegion*>(mr); }
+inline CompChannel* own(struct ibv_comp_channel* channel) { return static_cast<CompChannel*>(channel); }
+inline CompletionQueue* own(struct ibv_cq_ex* cq) { return static_cast<CompletionQueue*>(cq); }
+inline CompletionQueue* own(struct ibv_cq* cq) { return own(reinterpret_cast<struct ibv_cq_ex*>(cq)); }
+inline QueuePair* own(struct ibv_qp_ex* qp) { return static_cast<QueuePair*>(qp); }
+inline QueuePair* own(struct ibv_qp* qp) { return own(reinterpret_cast<struct ibv_qp_ex*>(qp)); }
 
 inline Context& context_of(struct ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
 

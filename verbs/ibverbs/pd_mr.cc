@@ -41,8 +41,7 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
   auto* mr = new MemoryRegion{};
   {
     const NicLock lock(*context.adapter);
-    auto made = lock ? lock->mrs().add(static_cast<ProtectionDomain*>(pd)->nic_pd, static_cast<std::uint8_t*>(addr),
-                                       length, iova, *access)
+    auto made = lock ? lock->mrs().add(own(pd)->nic_pd, static_cast<std::uint8_t*>(addr), length, iova, *access)
                      : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete mr;
@@ -67,31 +66,31 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
 namespace impl {
 
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
-  Context& own = context_of(context);
+  Context& owner = context_of(context);
   auto* pd = new ProtectionDomain{};
   pd->context = context;
-  if (const NicLock lock(*own.adapter); lock) pd->nic_pd = lock->alloc_pd();
+  if (const NicLock lock(*owner.adapter); lock) pd->nic_pd = lock->alloc_pd();
   if (pd->nic_pd == nullptr) {
     delete pd;
     errno = refuse_without_nic();
     return nullptr;
   }
-  const std::scoped_lock lock(own.objects_mutex);
-  own.pds.insert(pd);
+  const std::scoped_lock lock(owner.objects_mutex);
+  owner.pds.insert(pd);
   return pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd* pd) {
-  auto* own = static_cast<ProtectionDomain*>(pd);
+  ProtectionDomain* const ours = own(pd);
   Context& context = context_of(pd->context);
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
-    if (const int error = lock->dealloc_pd(own->nic_pd)) {
+    if (const int error = lock->dealloc_pd(ours->nic_pd)) {
       return refuse(error, "memory regions or QPs are in the protection domain");
     }
   }
   const std::scoped_lock lock(context.objects_mutex);
-  context.pds.erase(own);
-  delete own;
+  context.pds.erase(ours);
+  delete ours;
   return 0;
 }
 
@@ -121,10 +120,10 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
   if (change_pd && (pd == nullptr || pd->context != mr->context)) {
     return fail(refuse(EINVAL, "the new protection domain belongs to another context"));
   }
-  auto& own = *static_cast<MemoryRegion*>(mr);
+  MemoryRegion& ours = *own(mr);
   nic::MrTable::Change change;
   change.change_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-  change.access = own.nic_mr->access;
+  change.access = ours.nic_mr->access;
   if (change.change_access || move) {
     // The memory must bear the rights that the region will have, whichever of the two changes.
     void* const memory = move ? addr : mr->addr;
@@ -133,31 +132,31 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
     if (!checked.ok()) return fail(checked.error());
     change.access = *checked;
   }
-  if (change_pd) change.pd = static_cast<ProtectionDomain*>(pd)->nic_pd;
+  if (change_pd) change.pd = own(pd)->nic_pd;
   change.change_memory = move;
   change.memory = static_cast<std::uint8_t*>(addr);
   change.length = length;
   change.iova = reinterpret_cast<std::uintptr_t>(addr);
   const NicLock lock(*context_of(mr->context).adapter);
   if (!lock) return fail(refuse_without_nic());
-  if (const int error = lock->mrs().change(own.nic_mr, change))
+  if (const int error = lock->mrs().change(ours.nic_mr, change))
     return fail(refuse(error, "the NIC refused the change"));
   if (move) {
     mr->addr = addr;
     mr->length = length;
   }
   if (change_pd) mr->pd = pd;
-  mr->lkey = mr->rkey = own.nic_mr->key;
+  mr->lkey = mr->rkey = ours.nic_mr->key;
   return 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr* mr) {
-  auto* own = static_cast<MemoryRegion*>(mr);
+  MemoryRegion* const ours = own(mr);
   Context& context = context_of(mr->context);
-  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) lock->mrs().remove(own->nic_mr);
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) lock->mrs().remove(ours->nic_mr);
   const std::scoped_lock lock(context.objects_mutex);
-  context.mrs.erase(own);
-  delete own;
+  context.mrs.erase(ours);
+  delete ours;
   return 0;
 }
 

@@ -8,7 +8,7 @@ namespace uroce::ibv::impl {
 
 // 0, or an errno value with *bad_wr at the first WR that was refused; those before it stay posted.
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
-  nic::Qp* const nic_qp = static_cast<QueuePair*>(qp)->nic_qp;
+  nic::Qp* const nic_qp = own(qp)->nic_qp;
   NicLock lock(*context_of(qp->context).adapter);
   int error = 0;
   if (!lock) {
@@ -29,7 +29,7 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
 
 // As post_send().
 int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
-  nic::Qp* const nic_qp = static_cast<QueuePair*>(qp)->nic_qp;
+  nic::Qp* const nic_qp = own(qp)->nic_qp;
   NicLock lock(*context_of(qp->context).adapter);
   int error = 0;
   if (!lock) {

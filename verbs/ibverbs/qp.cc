@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
 
-Adapter& adapter_of(const struct ibv_qp& qp) { return *context_of(qp.context).adapter; }
+Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
 
 /// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
 /// reach; ENODATA: a GID without an address behind it; ETIMEDOUT: no route.
@@ -63,7 +63,7 @@ Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const 
   out.path = *path;
   out.sgid_index = attr.ah_attr.grh.sgid_index;
   const std::uint32_t peer = (mask & IBV_QP_DEST_QPN) != 0 ? out.dest_qpn : qp.nic_qp->attr().dest_qpn;
-  const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_num, peer);
+  const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_base.qp_num, peer);
   out.path.source_port = lock.port().acquire_source_port(path->source, wanted);
   return HeldSourcePort{path->source, out.path.source_port};
 }
@@ -104,7 +104,7 @@ int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
 
 void destroy_queue_pair(QueuePair* qp) {
   take_from_nic(*qp);
-  destroy_ack(*qp);
+  destroy_ack(qp->qp_base);
   delete qp;
 }
 
@@ -118,9 +118,9 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   Context& context = context_of(pd->context);
   auto* qp = new QueuePair{};
   nic::QpInit wanted;
-  wanted.pd = static_cast<ProtectionDomain*>(pd)->nic_pd;
-  wanted.send_cq = static_cast<CompletionQueue*>(init->send_cq)->nic_cq;
-  wanted.recv_cq = static_cast<CompletionQueue*>(init->recv_cq)->nic_cq;
+  wanted.pd = own(pd)->nic_pd;
+  wanted.send_cq = own(init->send_cq)->nic_cq;
+  wanted.recv_cq = own(init->recv_cq)->nic_cq;
   wanted.max_send_wr = init->cap.max_send_wr;
   wanted.max_recv_wr = init->cap.max_recv_wr;
   wanted.max_send_sge = init->cap.max_send_sge;
@@ -128,39 +128,40 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.max_inline = init->cap.max_inline_data;
   wanted.sq_sig_all = init->sq_sig_all != 0;
   wanted.user = qp;
+  struct ibv_qp& base = qp->qp_base;
   // Complete before the NIC knows it: from then on, events may come.
-  qp->context = pd->context;
-  qp->qp_context = init->qp_context;
-  qp->pd = pd;
-  qp->send_cq = init->send_cq;
-  qp->recv_cq = init->recv_cq;
-  qp->state = IBV_QPS_RESET;
-  qp->qp_type = init->qp_type;
+  base.context = pd->context;
+  base.qp_context = init->qp_context;
+  base.pd = pd;
+  base.send_cq = init->send_cq;
+  base.recv_cq = init->recv_cq;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init->qp_type;
   qp->cap = init->cap;
   qp->sq_sig_all = wanted.sq_sig_all;
-  init_ack(*qp);
+  init_ack(base);
   {
     const NicLock lock(*context.adapter);
     const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
     if (!made.ok()) {
-      destroy_ack(*qp);
+      destroy_ack(base);
       delete qp;
       errno = made.error();
       return nullptr;
     }
     qp->nic_qp = *made;
-    qp->handle = qp->qp_num = qp->nic_qp->qpn();
+    base.handle = base.qp_num = qp->nic_qp->qpn();
   }
   const std::scoped_lock lock(context.objects_mutex);
   context.qps.insert(qp);
-  return qp;
+  return &base;
 }
 
 int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
-  auto& own = *static_cast<QueuePair*>(qp);
-  NicLock lock(adapter_of(*qp));
+  QueuePair& ours = *own(qp);
+  NicLock lock(adapter_of(ours));
   if (!lock) return refuse_without_nic();
-  const nic::QpState from = own.nic_qp->state();
+  const nic::QpState from = ours.nic_qp->state();
   auto converted = from_attr(*attr, mask, from);
   if (!converted.ok()) return converted.error();
   const nic::QpState to = converted->state;
@@ -170,23 +171,23 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   }
   std::optional<HeldSourcePort> held;
   if ((mask & IBV_QP_AV) != 0) {
-    const auto got = hold_path(lock, own, *attr, mask, *converted);
+    const auto got = hold_path(lock, ours, *attr, mask, *converted);
     if (!got.ok()) return got.error();
     held = *got;
   }
-  if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(own.nic_qp);
-  if (const int error = lock->modify_qp(own.nic_qp, *converted, bits)) {
+  if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(ours.nic_qp);
+  if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
     release(lock, held);
     return refuse(error, explain(from, to, mask));
   }
   if (to == nic::QpState::kReset) {
-    own.set = {};
-    release(lock, own.source_port);
+    ours.set = {};
+    release(lock, ours.source_port);
   }
-  merge(own.set, *attr, mask);
+  merge(ours.set, *attr, mask);
   if (held) {
-    release(lock, own.source_port);
-    own.source_port = held;
+    release(lock, ours.source_port);
+    ours.source_port = held;
   }
   if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
   lock.posted();
@@ -194,36 +195,36 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
 }
 
 int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
-  auto& own = *static_cast<QueuePair*>(qp);
-  const NicLock lock(adapter_of(*qp));
+  QueuePair& ours = *own(qp);
+  const NicLock lock(adapter_of(ours));
   if (!lock) return refuse_without_nic();
-  *attr = own.set;
-  attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(own.nic_qp->state());
-  attr->sq_draining = own.nic_qp->draining() ? 1 : 0;
-  attr->cap = own.cap;
+  *attr = ours.set;
+  attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(ours.nic_qp->state());
+  attr->sq_draining = ours.nic_qp->draining() ? 1 : 0;
+  attr->cap = ours.cap;
   qp->state = attr->qp_state;
   *init = {};
   init->qp_context = qp->qp_context;
   init->send_cq = qp->send_cq;
   init->recv_cq = qp->recv_cq;
-  init->cap = own.cap;
+  init->cap = ours.cap;
   init->qp_type = qp->qp_type;
-  init->sq_sig_all = own.sq_sig_all ? 1 : 0;
+  init->sq_sig_all = ours.sq_sig_all ? 1 : 0;
   return 0;
 }
 
 int ibv_destroy_qp(struct ibv_qp* qp) {
-  auto* own = static_cast<QueuePair*>(qp);
+  QueuePair* const ours = own(qp);
   Context& context = context_of(qp->context);
-  take_from_nic(*own);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
-  context.async_events.remove_if([own](const AsyncEvent& event) { return event.qp == own; });
-  await_acknowledged<struct ibv_qp>(*qp, &ibv_qp::events_completed, own->async_events_delivered);
+  take_from_nic(*ours);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
+  context.async_events.remove_if([ours](const AsyncEvent& event) { return event.qp == ours; });
+  await_acknowledged(*qp, &ibv_qp::events_completed, ours->async_events_delivered);
   {
     const std::scoped_lock lock(context.objects_mutex);
-    context.qps.erase(own);
+    context.qps.erase(ours);
   }
-  destroy_ack(*own);
-  delete own;
+  destroy_ack(*qp);
+  delete ours;
   return 0;
 }
 
