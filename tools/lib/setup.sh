@@ -3,9 +3,10 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# The only list of packages. Building; then what tests and the demo need besides.
+# The only list of packages. Building; then what benchmarks, tests and the demo need besides.
 PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev"
+PACKAGES_BENCH="iperf3 ucx-utils python3"
 PACKAGES_TEST="tshark tcpdump iproute2 util-linux python3 ibverbs-utils perftest"
 
 say() { printf '\n== %s\n' "$*"; }

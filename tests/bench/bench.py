@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""The benchmark: every figure beside its baseline, both measured in the same run and in turns; medians.
+
+    bench.py [--rounds N] [--seconds S] [--json FILE] [--plot FILE] [PATTERN...]
+
+Prints a table: what was measured, its baseline, their ratio, the target. PATTERN: only points whose name contains one.
+Performance is no pass mark: the exit status tells only whether everything ran and all data arrived intact."""
+import argparse
+import json
+import statistics
+import sys
+
+import measure
+
+GIB = 2**30
+
+
+class Point:
+    """A figure and what it is measured against. `ours` and `base` take the seconds they may use and return a number."""
+
+    def __init__(self, name, unit, ours, base, base_name, target, digits=2):
+        self.name, self.unit, self.digits = name, unit, digits
+        self.ours, self.base, self.base_name = ours, base, base_name
+        self.target = target  # ">= 0.85": of ours / base
+        self.values = []      # (ours, base) of each round
+
+    def run(self, seconds):
+        self.values.append((self.ours(seconds), self.base(seconds)))
+
+    def summary(self):
+        ours, base = (statistics.median(column) for column in zip(*self.values))
+        ratio = statistics.median(a / b for a, b in self.values)
+        relation, limit = self.target.split()
+        met = ratio >= float(limit) if relation == ">=" else ratio <= float(limit)
+        return {"name": self.name, "unit": self.unit, "ours": ours, "baseline": base, "baseline_name": self.base_name,
+                "ratio": ratio, "target": self.target, "met": met, "rounds": self.values}
+
+
+class Runs:
+    """Results of verbs runs, kept for the second table; and the latest, which other points of the round refer to."""
+
+    def __init__(self):
+        self.all = {}
+
+    def gigabits(self, name, mode="bw", **options):
+        def run(seconds):
+            result = measure.verbs(seconds, mode, **options)
+            self.all.setdefault(name, []).append(result)
+            return result["gigabits_per_second"]
+        return run
+
+    def latency(self, name, **options):
+        def run(seconds):
+            result = measure.verbs(seconds, "lat", **options)
+            self.all.setdefault(name, []).append(result)
+            return result["half_round_trip_us"]
+        return run
+
+    def again(self, name, key="gigabits_per_second"):
+        """What `name` has measured in this round, to compare with."""
+        return lambda seconds: self.all[name][-1][key]
+
+    def costs(self):
+        rows = []
+        for name, results in self.all.items():
+            def median(f):
+                return statistics.median(f(r) for r in results)
+            def total(r, key):
+                return r["client"][key] + r["server"][key]
+            row = {"name": name, "threads": results[0]["threads"]}
+            row["icrc_errors"] = sum(total(r, "icrc_errors") for r in results)
+            row["overruns"] = sum(total(r, "receive_overruns") for r in results)
+            if "cpu_seconds_per_gib" in results[0]:
+                gib = lambda r: total(r, "cpu_seconds") / r["cpu_seconds_per_gib"]
+                row["cpu_seconds_per_gib"] = median(lambda r: r["cpu_seconds_per_gib"])
+                row["retransmits_per_gib"] = median(lambda r: total(r, "retransmitted_packets") / gib(r))
+            else:
+                row["retransmits"] = sum(total(r, "retransmitted_packets") for r in results)
+            row["system_calls_per_packet"] = median(lambda r: total(r, "system_calls") / total(r, "packets_sent"))
+            row["sleeps_per_packet"] = median(lambda r: total(r, "sleeps") / total(r, "packets_sent"))
+            rows.append(row)
+        return rows
+
+
+def raw_gigabits(datagram, payload):
+    return lambda seconds: measure.raw(seconds, datagram)["packets_per_second"] * payload * 8e-9
+
+
+def constant(value):
+    return lambda seconds: value
+
+
+def points(runs):
+    KIB, MIB = 1024, 2**20
+    ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
+    gib = lambda pattern, key: lambda seconds: next(iter(measure.micro(seconds, pattern).values()))[key]
+    yield Point("WRITE 64 KiB, 1 QP", "Gb/s", runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB), *ceiling, ">= 0.85")
+    yield Point("WRITE 64 KiB, 16 QPs", "Gb/s", runs.gigabits("WRITE 64 KiB, 16 QPs", op="write", bytes=64 * KIB, qps=16),
+                runs.again("WRITE 64 KiB"), "1 QP", ">= 0.95")
+    yield Point("WRITE 64 KiB, 1000 QPs", "Gb/s",
+                runs.gigabits("WRITE 64 KiB, 1000 QPs", op="write", bytes=64 * KIB, qps=1000),
+                runs.again("WRITE 64 KiB"), "1 QP", ">= 0.8")
+    yield Point("SEND 64 KiB, 1 QP", "Gb/s", runs.gigabits("SEND 64 KiB", op="send", bytes=64 * KIB), *ceiling, ">= 0.80")
+    yield Point("READ 64 KiB, 1 QP", "Gb/s", runs.gigabits("READ 64 KiB", op="read", bytes=64 * KIB), *ceiling, ">= 0.80")
+
+    def small_sends(seconds):
+        return runs.gigabits("SEND 64 B", op="send", bytes=64, depth=64)(seconds) / 64 / 8e-6
+    yield Point("SEND 64 B, pipelined", "thousand/s", small_sends,
+                lambda seconds: measure.raw(seconds, 80)["packets_per_second"] / 1e3, "raw UDP, 80 B", ">= 0.6", 0)
+
+    def pingpong(via, size):
+        return lambda seconds: measure.raw_pingpong(seconds, size, via)["half_round_trip_us"]
+    for op, size in (("send", 20), ("write", 36)):
+        yield Point(f"{op.upper()} 2 B, half round trip, polling", "us", runs.latency(f"{op.upper()} 2 B", op=op, bytes=2),
+                    pingpong("io_uring", size), "raw io_uring", "<= 1.5")
+    yield Point("SEND 2 B, half round trip, events", "us", runs.latency("SEND 2 B, events", op="send", bytes=2, events=True),
+                pingpong("blocking", 20), "raw blocking", "<= 1.5", 1)
+
+    offload = runs.gigabits("WRITE 1 MiB, offload", op="write", bytes=MIB, offload=True)
+    if measure.installed("iperf3"):
+        yield Point("WRITE 1 MiB, offload", "Gb/s", offload,
+                    lambda seconds: measure.iperf3(seconds)["gigabits_per_second"], "iperf3 TCP", ">= 1", 1)
+    if measure.installed("ucx_perftest"):
+        yield Point("WRITE 1 MiB, offload ", "Gb/s", offload,
+                    lambda seconds: measure.ucx(seconds, MIB)["gigabits_per_second"], "UCX over TCP", ">= 1", 1)
+    yield Point("WRITE 1 MiB, offload  ", "Gb/s", offload, runs.gigabits("WRITE 1 MiB", op="write", bytes=MIB),
+                "strict mode", ">= 3", 1)
+
+    yield Point("requester + responder, WRITE of 4 KiB", "million packets/s",
+                lambda seconds: gib("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1")
+    yield Point("ICRC, 4 KiB", "GB/s", lambda seconds: gib("icrc_bytes/4096", "bytes_per_second")(seconds) / 1e9,
+                constant(15), "15", ">= 1", 1)
+    yield Point("parse of headers", "ns", gib("parse/4096", "cpu_ns"), constant(20), "20", "<= 1", 1)
+
+    def packet_cost(qps):
+        def run(seconds):
+            return 1e9 / gib(f"transfer/write/4096/{qps}", "packets")(seconds)
+        return run
+    yield Point("cost of a packet, 10,000 QPs", "ns", packet_cost(10000), packet_cost(1), "1 QP", "<= 1.3", 0)
+
+    def scale(key, factor=1.0):
+        def run(seconds):
+            result = measure.verbs(min(seconds, 0.2), "bw", op="write", bytes=64, qps=10000, depth=16)
+            runs.all.setdefault("10,000 QPs", []).append(result)
+            return result[key] * factor
+        return run
+    yield Point("10,000 QPs: to connect them", "s", scale("setup_seconds"), constant(5), "5", "<= 1")
+    yield Point("10,000 QPs: memory of each", "KiB", lambda seconds: runs.all["10,000 QPs"][-1]["bytes_per_qp"] / 1024,
+                constant(64), "64", "<= 1", 1)
+    yield Point("idle", "% of a core", lambda seconds: measure.verbs(max(seconds, 1), "idle")["processor_share"] * 100,
+                constant(0.2), "0.2", "<= 1", 3)
+
+
+def print_table(summaries, digits):
+    print(f"{'':40} {'ours':>10} {'baseline':>10}  {'':18} {'ratio':>6}  target")
+    for s, d in zip(summaries, digits):
+        print(f"{s['name'].strip() + ' [' + s['unit'] + ']':40} {s['ours']:10.{d}f} {s['baseline']:10.{d}f}  "
+              f"{s['baseline_name']:18} {s['ratio']:6.2f}  {s['target']}{'' if s['met'] else '   MISSED'}")
+
+
+def print_costs(rows):
+    print(f"\n{'':24} {'CPU s/GiB':>9} {'retransmits':>12} {'ICRC':>6} {'over-':>6} {'system calls':>13} {'sleeps':>9} {'threads':>8}")
+    print(f"{'':24} {'both':>9} {'/GiB':>12} {'errors':>6} {'runs':>6} {'/packet':>13} {'/packet':>9} {'a side':>8}")
+    for r in rows:
+        cpu = f"{r['cpu_seconds_per_gib']:9.2f}" if "cpu_seconds_per_gib" in r else f"{'':9}"
+        again = f"{r['retransmits_per_gib']:12.2f}" if "retransmits_per_gib" in r else f"{r['retransmits']:6d} in all"
+        print(f"{r['name']:24} {cpu} {again:>12} {r['icrc_errors']:6} {r['overruns']:6} "
+              f"{r['system_calls_per_packet']:13.2f} {r['sleeps_per_packet']:9.3f} {r['threads']:8}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--plot", metavar="FILE", help="throughput over message size, as SVG (needs matplotlib)")
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN")
+    args = parser.parse_args()
+
+    runs = Runs()
+    chosen = [p for p in points(runs) if not args.patterns or any(word in p.name for word in args.patterns)]
+    for number in range(args.rounds):
+        for point in chosen:
+            print(f"\rround {number + 1}/{args.rounds}: {point.name:60}", end="", file=sys.stderr, flush=True)
+            point.run(args.seconds)
+    print("\r" + " " * 80 + "\r", end="", file=sys.stderr)
+
+    summaries = [p.summary() for p in chosen]
+    machine = measure.machine()
+    print(f"medians of {args.rounds} rounds of {args.seconds:g} s; {machine['processor']}, {machine['cores']} cores, "
+          f"Linux {machine['kernel']}; data verified in every run\n")
+    print_table(summaries, [p.digits for p in chosen])
+    print_costs(runs.costs())
+    report = {"machine": machine, "points": summaries, "costs": runs.costs()}
+    if args.plot:
+        import plot  # Not everybody has matplotlib.
+        report["sizes"] = plot.measure_sizes(args.rounds, args.seconds / 2)
+        plot.draw(report["sizes"], args.plot)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Runs the benchmark programs and other people's, and returns what they measured.
+
+Every function here takes the seconds it may measure and returns a dictionary of numbers."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+BIN = os.path.join(ROOT, "build", "release", "bin")
+LIMIT = 120  # Seconds after which a program is taken for hung.
+
+
+def _run(command, env=None):
+    done = subprocess.run(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=LIMIT, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: status {done.returncode}\n{done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def _json(command, env=None):
+    return json.loads(_run(command, env))
+
+
+def verbs(seconds, mode, offload=False, **options):
+    """uroce_bench_verbs; data that is not what it should be is an error."""
+    command = [os.path.join(BIN, "uroce_bench_verbs"), mode, "--seconds", str(seconds)]
+    for name, value in options.items():
+        command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    result = _json(command, {"UROCE_OFFLOAD": "gso"} if offload else None)
+    for side in ("client", "server"):
+        if not result.get(side, {}).get("verified", True):
+            raise RuntimeError(f"{' '.join(command)}: the data that arrived at the {side} is wrong")
+    return result
+
+
+def raw(seconds, bytes):
+    """Raw UDP datagrams, the faster of two ways to send and receive them."""
+    program = os.path.join(BIN, "uroce_bench_udp")
+    ways = [_json([program, "blast", via, str(bytes), str(seconds / 2)]) for via in ("sendmmsg", "io_uring")]
+    return max(ways, key=lambda way: way["packets_per_second"])
+
+
+def raw_pingpong(seconds, bytes, via):
+    return _json([os.path.join(BIN, "uroce_bench_udp"), "pingpong", via, str(bytes), str(seconds)])
+
+
+def _with_server(server, client, ready, env=None):
+    """Output of `client`, which is run once `server` has printed `ready`."""
+    with tempfile.TemporaryFile("w+") as errors, \
+            subprocess.Popen(server, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=errors,
+                             text=True) as process:
+        try:
+            for line in process.stdout:
+                if ready in line:
+                    break
+            return _run(client, env)
+        finally:
+            process.kill()
+
+
+def iperf3(seconds, bytes=128 * 1024):
+    """TCP throughput with writes of `bytes`; iperf3's own choice is the fastest here, and it takes no more than a MiB."""
+    server = ["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", "15201", "--forceflush"]
+    client = ["iperf3", "-c", "127.0.0.1", "-p", "15201", "-t", str(max(1, round(seconds))), "-l", str(min(bytes, 2**20)),
+              "-J"]
+    end = json.loads(_with_server(server, client, "Server listening"))["end"]
+    return {"gigabits_per_second": end["sum_received"]["bits_per_second"] / 1e9,
+            "cpu_percent": end["cpu_utilization_percent"]["host_total"] + end["cpu_utilization_percent"]["remote_total"]}
+
+
+def ucx(seconds, bytes):
+    """UCX over TCP: throughput of tagged messages."""
+    env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    count = max(100, int(seconds * 1e9 / max(bytes, 2000)))
+    server = ["stdbuf", "-oL", "ucx_perftest", "-p", "15301"]
+    client = ["ucx_perftest", "127.0.0.1", "-p", "15301", "-t", "tag_bw", "-s", str(bytes), "-n", str(count), "-f"]
+    last = _with_server(server, client, "Waiting for connection", env).strip().splitlines()[-1]
+    megabytes = float(last.split()[-3])  # Overall bandwidth, in units of 2^20 bytes.
+    return {"gigabits_per_second": megabytes * 8 * 2**20 / 1e9}
+
+
+def installed(program):
+    return shutil.which(program) is not None
+
+
+def micro(seconds, pattern):
+    """Google Benchmark's counters by name, and `cpu_ns`."""
+    report = _json([os.path.join(BIN, "uroce_bench_micro"), f"--benchmark_filter=^({pattern})$", "--benchmark_format=json",
+                    f"--benchmark_min_time={seconds / 4}"])
+    unit = {"ns": 1, "us": 1e3, "ms": 1e6}
+    return {b["name"]: {**b, "cpu_ns": b["cpu_time"] * unit[b["time_unit"]]} for b in report["benchmarks"]}
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        model = re.search(r"model name\s*:\s*(.*)", file.read())
+    return {"processor": model.group(1) if model else "unknown", "cores": os.cpu_count(), "kernel": os.uname().release}
