@@ -93,7 +93,7 @@ def constant(value):
 def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
-    gib = lambda pattern, key: lambda seconds: next(iter(measure.micro(seconds, pattern).values()))[key]
+    micro = lambda pattern, key: lambda seconds: next(iter(measure.micro(seconds, pattern).values()))[key]
     yield Point("WRITE 64 KiB, 1 QP", "Gb/s", runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB), *ceiling, ">= 0.85")
     yield Point("WRITE 64 KiB, 16 QPs", "Gb/s", runs.gigabits("WRITE 64 KiB, 16 QPs", op="write", bytes=64 * KIB, qps=16),
                 runs.again("WRITE 64 KiB"), "1 QP", ">= 0.95")
@@ -127,14 +127,14 @@ def points(runs):
                 "strict mode", ">= 3", 1)
 
     yield Point("requester + responder, WRITE of 4 KiB", "million packets/s",
-                lambda seconds: gib("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1")
-    yield Point("ICRC, 4 KiB", "GB/s", lambda seconds: gib("icrc_bytes/4096", "bytes_per_second")(seconds) / 1e9,
+                lambda seconds: micro("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1")
+    yield Point("ICRC, 4 KiB", "GB/s", lambda seconds: micro("icrc_bytes/4096", "bytes_per_second")(seconds) / 1e9,
                 constant(15), "15", ">= 1", 1)
-    yield Point("parse of headers", "ns", gib("parse/4096", "cpu_ns"), constant(20), "20", "<= 1", 1)
+    yield Point("parse of headers", "ns", micro("parse/4096", "cpu_ns"), constant(20), "20", "<= 1", 1)
 
     def packet_cost(qps):
         def run(seconds):
-            return 1e9 / gib(f"transfer/write/4096/{qps}", "packets")(seconds)
+            return 1e9 / micro(f"transfer/write/4096/{qps}", "packets")(seconds)
         return run
     yield Point("cost of a packet, 10,000 QPs", "ns", packet_cost(10000), packet_cost(1), "1 QP", "<= 1.3", 0)
 
@@ -168,6 +168,16 @@ def print_costs(rows):
               f"{r['system_calls_per_packet']:13.2f} {r['sleeps_per_packet']:9.3f} {r['threads']:8}")
 
 
+MICRO = {  # What one of them costs, by the name of its benchmark.
+    "build a packet of 4 KiB": "build/4096", "parse its headers": "parse/4096", "its ICRC": "icrc_bytes/4096",
+    "check its ICRC": "check/id_zero/4096", "post a WR": "post_send/manual_time", "a CQE, in and out": "poll_cq"}
+
+
+def micro_costs(seconds):
+    results = measure.micro(seconds, "|".join(MICRO.values()))
+    return {what: 1e9 / results[name]["items_per_second"] for what, name in MICRO.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -192,6 +202,9 @@ def main():
     print_table(summaries, [p.digits for p in chosen])
     print_costs(runs.costs())
     report = {"machine": machine, "points": summaries, "costs": runs.costs()}
+    if not args.patterns:
+        report["micro_ns"] = micro_costs(args.seconds)
+        print("\n" + "; ".join(f"{what} {ns:.1f} ns" for what, ns in report["micro_ns"].items()))
     if args.plot:
         import plot  # Not everybody has matplotlib.
         report["sizes"] = plot.measure_sizes(args.rounds, args.seconds / 2)

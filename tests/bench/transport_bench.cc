@@ -142,5 +142,30 @@ BENCHMARK_CAPTURE(transfer, write, SendOp::kWrite)
 BENCHMARK_CAPTURE(transfer, send, SendOp::kSend)->Args({64, 1})->Args({4096, 1})->Args({65536, 1});
 BENCHMARK_CAPTURE(transfer, read, SendOp::kRead)->Args({64, 1})->Args({4096, 1})->Args({65536, 1});
 
+/// One WR into the send queue (WRITE of 64 bytes), by the clock: the packets that follow are not counted.
+void post_send(benchmark::State& state) {
+  Wire wire(1);
+  for (auto _ : state) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint32_t i = 0; i < kDepth; ++i) wire.post(0, SendOp::kWrite, 64);
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    wire.run();
+  }
+  state.SetItemsProcessed(state.iterations() * kDepth);
+}
+BENCHMARK(post_send)->UseManualTime();
+
+/// One completion into a CQ and out of it, in batches of 16.
+void poll_cq(benchmark::State& state) {
+  Cq cq(64, nullptr);
+  std::array<Completion, 16> batch{};
+  for (auto _ : state) {
+    for (const Completion& completion : batch) benchmark::DoNotOptimize(cq.push(completion));
+    benchmark::DoNotOptimize(cq.poll(batch));
+  }
+  state.SetItemsProcessed(state.iterations() * 16);
+}
+BENCHMARK(poll_cq);
+
 }  // namespace
 }  // namespace uroce::nic
