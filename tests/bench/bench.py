@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The benchmark: every figure beside its baseline, both measured in the same run and in turns; medians.
 
-    bench.py [--rounds N] [--seconds S] [--json FILE] [--plot FILE] [PATTERN...]
+    bench.py [--rounds N] [--seconds S] [--bin DIR] [--json FILE] [--plot FILE] [PATTERN...]
 
 Prints a table: what was measured, its baseline, their ratio, the target. PATTERN: only points whose name contains one.
 Performance is no pass mark: the exit status tells only whether everything ran and all data arrived intact."""
@@ -182,11 +182,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
+    parser.add_argument("--bin", help="where the programs are", default=measure.BIN)
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--plot", metavar="FILE", help="throughput over message size, as SVG (needs matplotlib)")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     args = parser.parse_args()
 
+    measure.BIN = args.bin
     runs = Runs()
     chosen = [p for p in points(runs) if not args.patterns or any(word in p.name for word in args.patterns)]
     for number in range(args.rounds):
