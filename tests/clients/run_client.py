@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Runs a program of the distribution, as it is, on the emulated NIC:  run_client.py BIN_DIR CASE  (or --list)
+"""Runs programs of the distribution, as they are, on the emulated NIC.
 
-A case is a command, or a server and a client made from one command. They run in a network namespace of their own, with
-`uroce run` and a capture each; every packet of the captures must satisfy tshark and the ICRC checker of
-tests/wire. Exit status: 0, 1, or 77 = skipped.
+    run_client.py BIN_DIR GROUP|CASE...    the cases of a group, or single cases, of matrix.py
+    run_client.py --groups | --cases       lists them
+
+Each invocation is in a network namespace of its own. A case runs with `uroce run` and captures on; server and client
+have an address each. At the end every packet of all captures must satisfy tshark and the ICRC checker of tests/wire.
+When a case fails, its captures are kept. Exit status: 0, 1, or 77 = skipped.
 """
 
 import os
@@ -15,42 +18,84 @@ import sys
 import tempfile
 import time
 
+from matrix import GROUPS
+
 HERE = pathlib.Path(__file__).resolve().parent
 OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
-TIMEOUT = 60  # seconds that nothing here may need
-
-PERFTEST = "-d uroce0 -x 1 -F -n 200 -s 4100"
-# name: (command, what its output must contain)
-LOOK = {
-    "devices": ("ibv_devices", ["uroce0"]),
-    "devinfo": ("ibv_devinfo -v", ["uroce0", "PORT_ACTIVE", "Ethernet", "::ffff:127.0.0.1", "RoCE v2"]),
-}
-# name: (TCP port that the server listens on, command). The client is the same command with the server's address.
-PAIRS = {
-    "rc_pingpong": (18515, "ibv_rc_pingpong -g 1 -n 200"),
-    "rc_pingpong_checked": (18515, "ibv_rc_pingpong -g 1 -n 200 -c"),
-    "rc_pingpong_events": (18515, "ibv_rc_pingpong -g 1 -n 200 -e"),
-    "rc_pingpong_long": (18515, "ibv_rc_pingpong -g 1 -n 20 -s 100000 -m 4096 -c"),
-}
-for op in ("send", "write", "read", "atomic"):
-    size = PERFTEST if op != "atomic" else PERFTEST.replace(" -s 4100", "")
-    for kind in ("bw", "lat"):
-        PAIRS[f"{op}_{kind}"] = (18515, f"ib_{op}_{kind} {size}")
-        PAIRS[f"{op}_{kind}_old_post"] = (18515, f"ib_{op}_{kind} {size} --use_old_post_send")
-    PAIRS[f"{op}_bw_16_qps"] = (18515, f"ib_{op}_bw {size} -q 16")
-    PAIRS[f"{op}_bw_both_ways"] = (18515, f"ib_{op}_bw {size} -b")
-    if op != "write":  # perftest has no events for RDMA WRITE.
-        PAIRS[f"{op}_bw_events"] = (18515, f"ib_{op}_bw {size} -e")
-    if op != "atomic":
-        PAIRS[f"{op}_bw_all_sizes"] = (18515, f"ib_{op}_bw -d uroce0 -x 1 -F -n 5 -a")
+TIMEOUT = 60  # seconds that no case may need
+SERVER, CLIENT = "127.0.0.1", "127.0.0.2"  # addresses of the NICs
 
 
-BIN = pathlib.Path(".")
+class Runner:
+    def __init__(self, binaries, directory):
+        self.uroce = binaries / "uroce"
+        self.directory = directory
+        self.captures = []
+
+    def command(self, case, role, address, more=""):
+        """The command line of `role`, on an emulated NIC with a capture."""
+        capture = self.directory / f"{case.name}.{role}.pcap"
+        self.captures.append(capture)
+        return [str(self.uroce), "run", "--addr", address, "--pcap", str(capture), "--",
+                *shlex.split(case.command), *shlex.split(more)]
+
+    def run(self, case):
+        """Raises AssertionError, with all output in it, when something is not as it should be."""
+        outputs = {}
+        first_capture = len(self.captures)
+        try:
+            if case.port == 0:
+                self.alone(case, outputs)
+            else:
+                self.pair(case, outputs)
+            case.judge(*outputs.values())
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            text = "".join(f"--- {role}\n{output}" for role, output in outputs.items())
+            kept = "".join(f"\n--- capture: {path}" for path in self.captures[first_capture:] if path.exists())
+            raise AssertionError(f"{case.command}: {error}\n{text}{kept}") from None
+
+    def alone(self, case, outputs):
+        process = start(self.command(case, "alone", SERVER), self.directory / "alone.log")
+        try:
+            status = process.wait(TIMEOUT)
+        finally:
+            end(process)
+            outputs["output"] = (self.directory / "alone.log").read_text()
+        self.captures.pop()  # Nobody spoke.
+        assert status == 0, f"exit status {status}"
+
+    def pair(self, case, outputs):
+        logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
+        client = None
+        server = start(self.command(case, "server", SERVER), logs["server"])
+        try:
+            wait_until_listening(case.port, server)
+            client = start(self.command(case, "client", CLIENT, f"{SERVER} {case.client}"), logs["client"])
+            status = client.wait(TIMEOUT), server.wait(TIMEOUT)
+        finally:
+            for process in filter(None, (client, server)):
+                end(process)
+            outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
+        assert status == (0, 0), f"exit status: client {status[0]}, server {status[1]}"
+
+    def check_captures(self):
+        """Which checker found something. (77: the machine has no tshark.)"""
+        found = []
+        for checker in (["icrc_check.py", "--ours"], ["tshark_check.py"]) if self.captures else ():
+            command = [sys.executable, str(HERE.parent / "wire" / checker[0]), *checker[1:], *map(str, self.captures)]
+            if subprocess.run(command, stdin=subprocess.DEVNULL, timeout=4 * TIMEOUT).returncode not in (0, 77):
+                found.append(checker[0])
+        return found
 
 
-def on_uroce(command, capture):
-    """The command line that runs `command` on an emulated NIC."""
-    return [str(BIN / "uroce"), "run", "--pcap", str(capture), "--", *shlex.split(command)]
+def start(command, log):
+    with open(log, "w") as file:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+
+
+def end(process):
+    process.kill()
+    process.wait()
 
 
 def wait_until_listening(port, process):
@@ -62,86 +107,64 @@ def wait_until_listening(port, process):
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
                     return
-        if process.poll() is not None:
-            raise AssertionError(f"the server ended with status {process.returncode} before it listened")
+        assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
         time.sleep(0.01)
     raise AssertionError(f"nobody listens on TCP port {port}")
 
 
-def run(command, log):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                          timeout=TIMEOUT).returncode
+def run_all(runner, cases):
+    """(number of cases run, names of those that failed)"""
+    ran, failed = 0, []
+    for case in cases:
+        program = case.command.split()[0]
+        reason = case.missing or (None if shutil.which(program) else f"{program} is not installed")
+        if reason:
+            print(f"off     {case.name}: {reason}")
+            continue
+        ran += 1
+        began = time.monotonic()
+        try:
+            runner.run(case)
+            print(f"ok      {case.name}: {time.monotonic() - began:.2f} s", flush=True)
+        except AssertionError as error:
+            failed.append(case.name)
+            print(f"FAILED  {case.name}: {error}", flush=True)
+    return ran, failed
 
 
-def check_captures(captures):
-    for checker in (["icrc_check.py", "--ours"], ["tshark_check.py"]):
-        command = [sys.executable, str(HERE.parent / "wire" / checker[0]), *checker[1:], *map(str, captures)]
-        status = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=2 * TIMEOUT).returncode
-        assert status in (0, 77), f"{checker[0]} is not content with the capture"
-
-
-def look(directory, command, wanted):
-    with open(directory / "log", "w+") as log:
-        status = run(on_uroce(command, directory / "capture.pcap"), log)
-        log.seek(0)
-        text = log.read()
-    print(text)
-    assert status == 0, f"exit status {status}"
-    for words in wanted:
-        assert words in text, f"the output does not say {words}"
-
-
-def pair(directory, port, command):
-    captures = [directory / "server.pcap", directory / "client.pcap"]
-    logs = [directory / "server.log", directory / "client.log"]
-    try:
-        with open(logs[0], "w") as server_log, open(logs[1], "w") as client_log:
-            server = subprocess.Popen(on_uroce(command, captures[0]), stdin=subprocess.DEVNULL, stdout=server_log,
-                                      stderr=subprocess.STDOUT)
-            try:
-                wait_until_listening(port, server)
-                client_status = run([*on_uroce(command, captures[1]), "127.0.0.1"], client_log)
-                server_status = server.wait(TIMEOUT)
-            finally:
-                server.kill()
-                server.wait()
-        assert (client_status, server_status) == (0, 0), f"exit status: client {client_status}, server {server_status}"
-    except BaseException:
-        for log in logs:
-            print(f"--- {log.name}\n{log.read_text() if log.exists() else ''}")
-        raise
-    print(logs[1].read_text())
-    check_captures(captures)
-
-
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print(";".join([*LOOK, *PAIRS]), end="")
-        return 0
-    if len(sys.argv) != 3 or sys.argv[2] not in {**LOOK, **PAIRS}:
-        sys.exit(__doc__)
-    global BIN
-    BIN, case = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
-        del os.environ[variable]
+def enter_namespace():
+    """Runs this program again in a network namespace of its own, where it may do what it likes with lo."""
     if OWN_NAMESPACE not in os.environ:
+        if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode != 0:
+            print("SKIPPED: no permission to make a network namespace")
+            sys.exit(77)
         os.environ[OWN_NAMESPACE] = "yes"
         os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.argv])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    port, command = PAIRS[case] if case in PAIRS else (None, LOOK[case][0])
-    if shutil.which(command.split()[0]) is None:
-        print(f"skipped: {command.split()[0]} is not installed")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="uroce-client-") as directory:
-        try:
-            if port is None:
-                look(pathlib.Path(directory), *LOOK[case])
-            else:
-                pair(pathlib.Path(directory), port, command)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
-            print(f"FAILED {case}: {command}\n{error}", file=sys.stderr)
-            return 1
-    return 0
+
+
+def main():
+    cases = {case.name: case for group in GROUPS.values() for case in group}
+    if sys.argv[1:] in (["--groups"], ["--cases"]):
+        print(";".join(GROUPS if sys.argv[1] == "--groups" else cases), end="")
+        return 0
+    wanted = [case for name in sys.argv[2:] for case in GROUPS.get(name, [cases[name]] if name in cases else [None])]
+    if not wanted or None in wanted:
+        sys.exit(__doc__)
+    for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
+        del os.environ[variable]
+    enter_namespace()
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-client-"))
+    runner = Runner(pathlib.Path(sys.argv[1]).resolve(), directory)
+    failed = True
+    try:
+        ran, failed = run_all(runner, wanted)
+        failed += runner.check_captures()
+        print(f"{ran} of {len(wanted)} cases: " + (f"FAILED: {', '.join(failed)}" if failed else "ok"))
+    finally:
+        if not failed:
+            shutil.rmtree(directory)
+    return 1 if failed else 0 if ran else 77
 
 
 if __name__ == "__main__":

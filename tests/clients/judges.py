@@ -1,0 +1,63 @@
+"""What the programs print when all went well. Each function here makes a judge: judge(client's output, server's output)
+raises AssertionError with what is wrong.
+"""
+
+import re
+
+
+def says(*texts):
+    """The lone command's output has all of the texts."""
+    def judge(output, _=""):
+        for text in texts:
+            assert text in output, f"the output does not say '{text}'"
+    return judge
+
+
+def pingpong(iterations):
+    """ibv_*_pingpong. (With -c it reports wrong contents, and ends with 0 all the same.)"""
+    def judge(*outputs):
+        for output in outputs:
+            found = re.search(r"^(\d+) iters in ([\d.]+) seconds", output, re.MULTILINE)
+            assert found, "no result is printed"
+            assert int(found.group(1)) % iterations == 0, f"{found.group(1)} exchanges instead of {iterations} per QP"
+            assert "invalid data" not in output, "contents are wrong"
+    return judge
+
+
+def table(output):
+    """The rows of perftest's table: column name to number."""
+    lines = output.splitlines()
+    head = next((i for i, line in enumerate(lines) if line.lstrip().startswith("#bytes")), None)
+    assert head is not None, "no table is printed"
+    names = re.findall(r"#\S+|[^\s#][^\[]*\[[^\]]*\]", lines[head])
+    rows = []
+    for line in lines[head + 1:]:
+        if not re.fullmatch(r"[\s\d.]+", line) or not line.strip():
+            break
+        rows.append(dict(zip(names, map(float, line.split()))))
+    return rows
+
+
+def perftest(kind, sizes, iterations):
+    """One row per size, all iterations done, and a rate or a latency above zero."""
+    def judge(client, _=""):
+        rows = table(client)
+        assert [row["#bytes"] for row in rows] == sizes, f"sizes {[row['#bytes'] for row in rows]} instead of {sizes}"
+        for row in rows:
+            assert row["#iterations"] % iterations == 0 and row["#iterations"] > 0, f"iterations: {row}"
+            measured = [value for name, value in row.items() if name.startswith(MEASURED[kind])]
+            assert measured and measured[0] > 0, f"nothing measured: {row}"
+    return judge
+
+
+MEASURED = {"bw": "MsgRate", "lat": "t_typical"}  # a column that is not rounded to zero
+
+
+def qperf(tests):
+    """Each test prints its name and then what it measured; the verifying ones (ver_*) only what they counted."""
+    def judge(client, _=""):
+        for test in tests:
+            found = re.search(rf"^{test}:\n((?: .*\n)+)", client, re.MULTILINE)
+            assert found, f"no result of {test}"
+            assert re.search(r"= +[1-9.]", found.group(1)), f"{test} measured nothing: {found.group(1)}"
+    return judge

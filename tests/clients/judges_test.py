@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""The judges of judges.py let good output pass and object to what a failing program prints."""
+
+import unittest
+
+import judges
+
+PINGPONG = "819200 bytes in 0.01 seconds = 1025.03 Mbit/sec\n200 iters in 0.01 seconds = 31.97 usec/iter\n"
+BANDWIDTH = """\
+ local address: LID 0000 QPN 0x0011 PSN 0x6c3b2a
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 2          100              0.00               0.00\t\t   0.000021
+ 4          100              0.11               0.10\t\t   0.051111
+---------------------------------------------------------------------------------------
+"""
+LATENCY = """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]
+ 8       100          9.99           73.40        12.13    \t       14.20            6.04   \t\t31.22
+"""
+QPERF = "rc_lat:\n    latency  =  12.3 us\nver_rc_fetch_add:\n    msg_rate  =  84 K/sec\n"
+
+
+class Judges(unittest.TestCase):
+    def objects(self, judge, *outputs):
+        with self.assertRaises(AssertionError):
+            judge(*outputs)
+
+    def test_pingpong(self):
+        judge = judges.pingpong(200)
+        judge(PINGPONG, PINGPONG)
+        self.objects(judge, PINGPONG, "")
+        self.objects(judge, PINGPONG, PINGPONG + "invalid data in page 0\n")
+        self.objects(judges.pingpong(300), PINGPONG, PINGPONG)
+
+    def test_bandwidth(self):
+        judges.perftest("bw", [2, 4], 100)(BANDWIDTH)
+        self.objects(judges.perftest("bw", [2, 4, 8], 100), BANDWIDTH)
+        self.objects(judges.perftest("bw", [2, 4], 101), BANDWIDTH)
+        self.objects(judges.perftest("bw", [2, 4], 100), BANDWIDTH.replace("0.000021", "0.000000"))
+        self.objects(judges.perftest("bw", [2, 4], 100), "Couldn't connect to 127.0.0.1:18515\n")
+
+    def test_latency(self):
+        judges.perftest("lat", [8], 100)(LATENCY)
+        self.objects(judges.perftest("lat", [8], 100), LATENCY.replace("12.13", "0.00"))
+
+    def test_qperf(self):
+        judges.qperf(["rc_lat", "ver_rc_fetch_add"])(QPERF)
+        self.objects(judges.qperf(["rc_lat", "rc_bw"]), QPERF)
+        self.objects(judges.qperf(["rc_lat"]), "rc_lat:\nfailed to modify QP to RTR\n")
+        self.objects(judges.qperf(["rc_lat"]), QPERF.replace("12.3 us", "0 ns"))
+
+
+if __name__ == "__main__":
+    unittest.main()

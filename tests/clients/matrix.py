@@ -1,0 +1,114 @@
+"""Which programs of the distribution run on the emulated NIC, with which options, and what they must say.
+
+A case is one command, or the same command as a server and, with the server's address, as a client. Cases that are much
+alike form a group, which is one test of ctest.
+"""
+
+from typing import Callable, NamedTuple
+
+import judges
+
+TCP_PORT = 18515  # of ibv_*_pingpong and perftest
+QPERF_PORT = 19765
+
+
+class Case(NamedTuple):
+    name: str
+    command: str
+    judge: Callable  # judge(output of the client or the lone command, output of the server): raises AssertionError
+    port: int = 0    # the TCP port that the server listens on; 0: there is no server
+    client: str = ""  # arguments of the client only
+    missing: str = ""  # why the case cannot pass yet; it is listed and not run
+
+
+def pingpongs(transport, events=True, missing=""):
+    """ibv_TRANSPORT_pingpong: as it is, sleeping on events, with contents checked, and with messages of many packets."""
+    options = {"plain": "", "checked": "-c", "events": "-e", "checked_events": "-c -e"}
+    options["long"] = "-s 2048 -c" if transport == "ud" else "-s 100000 -m 4096 -c"  # UD: one packet, PORT's MTU
+    for name, more in options.items():
+        iterations = 20 if name == "long" else 200
+        command = f"ibv_{transport}_pingpong -g 1 -n {iterations} {more}"
+        yield Case(f"{transport}_pingpong_{name}", command, judges.pingpong(iterations), TCP_PORT, missing=missing)
+
+
+def perftest(op, kind, name="", options="", iterations=100, size=4100, missing=""):
+    """ib_OP_KIND. size None: the program's own (atomics: 8)."""
+    command = f"ib_{op}_{kind} -d uroce0 -x 1 -F -n {iterations}"
+    if size is not None:
+        command += f" -s {size}"
+    judge = judges.perftest(kind, [8 if size is None else size], iterations)
+    return Case("_".join(filter(None, [op, kind, name])), f"{command} {options}".rstrip(), judge, TCP_PORT,
+                missing=missing)
+
+
+def all_sizes(op, options="", name="all_sizes", largest=23, missing=""):
+    judge = judges.perftest("bw", [1 << bit for bit in range(1, largest + 1)], 5)
+    return Case(f"{op}_bw_{name}", f"ib_{op}_bw -d uroce0 -x 1 -F -n 5 -a {options}", judge, TCP_PORT, missing=missing)
+
+
+def reliable(op):
+    """RC: both ways to post, many QPs, both directions, events, all sizes."""
+    size = None if op == "atomic" else 4100
+    for kind in ("bw", "lat"):
+        yield perftest(op, kind, size=size)
+        yield perftest(op, kind, "old_post", "--use_old_post_send", size=size)
+    yield perftest(op, "bw", "16_qps", "-q 16", size=size)
+    yield perftest(op, "bw", "both_ways", "-b", size=size)
+    if op != "write":  # perftest has no events for RDMA WRITE.
+        yield perftest(op, "bw", "events", "-e", size=size)
+        yield perftest(op, "lat", "events", "-e", size=size)
+    if op != "atomic":
+        yield all_sizes(op)
+    else:
+        yield perftest(op, "bw", "compare_swap", "-A CMP_AND_SWAP", size=size)
+        yield perftest(op, "lat", "fetch_add", "-A FETCH_AND_ADD", size=size)
+    if op == "send":
+        for kind in ("bw", "lat"):
+            yield perftest(op, kind, "srq", "--use-srq", missing=SRQ)
+        yield perftest(op, "bw", "srq_16_qps", "--use-srq -q 16", missing=SRQ)
+        yield perftest(op, "bw", "srq_events", "--use-srq -e", missing=SRQ)
+
+
+def unreliable():
+    """UC and UD. Nothing is lost on the loopback interface as long as the receiver has receives posted and buffers."""
+    for op, transport, size in (("send", "UC", 4100), ("write", "UC", 4100), ("send", "UD", 2000)):
+        tag = transport.lower()
+        for kind in ("bw", "lat"):
+            yield perftest(op, kind, tag, f"-c {transport}", size=size, missing=DATAGRAM)
+            yield perftest(op, kind, f"{tag}_old_post", f"-c {transport} --use_old_post_send", size=size,
+                           missing=DATAGRAM)
+        yield perftest(op, "bw", f"{tag}_16_qps", f"-c {transport} -q 16", size=size, missing=DATAGRAM)
+        yield perftest(op, "bw", f"{tag}_both_ways", f"-c {transport} -b", size=size, missing=DATAGRAM)
+        if op == "send":
+            yield perftest(op, "bw", f"{tag}_events", f"-c {transport} -e", size=size, missing=DATAGRAM)
+            yield perftest(op, "lat", f"{tag}_events", f"-c {transport} -e", size=size, missing=DATAGRAM)
+    yield perftest("send", "bw", "ud_srq", "-c UD --use-srq", size=2000, missing=f"{SRQ}, {DATAGRAM}")
+
+
+def qperf(tests, missing=""):
+    """One server serves all tests; the last one, quit, ends it."""
+    return Case("qperf_" + tests.split()[0], "qperf", judges.qperf(tests.split()), QPERF_PORT,
+                f"-t 1 -i uroce0:1 {tests} quit", missing)
+
+
+DATAGRAM = "UC and UD are not in this build"
+SRQ = "shared receive queues are not in this build"
+LID = "qperf 0.4.11 addresses its peer by LID alone, which no RoCE port takes; with -cm 1 it needs rdma_cm"
+
+GROUPS = {
+    "look": [
+        Case("devices", "ibv_devices", judges.says("uroce0")),
+        Case("devinfo", "ibv_devinfo -v",
+             judges.says("uroce0", "PORT_ACTIVE", "Ethernet", "::ffff:127.0.0.1", "RoCE v2")),
+    ],
+    "rc_pingpong": list(pingpongs("rc")),
+    "uc_pingpong": list(pingpongs("uc", missing=DATAGRAM)),
+    "ud_pingpong": list(pingpongs("ud", missing=DATAGRAM)),
+    "srq_pingpong": list(pingpongs("srq", missing=SRQ)),
+    "send": list(reliable("send")),
+    "write": list(reliable("write")),
+    "read": list(reliable("read")),
+    "atomic": list(reliable("atomic")),
+    "unreliable": list(unreliable()),
+    "qperf": [qperf("rc_lat rc_bw rc_rdma_write_bw rc_rdma_read_lat ver_rc_compare_swap ver_rc_fetch_add", LID)],
+}
