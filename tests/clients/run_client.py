@@ -23,6 +23,7 @@ from matrix import GROUPS
 HERE = pathlib.Path(__file__).resolve().parent
 OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
 TIMEOUT = 60  # seconds that no case may need
+EMPTY_CAPTURE = 24  # bytes of a capture without packets
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"  # addresses of the NICs
 
 
@@ -78,19 +79,20 @@ class Runner:
             outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
         assert status == (0, 0), f"exit status: client {status[0]}, server {status[1]}"
 
-    def check_captures(self):
-        """Which checker found something. (77: the machine has no tshark.)"""
-        found = []
-        for checker in (["icrc_check.py", "--ours"], ["tshark_check.py"]) if self.captures else ():
-            command = [sys.executable, str(HERE.parent / "wire" / checker[0]), *checker[1:], *map(str, self.captures)]
-            if subprocess.run(command, stdin=subprocess.DEVNULL, timeout=4 * TIMEOUT).returncode not in (0, 77):
-                found.append(checker[0])
-        return found
+
+def check_captures(captures):
+    """The names of the checkers that found something. (77: the machine has no tshark.)"""
+    found = []
+    for checker in (["icrc_check.py", "--ours"], ["tshark_check.py"]) if captures else ():
+        command = [sys.executable, str(HERE.parent / "wire" / checker[0]), *checker[1:], *map(str, captures)]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, timeout=4 * TIMEOUT).returncode not in (0, 77):
+            found.append(checker[0])
+    return found
 
 
-def start(command, log):
+def start(command, log, cwd=None):
     with open(log, "w") as file:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=cwd)
 
 
 def end(process):
@@ -159,7 +161,7 @@ def main():
     failed = True
     try:
         ran, failed = run_all(runner, wanted)
-        failed += runner.check_captures()
+        failed += check_captures(runner.captures)
         print(f"{ran} of {len(wanted)} cases: " + (f"FAILED: {', '.join(failed)}" if failed else "ok"))
     finally:
         if not failed:
