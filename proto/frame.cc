@@ -237,6 +237,13 @@ void Writer::grh(const Path& path, std::size_t packet_size) {
       .set<Grh::DgidLow>(low(path.destination));
 }
 
+Mac mac_for(const Gid& gid) {
+  const std::uint8_t* const ip = gid.raw.data() + 12;
+  if (!gid.is_multicast()) return {{2, 0, ip[0], ip[1], ip[2], ip[3]}};
+  if (!gid.is_v4()) return {{0x33, 0x33, ip[0], ip[1], ip[2], ip[3]}};                      // RFC 2464, 7.
+  return {{0x01, 0x00, 0x5E, static_cast<std::uint8_t>(ip[1] & 0x7F), ip[2], ip[3]}};  // RFC 1112, 6.4.
+}
+
 }  // namespace
 
 std::string_view to_string(FrameError error) {
@@ -306,11 +313,23 @@ bool icrc_ok(const FrameView& frame) {
   return right == load_icrc(frame.packet.last(kIcrcSize));
 }
 
+std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id) {
+  std::array<std::uint8_t, Grh::kSize> area{};
+  const bool v4 = path.destination.is_v4();
+  Writer writer{.rest = MutBytes(area).subspan(v4 ? Grh::kSize - Ipv4::kSize : 0)};
+  const std::size_t udp_size = Udp::kSize + packet_size;
+  if (v4) {
+    writer.ipv4(frame_fields_for(path, ip_id), udp_size);
+  } else {
+    writer.ipv6(path, udp_size);
+  }
+  return area;
+}
+
 FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id) {
-  const auto mac = [](const Gid& gid) { return Mac{{2, 0, gid.raw[12], gid.raw[13], gid.raw[14], gid.raw[15]}}; };
   FrameFields fields;
-  fields.destination = mac(path.destination);
-  fields.source = mac(path.source);
+  fields.destination = mac_for(path.destination);
+  fields.source = mac_for(path.source);
   fields.path = path;
   fields.ip_id = ip_id;
   return fields;

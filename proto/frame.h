@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "proto/base/result.h"
+#include "proto/headers.h"
 #include "proto/icrc.h"
 #include "proto/ip_udp.h"
 
@@ -67,8 +68,13 @@ Result<FrameView, FrameError> parse_frame(Bytes frame);
 /// True when the ICRC in the frame is right for the headers in the frame, its own IPv4 Identification included.
 bool icrc_ok(const FrameView& frame);
 
-/// Fields of a frame of our own: locally administered MACs 02:00:<last four bytes of the address>, DF, this IPv4 ID.
+/// Fields of a frame of our own: locally administered MACs 02:00:<last four bytes of the address>, or that of the
+/// multicast group; DF, this IPv4 ID.
 FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id = 0);
+
+/// What a UD receive finds in the 40 bytes before its message: the IPv6 header; or the IPv4 header, from byte 20 on (IBTA
+/// Annex A17.4.5.1 ?; as hardware and rxe do).
+std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id);
 
 /// Bytes that build_frame() will write.
 std::size_t frame_size(const FrameFields& fields, std::size_t packet_size);

@@ -50,20 +50,20 @@ TEST(QpState, EveryTransitionTimesEveryAttribute) {
       const std::string row = letters(from, to);
       if (row.empty()) {
         for (std::uint32_t bit = 0; bit < kBits; ++bit) {
-          EXPECT_EQ(check_rc_transition(from, to, kAttrState | 1u << bit).code, Code::kIllegalTransition);
+          EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | 1u << bit).code, Code::kIllegalTransition);
         }
         continue;
       }
       ASSERT_EQ(row.size(), kBits - 1);
       const std::uint32_t required = bits_with(row, '!');
       const std::uint32_t optional = bits_with(row, 'o');
-      EXPECT_EQ(check_rc_transition(from, to, kAttrState | required).code, Code::kOk);
-      EXPECT_EQ(check_rc_transition(from, to, required).code, Code::kOk) << "the state bit is implied";
-      EXPECT_EQ(check_rc_transition(from, to, kAttrState | required | optional).code, Code::kOk);
+      EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | required).code, Code::kOk);
+      EXPECT_EQ(check_transition(QpType::kRc, from, to, required).code, Code::kOk) << "the state bit is implied";
+      EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | required | optional).code, Code::kOk);
       for (std::uint32_t bit = 1; bit < kBits; ++bit) {
         const std::uint32_t one = 1u << bit;
-        const TransitionVerdict with = check_rc_transition(from, to, kAttrState | required | one);
-        const TransitionVerdict without = check_rc_transition(from, to, kAttrState | (required & ~one));
+        const TransitionVerdict with = check_transition(QpType::kRc, from, to, kAttrState | required | one);
+        const TransitionVerdict without = check_transition(QpType::kRc, from, to, kAttrState | (required & ~one));
         const bool allowed = ((required | optional) & one) != 0;
         EXPECT_EQ(with.code, allowed ? Code::kOk : Code::kUnexpectedAttr) << "bit " << bit;
         EXPECT_EQ(with.offending, allowed ? 0 : one) << "bit " << bit;
@@ -76,28 +76,29 @@ TEST(QpState, EveryTransitionTimesEveryAttribute) {
 }
 
 TEST(QpState, BitsBeyondThoseOfRcAreUnexpected) {
-  const TransitionVerdict verdict = check_rc_transition(kRts, kErr, kAttrState | 1u << 25);  // IBV_QP_RATE_LIMIT
+  const TransitionVerdict verdict = check_transition(QpType::kRc, kRts, kErr, kAttrState | 1u << 25);  // IBV_QP_RATE_LIMIT
   EXPECT_EQ(verdict.code, Code::kUnexpectedAttr);
   EXPECT_EQ(verdict.offending, 1u << 25);
 }
 
 TEST(QpState, StatesThatDoNotExistAreIllegal) {
-  EXPECT_EQ(check_rc_transition(kRts, static_cast<QpState>(7), kAttrState).code, Code::kIllegalTransition);
+  EXPECT_EQ(check_transition(QpType::kRc, kRts, static_cast<QpState>(7), kAttrState).code, Code::kIllegalTransition);
 }
 
-TEST(QpState, ResetMayGoToErr) { EXPECT_EQ(check_rc_transition(kReset, kErr, kAttrState).code, Code::kOk); }
+TEST(QpState, ResetMayGoToErr) { EXPECT_EQ(check_transition(QpType::kRc, kReset, kErr, kAttrState).code, Code::kOk); }
 
 TEST(QpState, RightsOfEachState) {
   struct Row {
     QpState state;
-    bool post_send, post_recv, respond, request, complete, flush;
+    bool post_send, post_recv, respond, request, complete, flush_send, flush_recv;
   };
-  for (const Row& row : {Row{kReset, false, false, false, false, false, false},  //
-                         Row{kInit, false, true, false, false, false, false},    //
-                         Row{kRtr, false, true, true, false, false, false},      //
-                         Row{kRts, true, true, true, true, true, false},         //
-                         Row{kSqd, true, true, true, false, true, false},        //
-                         Row{kErr, true, true, false, false, false, true}}) {
+  for (const Row& row : {Row{kReset, false, false, false, false, false, false, false},  //
+                         Row{kInit, false, true, false, false, false, false, false},    //
+                         Row{kRtr, false, true, true, false, false, false, false},      //
+                         Row{kRts, true, true, true, true, true, false, false},         //
+                         Row{kSqd, true, true, true, false, true, false, false},        //
+                         Row{kSqe, true, true, true, false, false, true, false},        //
+                         Row{kErr, true, true, false, false, false, true, true}}) {
     SCOPED_TRACE(static_cast<int>(row.state));
     const StateRights& r = rights(row.state);
     EXPECT_EQ(r.post_send, row.post_send);
@@ -105,7 +106,8 @@ TEST(QpState, RightsOfEachState) {
     EXPECT_EQ(r.respond, row.respond);
     EXPECT_EQ(r.request, row.request);
     EXPECT_EQ(r.complete, row.complete);
-    EXPECT_EQ(r.flush, row.flush);
+    EXPECT_EQ(r.flush_send, row.flush_send);
+    EXPECT_EQ(r.flush_recv, row.flush_recv);
   }
 }
 

@@ -99,11 +99,6 @@ proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid) {
 
 bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
 
-bool is_multicast(const proto::Gid& gid) {
-  if (gid.is_v4()) return (gid.v4()[0] & 0xF0) == 0xE0;
-  return gid.raw[0] == 0xFF;
-}
-
 bool is_port_free(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const engine::SocketAddress local(address, proto::kRocePort);

@@ -21,7 +21,6 @@ std::array<std::uint8_t, 8> guid_of(const proto::Gid& address);
 /// fe80::/64 with `guid` as interface identifier: GID 0 of every RoCE port.
 proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid);
 bool is_link_local(const proto::Gid& gid);
-bool is_multicast(const proto::Gid& gid);
 
 /// True when nobody on this host has bound the RoCE port of `address`.
 bool is_port_free(const proto::Gid& address);

@@ -196,9 +196,9 @@ void merge(struct ibv_qp_attr& to, const struct ibv_qp_attr& from, int mask) {
   take(IBV_QP_DEST_QPN, to.dest_qp_num, from.dest_qp_num & nic::Psn::kMask);
 }
 
-std::string explain(nic::QpState from, nic::QpState to, int mask) {
+std::string explain(nic::QpType type, nic::QpState from, nic::QpState to, int mask) {
   using Code = nic::TransitionVerdict::Code;
-  const nic::TransitionVerdict verdict = nic::check_rc_transition(from, to, static_cast<std::uint32_t>(mask));
+  const nic::TransitionVerdict verdict = nic::check_transition(type, from, to, static_cast<std::uint32_t>(mask));
   const std::string move = std::string(kStateNames[static_cast<std::size_t>(from)]) + " -> " +
                            kStateNames[static_cast<std::size_t>(to)] + ": ";
   switch (verdict.code) {

@@ -46,6 +46,6 @@ void merge(struct ibv_qp_attr& to, const struct ibv_qp_attr& from, int mask);
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags);
 
 /// A sentence for people: which attributes of `mask` make the modification from `from` to `to` illegal.
-std::string explain(nic::QpState from, nic::QpState to, int mask);
+std::string explain(nic::QpType type, nic::QpState from, nic::QpState to, int mask);
 
 }  // namespace uroce::ibv

@@ -32,7 +32,7 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
       if (nic.empty()) continue;
       for (const std::string& text : split(nic, ',')) {
         const auto gid = proto::parse_gid(text);
-        if (!gid || gid->is_zero() || *gid == proto::Gid::from_v4(0, 0, 0, 0) || is_multicast(*gid) ||
+        if (!gid || gid->is_zero() || *gid == proto::Gid::from_v4(0, 0, 0, 0) || gid->is_multicast() ||
             is_link_local(*gid)) {
           return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
         }

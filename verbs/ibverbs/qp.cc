@@ -36,7 +36,7 @@ Result<proto::Path, int> resolve(const Adapter& adapter, const struct ibv_ah_att
   if (is_link_local(path.source)) {
     return Err{refuse(ENODATA, "GID 0 is link-local and no interface has it; use sgid_index 1")};
   }
-  if (path.destination.is_zero() || is_multicast(path.destination)) {
+  if (path.destination.is_zero() || path.destination.is_multicast()) {
     return Err{refuse(EINVAL, "a connected QP needs a unicast destination GID")};
   }
   if (path.source.is_v4() != path.destination.is_v4()) {
@@ -161,13 +161,14 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   QueuePair& ours = *own(qp);
   NicLock lock(adapter_of(ours));
   if (!lock) return refuse_without_nic();
+  const nic::QpType type = ours.nic_qp->type();
   const nic::QpState from = ours.nic_qp->state();
   auto converted = from_attr(*attr, mask, from);
   if (!converted.ok()) return converted.error();
   const nic::QpState to = converted->state;
   const auto bits = static_cast<std::uint32_t>(mask);
-  if (nic::check_rc_transition(from, to, bits).code != nic::TransitionVerdict::Code::kOk) {
-    return refuse(EINVAL, explain(from, to, mask));
+  if (nic::check_transition(type, from, to, bits).code != nic::TransitionVerdict::Code::kOk) {
+    return refuse(EINVAL, explain(type, from, to, mask));
   }
   std::optional<HeldSourcePort> held;
   if ((mask & IBV_QP_AV) != 0) {
@@ -178,7 +179,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(ours.nic_qp);
   if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
     release(lock, held);
-    return refuse(error, explain(from, to, mask));
+    return refuse(error, explain(type, from, to, mask));
   }
   if (to == nic::QpState::kReset) {
     ours.set = {};

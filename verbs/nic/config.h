@@ -30,6 +30,7 @@ struct NicConfig {
 };
 
 struct QpInit {
+  QpType type = QpType::kRc;
   Pd* pd = nullptr;
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;

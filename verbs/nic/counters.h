@@ -18,6 +18,7 @@ struct Counters {
   std::uint64_t wrong_pkey = 0;
   std::uint64_t wrong_source = 0;
   std::uint64_t wrong_state_or_service = 0;
+  std::uint64_t qkey_violations = 0;
   // Accepted under a recovered IPv4 Identification (see proto/icrc.h).
   std::uint64_t icrc_id_recovered = 0;
   std::uint64_t ecn_marked_pkts = 0;

@@ -23,6 +23,18 @@ bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
 /// The receiver compares the low 15 bits with its table, in which we have only the default key (IBTA Vol 1, 10.9.3).
 constexpr bool accepts_pkey(std::uint16_t pkey) { return (pkey & 0x7FFF) == 0x7FFF; }
 
+constexpr proto::Service service_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return proto::Service::kRc;
+    case QpType::kUc:
+      return proto::Service::kUc;
+    case QpType::kUd:
+      return proto::Service::kUd;
+  }
+  return proto::Service::kCongestion;
+}
+
 }  // namespace
 
 struct Nic::Core final : QpEnv {
@@ -141,7 +153,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     ++counters_.unknown_qp;
     return;
   }
-  if (packet->op().service != proto::Service::kRc) {
+  if (packet->op().service != service_of(qp->type())) {
     ++counters_.wrong_state_or_service;
     return;
   }

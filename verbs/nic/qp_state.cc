@@ -1,5 +1,7 @@
 #include "verbs/nic/qp_state.h"
 
+#include <span>
+
 #include "proto/base/check.h"
 
 namespace uroce::nic {
@@ -30,38 +32,91 @@ constexpr std::array kRcTransitions{
                               kAttrPathMig},
 };
 
-//                                    post_send post_recv respond request complete flush
+constexpr std::array kUcTransitions{
+    Transition{kReset, kInit, kAttrPkeyIndex | kAttrPort | kAttrAccess,
+                              0},
+    Transition{kInit,  kInit, 0,
+                              kAttrPkeyIndex | kAttrPort | kAttrAccess},
+    Transition{kInit,  kRtr,  kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn,
+                              kAttrAltPath | kAttrAccess | kAttrPkeyIndex},
+    Transition{kRtr,   kRts,  kAttrSqPsn,
+                              kAttrCurState | kAttrAltPath | kAttrAccess | kAttrPathMig},
+    Transition{kRts,   kRts,  0,
+                              kAttrCurState | kAttrAccess | kAttrAltPath | kAttrPathMig},
+    Transition{kRts,   kSqd,  0,
+                              kAttrEnSqdNotify},
+    Transition{kSqd,   kRts,  0,
+                              kAttrCurState | kAttrAltPath | kAttrAccess | kAttrPathMig},
+    Transition{kSqd,   kSqd,  0,
+                              kAttrAv | kAttrAltPath | kAttrAccess | kAttrPkeyIndex | kAttrPathMig},
+    Transition{kSqe,   kRts,  0,
+                              kAttrCurState | kAttrAccess},
+};
+
+constexpr std::array kUdTransitions{
+    Transition{kReset, kInit, kAttrPkeyIndex | kAttrPort | kAttrQkey,
+                              0},
+    Transition{kInit,  kInit, 0,
+                              kAttrPkeyIndex | kAttrPort | kAttrQkey},
+    Transition{kInit,  kRtr,  0,
+                              kAttrPkeyIndex | kAttrQkey},
+    Transition{kRtr,   kRts,  kAttrSqPsn,
+                              kAttrCurState | kAttrQkey},
+    Transition{kRts,   kRts,  0,
+                              kAttrCurState | kAttrQkey},
+    Transition{kRts,   kSqd,  0,
+                              kAttrEnSqdNotify},
+    Transition{kSqd,   kRts,  0,
+                              kAttrCurState | kAttrQkey},
+    Transition{kSqd,   kSqd,  0,
+                              kAttrPkeyIndex | kAttrQkey},
+    Transition{kSqe,   kRts,  0,
+                              kAttrCurState | kAttrQkey},
+};
+
+//                                    post_send post_recv respond request complete flush_send flush_recv
 constexpr StateRights kRights[] = {
-    /* kReset */ {false,    false,    false,  false,  false,   false},
-    /* kInit  */ {false,    true,     false,  false,  false,   false},
-    /* kRtr   */ {false,    true,     true,   false,  false,   false},
-    /* kRts   */ {true,     true,     true,   true,   true,    false},
-    /* kSqd   */ {true,     true,     true,   false,  true,    false},
-    /* kSqe   */ {true,     true,     true,   false,  false,   true},  // Never reached: RC has no SQE.
-    /* kErr   */ {true,     true,     false,  false,  false,   true},
+    /* kReset */ {false,    false,    false,  false,  false,   false,     false},
+    /* kInit  */ {false,    true,     false,  false,  false,   false,     false},
+    /* kRtr   */ {false,    true,     true,   false,  false,   false,     false},
+    /* kRts   */ {true,     true,     true,   true,   true,    false,     false},
+    /* kSqd   */ {true,     true,     true,   false,  true,    false,     false},
+    /* kSqe   */ {true,     true,     true,   false,  false,   true,      false},  // Not RC.
+    /* kErr   */ {true,     true,     false,  false,  false,   true,      true},
 };
 // clang-format on
 
-constexpr bool well_formed() {
-  for (std::size_t i = 0; i < kRcTransitions.size(); ++i) {
-    if (kRcTransitions[i].required & kRcTransitions[i].optional) return false;
-    for (std::size_t j = i + 1; j < kRcTransitions.size(); ++j) {
-      if (kRcTransitions[i].from == kRcTransitions[j].from && kRcTransitions[i].to == kRcTransitions[j].to)
-        return false;
+constexpr bool well_formed(std::span<const Transition> table) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i].required & table[i].optional) return false;
+    for (std::size_t j = i + 1; j < table.size(); ++j) {
+      if (table[i].from == table[j].from && table[i].to == table[j].to) return false;
     }
   }
   return true;
 }
-static_assert(well_formed(), "one row per transition, and an attribute is required or optional, not both");
+static_assert(well_formed(kRcTransitions) && well_formed(kUcTransitions) && well_formed(kUdTransitions), "one row per transition, and an attribute is required or optional, not both");
+
+std::span<const Transition> transitions(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return kRcTransitions;
+    case QpType::kUc:
+      return kUcTransitions;
+    case QpType::kUd:
+      return kUdTransitions;
+  }
+  UROCE_ASSERT(false);
+}
 
 }  // namespace
 
-TransitionVerdict check_rc_transition(QpState from, QpState to, std::uint32_t given) {
+TransitionVerdict check_transition(QpType type, QpState from, QpState to, std::uint32_t given) {
   using enum TransitionVerdict::Code;
   std::uint32_t required = 0;
   std::uint32_t optional = 0;
   bool legal = to == kReset || to == kErr;  // From any state; nothing but the state may be given.
-  for (const Transition& t : kRcTransitions) {
+  for (const Transition& t : transitions(type)) {
     if (t.from != from || t.to != to) continue;
     legal = true;
     required = t.required;

@@ -3,6 +3,7 @@
 //
 //                 +------------------------------------------------ any state --> RESET, ERR
 //   RESET --> INIT --> RTR --> RTS <--> SQD
+//                               ^-- SQE <-- a send of a UC or UD QP failed
 #pragma once
 
 #include <array>
@@ -36,7 +37,7 @@ enum QpAttrBit : std::uint32_t {
   kAttrDestQpn = 1u << 20,
 };
 
-/// Attributes of an RC QP as modify and query see them. Meaning and units as in ibv_qp_attr.
+/// Attributes of a QP as modify and query see them; which of them count, its type decides. Meaning and units as in ibv_qp_attr.
 struct QpAttr {
   QpState state = QpState::kReset;
   QpState cur_state = QpState::kReset;
@@ -56,6 +57,7 @@ struct QpAttr {
   Psn rq_psn;
   Psn sq_psn;
   std::uint32_t dest_qpn = 0;
+  std::uint32_t qkey = 0;  ///< UD.
 };
 
 struct Transition {
@@ -68,8 +70,8 @@ struct TransitionVerdict {
   std::uint32_t offending;  ///< The bits that are missing or too many.
 };
 
-/// Judges a modify of an RC QP from `from` to `to` with attribute mask `given`.
-TransitionVerdict check_rc_transition(QpState from, QpState to, std::uint32_t given);
+/// Judges a modify of a QP from `from` to `to` with attribute mask `given`.
+TransitionVerdict check_transition(QpType type, QpState from, QpState to, std::uint32_t given);
 
 /// What a QP may do in a state (IBTA Vol 1, 10.3.1).
 struct StateRights {
@@ -77,7 +79,7 @@ struct StateRights {
   bool respond;   ///< Processes inbound requests.
   bool request;   ///< Starts new request packets.
   bool complete;  ///< Processes responses to requests already sent.
-  bool flush;     ///< Posted WRs complete at once with WR_FLUSH_ERR.
+  bool flush_send, flush_recv;  ///< Posted WRs complete at once with WR_FLUSH_ERR.
 };
 const StateRights& rights(QpState state);
 

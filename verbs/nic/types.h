@@ -25,6 +25,9 @@ enum Access : std::uint32_t {
   kRemoteAtomic = 1u << 3,
 };
 
+/// ibv_qp_type.
+enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4 };
+
 /// ibv_qp_state.
 enum class QpState : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
@@ -86,6 +89,14 @@ struct Sge {
   std::uint32_t lkey = 0;
 };
 
+/// Where a datagram goes.
+struct UdTarget {
+  Path path;
+  std::uint32_t qpn = 0;  ///< kMulticastQpn: every QP that has joined the group.
+  std::uint32_t qkey = 0;  ///< One with the top bit set stands for the sending QP's own (IBTA Vol 1, 10.2.5).
+};
+inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
+
 struct SendWr {
   std::uint64_t wr_id = 0;
   SendOp op = SendOp::kSend;
@@ -95,6 +106,7 @@ struct SendWr {
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
+  const UdTarget* target = nullptr;  ///< UD: needed. Borrowed for the call.
   std::span<const Sge> sges;  ///< Borrowed for the call.
 };
 

@@ -2,13 +2,27 @@
 
 #include "verbs/transport/requester.h"
 #include "verbs/transport/responder.h"
+#include "verbs/transport/uc_responder.h"
+#include "verbs/transport/ud_responder.h"
+#include "verbs/transport/unacked_requester.h"
 
 namespace uroce::nic {
 
 std::unique_ptr<RequesterHalf> make_requester(QpContext& context, TimerTable& timers) {
-  return std::make_unique<Requester>(context, timers);
+  if (context.init.type == QpType::kRc) return std::make_unique<Requester>(context, timers);
+  return std::make_unique<UnackedRequester>(context, timers);
 }
 
-std::unique_ptr<ResponderHalf> make_responder(QpContext& context) { return std::make_unique<Responder>(context); }
+std::unique_ptr<ResponderHalf> make_responder(QpContext& context) {
+  switch (context.init.type) {
+    case QpType::kRc:
+      return std::make_unique<Responder>(context);
+    case QpType::kUc:
+      return std::make_unique<UcResponder>(context);
+    case QpType::kUd:
+      return std::make_unique<UdResponder>(context);
+  }
+  UROCE_ASSERT(false);
+}
 
 }  // namespace uroce::nic

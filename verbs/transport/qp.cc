@@ -12,14 +12,14 @@ Qp::Qp(QpEnv& env, std::uint32_t qpn, const QpInit& init)
 Errno Qp::post_send(const SendWr& wr) {
   if (!rights(state()).post_send) return EINVAL;
   if (const Errno error = requester_->post(wr)) return error;
-  if (rights(state()).flush) requester_->flush();
+  if (rights(state()).flush_send) requester_->flush();
   return 0;
 }
 
 Errno Qp::post_recv(const RecvWr& wr) {
   if (!rights(state()).post_recv) return EINVAL;
   if (const Errno error = responder_->post(wr)) return error;
-  if (rights(state()).flush) responder_->flush();
+  if (rights(state()).flush_recv) responder_->flush();
   return 0;
 }
 
@@ -34,7 +34,8 @@ bool Qp::plausible_id(std::uint16_t ip_id) {
 
 void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
   Counters& counters = c_.env.counters;
-  if (!plausible_id(ip_id)) {
+  const bool connected = type() != QpType::kUd;
+  if (connected && !plausible_id(ip_id)) {
     ++counters.icrc_errors;
     return;
   }
@@ -47,14 +48,14 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     return;
   }
   // IBTA Vol 1, 9.6.1.?: a connected QP hears only its peer.
-  if (path.source != c_.attr.path.destination || path.destination != c_.attr.path.source) {
+  if (connected && (path.source != c_.attr.path.destination || path.destination != c_.attr.path.source)) {
     ++counters.wrong_source;
     return;
   }
   if (is_response) {
     requester_->on_response(packet, now);
   } else {
-    if (state() == QpState::kRtr && !communication_established_) {
+    if (connected && state() == QpState::kRtr && !communication_established_) {
       communication_established_ = true;
       c_.env.raise(Event::Kind::kCommEst, this);
     }
@@ -95,13 +96,19 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
 void Qp::settle() {
   if (state() == QpState::kErr || state() == QpState::kReset) return;
   if (requester_->failed()) {
-    enter_error(std::nullopt);
+    type() == QpType::kRc ? enter_error(std::nullopt) : enter_send_error();
   } else if (const auto why = responder_->failure()) {
     enter_error(why);
   } else if (state() == QpState::kSqd && !drained_ && requester_->drained()) {
     drained_ = true;
     if (c_.attr.en_sqd_notify) c_.env.raise(Event::Kind::kSqDrained, this);
   }
+}
+
+/// IBTA Vol 1, 10.3.1.6: of UC and UD, only the sending half suffers from a send that failed.
+void Qp::enter_send_error() {
+  c_.attr.state = QpState::kSqe;
+  requester_->flush();
 }
 
 void Qp::enter_error(std::optional<Event::Kind> why) {
@@ -129,7 +136,7 @@ Errno Qp::check_ranges(const QpAttr& attr, std::uint32_t mask) const {
 Errno Qp::modify(const QpAttr& attr, std::uint32_t mask) {
   const QpState from = state();
   const QpState to = (mask & kAttrState) ? attr.state : from;
-  if (check_rc_transition(from, to, mask).code != TransitionVerdict::Code::kOk) return EINVAL;
+  if (check_transition(type(), from, to, mask).code != TransitionVerdict::Code::kOk) return EINVAL;
   if (const Errno error = check_ranges(attr, mask)) return error;
   apply(attr, mask);
   enter(from, to, attr);
@@ -155,6 +162,7 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   take(kAttrMaxDestRdAtomic, a.max_dest_rd_atomic, attr.max_dest_rd_atomic);
   take(kAttrRqPsn, a.rq_psn, attr.rq_psn);
   take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
+  take(kAttrQkey, a.qkey, attr.qkey);
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
 }

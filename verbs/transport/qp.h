@@ -28,6 +28,7 @@ class Qp {
   bool wants_turn() const { return state() == QpState::kErr || responder_->has_output(); }
 
   std::uint32_t qpn() const { return c_.qpn; }
+  QpType type() const { return c_.init.type; }
   QpState state() const { return c_.attr.state; }
   const QpAttr& attr() const { return c_.attr; }
   const QpInit& init() const { return c_.init; }
@@ -49,6 +50,7 @@ class Qp {
   void apply(const QpAttr& attr, std::uint32_t mask);
   void enter(QpState from, QpState to, const QpAttr& attr);
   void settle();
+  void enter_send_error();
 
   QpContext c_;
   TimerTable timers_;

@@ -9,6 +9,7 @@
 
 #include "proto/syndrome.h"
 #include "verbs/transport/halves.h"
+#include "verbs/transport/inbound_message.h"
 #include "verbs/transport/replay_ring.h"
 #include "verbs/transport/work_queues.h"
 
@@ -82,14 +83,7 @@ class Responder final : public ResponderHalf {
   Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
   std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
   bool nak_sent_ = false;  ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
-  /// The message whose FIRST has arrived and whose LAST has not.
-  struct Message {
-    std::optional<proto::Kind> kind;
-    std::uint64_t offset = 0;  ///< Bytes received so far.
-    std::uint64_t va = 0;      ///< WRITE: where the next byte goes.
-    std::uint32_t rkey = 0;
-    std::uint32_t left = 0;  ///< WRITE: bytes that RETH announced and that have not come.
-  } message_;
+  InboundMessage message_;
   struct Pending {
     Psn psn;
     proto::Syndrome syndrome;

@@ -8,7 +8,6 @@ namespace uroce::nic {
 using proto::Kind;
 using proto::NakCode;
 using proto::PacketView;
-using proto::Position;
 
 std::span<const Responder::Check> Responder::checks() {
   static constexpr Check kChecks[] = {
@@ -57,30 +56,17 @@ Responder::Verdict Responder::check_opcode(const PacketView& packet) {
   return offered ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
 }
 
-/// 9.7.4.1.6: FIRST and MIDDLE carry exactly one path MTU, LAST 1..MTU, ONLY 0..MTU; RETH's length is the sum of the
-/// payloads; no message is longer than 2^31.
+/// 9.7.4.1.6.
 Responder::Verdict Responder::check_length(const PacketView& packet) {
-  const Verdict invalid = Verdict::nak(NakCode::kInvalidRequest);
-  const std::size_t size = packet.payload().size();
-  const Position position = packet.op().position;
+  bool right = true;
   if (packet.has<proto::AtomicEth>()) {
-    return packet.header<proto::AtomicEth>().get<proto::AtomicEth::Va>() % 8 == 0 ? Verdict::go_on() : invalid;
+    right = packet.header<proto::AtomicEth>().get<proto::AtomicEth::Va>() % 8 == 0;
+  } else if (packet.op().kind == Kind::kReadRequest) {
+    right = packet.header<proto::Reth>().get<proto::Reth::DmaLength>() <= kMaxMessageBytes;
+  } else {
+    right = message_.has_right_length(packet, c_.mtu());
   }
-  if (packet.op().has_payload) {
-    if (!packet.op().ends() && size != c_.mtu()) return invalid;
-    if (size > c_.mtu() || (position == Position::kLast && size == 0)) return invalid;
-  }
-  if (packet.has<proto::Reth>()) {
-    const std::uint32_t announced = packet.header<proto::Reth>().get<proto::Reth::DmaLength>();
-    if (announced > kMaxMessageBytes) return invalid;
-    if (packet.op().kind != Kind::kWrite) return Verdict::go_on();
-    return (position == Position::kOnly ? announced == size : announced > size) ? Verdict::go_on() : invalid;
-  }
-  if (packet.op().kind == Kind::kSend && message_.offset + size > kMaxMessageBytes) return invalid;
-  if (packet.op().kind == Kind::kWrite) {
-    return (packet.op().ends() ? message_.left == size : message_.left > size) ? Verdict::go_on() : invalid;
-  }
-  return Verdict::go_on();
+  return right ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
 }
 
 /// 9.7.4.1.5: the whole range of a WRITE or READ is judged at its first packet, before a byte moves.

@@ -1,0 +1,114 @@
+#include "verbs/transport/uc_responder.h"
+
+#include <cerrno>
+
+#include "verbs/transport/receive_completion.h"
+#include "verbs/transport/sges.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+using proto::PacketView;
+
+UcResponder::UcResponder(QpContext& context) : c_(context), rq_(context.init.max_recv_wr, context.init.max_recv_sge) {}
+
+Errno UcResponder::post(const RecvWr& wr) {
+  if (wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
+  if (c_.init.max_recv_wr == 0 || rq_.full()) return ENOMEM;
+  rq_.push(wr, total_length(wr.sges));
+  return 0;
+}
+
+void UcResponder::start() {
+  expected_ = c_.attr.rq_psn;
+  message_ = {};
+  failure_.reset();
+}
+
+void UcResponder::flush() {
+  message_ = {};
+  while (!rq_.empty()) complete_receive(failed_receive(WcStatus::kWrFlushErr));
+}
+
+void UcResponder::clear() {
+  rq_.clear();
+  message_ = {};
+  failure_.reset();
+}
+
+/// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next message
+/// is as good as any, wherever it begins.
+void UcResponder::on_request(const Arrival& arrival) {
+  const PacketView& packet = arrival.packet;
+  if (packet.psn() != expected_) {
+    ++c_.env.counters.out_of_seq_request;
+    message_ = {};
+  }
+  expected_ = packet.psn() + 1;
+  if (packet.op().starts()) message_ = {};  // Also of a message that never ended.
+  if (!take_packet(packet)) {
+    message_ = {};
+    return;
+  }
+  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  if (packet.op().ends()) message_ = {};
+}
+
+/// False: the message is lost.
+bool UcResponder::take_packet(const PacketView& packet) {
+  const proto::OpcodeInfo& op = packet.op();
+  if (!op.starts() && message_.kind != op.kind) return false;
+  if (!message_.has_right_length(packet, c_.mtu())) return false;
+  return op.kind == Kind::kSend ? take_send(packet) : take_write(packet);
+}
+
+bool UcResponder::lacks_receive(const PacketView& packet) const {
+  if (!packet.op().consumes_receive) return false;
+  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+  return rq_.empty() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()));
+}
+
+bool UcResponder::take_send(const PacketView& packet) {
+  if (lacks_receive(packet)) return false;
+  message_.kind = Kind::kSend;
+  const Bytes payload = packet.payload();
+  if (message_.offset + payload.size() > rq_.front().length) return false;  // 9.9.3: class D, the receive stays.
+  if (!scatter(c_.env.mrs, c_.init.pd, rq_.front_sges(), message_.offset, payload)) {
+    complete_receive(failed_receive(WcStatus::kLocProtErr));
+    failure_ = Event::Kind::kQpFatal;
+    return false;
+  }
+  message_.offset += payload.size();
+  if (packet.op().ends()) complete_receive(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  return true;
+}
+
+bool UcResponder::take_write(const PacketView& packet) {
+  if (lacks_receive(packet) || (c_.attr.access & kRemoteWrite) == 0) return false;
+  if (packet.op().starts()) {
+    const auto reth = packet.header<proto::Reth>();
+    message_ = {Kind::kWrite, 0, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::RKey>(),
+                reth.get<proto::Reth::DmaLength>()};
+  }
+  // What remains of the range, so that no byte of a WRITE without the right to all of it is written, and the region may
+  // go in the middle of it. Zero bytes need no right (IBTA C9-88).
+  if (message_.left != 0) {
+    const auto memory = c_.env.mrs.resolve(message_.rkey, message_.va, message_.left, c_.init.pd, kRemoteWrite);
+    if (!memory) return false;
+    std::memcpy(*memory, packet.payload().data(), packet.payload().size());
+  }
+  message_.va += packet.payload().size();
+  message_.offset += packet.payload().size();
+  message_.left -= static_cast<std::uint32_t>(packet.payload().size());
+  if (packet.op().consumes_receive) complete_receive(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  return true;
+}
+
+/// Gives the oldest receive back to the user.
+void UcResponder::complete_receive(Completion completion) {
+  completion.wr_id = rq_.front().wr_id;
+  c_.complete(*c_.init.recv_cq, completion);
+  rq_.pop();
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,41 @@
+// The responder half of a UC QP (IBTA Vol 1, 9.8.2): messages arrive in order and whole, or not at all. It never
+// answers; a message that misses a packet, or that it can't take, is dropped without a word, and the receive that it
+// would have taken waits for the next one.
+#pragma once
+
+#include "verbs/transport/halves.h"
+#include "verbs/transport/inbound_message.h"
+#include "verbs/transport/work_queues.h"
+
+namespace uroce::nic {
+
+class UcResponder final : public ResponderHalf {
+ public:
+  explicit UcResponder(QpContext& context);
+
+  Errno post(const RecvWr& wr) override;
+  /// Takes over the attributes of RTR: first expected PSN.
+  void start() override;
+  void on_request(const Arrival& arrival) override;
+  TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
+  bool has_output() const override { return false; }
+  void flush() override;
+  void drop_output() override {}
+  void clear() override;
+  std::optional<Event::Kind> failure() const override { return failure_; }
+
+ private:
+  bool take_packet(const proto::PacketView& packet);
+  bool take_send(const proto::PacketView& packet);
+  bool take_write(const proto::PacketView& packet);
+  bool lacks_receive(const proto::PacketView& packet) const;
+  void complete_receive(Completion completion);
+
+  QpContext& c_;
+  RecvQueue rq_;
+  Psn expected_;
+  InboundMessage message_;
+  std::optional<Event::Kind> failure_;
+};
+
+}  // namespace uroce::nic
