@@ -8,14 +8,17 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["proto", "verbs/nic", "verbs/transport", "verbs/ibverbs", "verbs/rdmacm", "engine", "tools"]
+LAYERS = ["proto", "verbs/nic", "verbs/transport", "verbs/view", "verbs/ibverbs", "verbs/preload", "verbs/rdmacm", "engine",
+          "tools"]
 NIC = {"proto", "verbs/nic", "verbs/transport"}
 MAY_SEE = {
     "proto": {"proto"},
     "verbs/nic": NIC,
     "verbs/transport": NIC,
     "engine": {"proto", "engine"},
-    "verbs/ibverbs": NIC | {"engine", "verbs/ibverbs"},
+    "verbs/view": {"proto", "verbs/nic", "verbs/view"},
+    "verbs/ibverbs": NIC | {"engine", "verbs/view", "verbs/ibverbs"},
+    "verbs/preload": {"proto", "engine", "verbs/view", "verbs/ibverbs", "verbs/preload"},
     "verbs/rdmacm": NIC | {"engine", "verbs/ibverbs", "verbs/rdmacm"},
     "tools": set(LAYERS),
 }

@@ -120,6 +120,7 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
     case Kind::kPortDown:
     case Kind::kPortUp:
       port_up_ = fault.kind == Kind::kPortUp;
+      if (!port_up_) ++link_downed_;
       for (Context* context : contexts_) raise(*context, port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
       return;
     case Kind::kDeviceFatal:
@@ -152,6 +153,8 @@ NicFacts Adapter::facts() {
   for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
   facts.pcap = pcap_;
   if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
+    facts.port_up = port_up_ && works();
+    facts.link_downed = link_downed_;
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();

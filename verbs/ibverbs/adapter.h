@@ -74,7 +74,8 @@ class Adapter {
   std::string pcap_;
   bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
-  bool port_up_ = true;  ///< Guarded by the NIC's lock, as the list is.
+  bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.
+  std::uint64_t link_downed_ = 0;
   std::vector<Context*> contexts_;
   nic::Nic nic_;
   engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.

@@ -50,22 +50,24 @@ bool owns(const ifaddrs& interface, const proto::Gid& address) {
 
 }  // namespace
 
-std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {
+std::optional<std::string> interface_name(const proto::Gid& address) {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) return std::nullopt;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(raw, freeifaddrs);
   for (const ifaddrs* i = raw; i != nullptr; i = i->ifa_next) {
-    if (!owns(*i, address)) continue;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return std::nullopt;
-    ifreq request{};
-    std::strncpy(request.ifr_name, i->ifa_name, sizeof request.ifr_name - 1);
-    const int rc = ioctl(fd, SIOCGIFMTU, &request);
-    close(fd);
-    if (rc != 0) return std::nullopt;
-    return static_cast<std::uint32_t>(request.ifr_mtu);
+    if (owns(*i, address)) return i->ifa_name;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {
+  const auto name = interface_name(address);
+  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!name || !fd) return std::nullopt;
+  ifreq request{};
+  name->copy(request.ifr_name, sizeof request.ifr_name - 1);
+  if (ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 std::uint8_t path_mtu_for(std::uint32_t bytes) {

@@ -4,10 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "proto/path.h"
 
 namespace uroce::ibv {
+
+/// Name of the interface that has `address`; nothing when no interface of this host has it.
+std::optional<std::string> interface_name(const proto::Gid& address);
 
 /// MTU in bytes of the interface that has `address`; nothing when no interface of this host has it.
 std::optional<std::uint32_t> interface_mtu(const proto::Gid& address);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "verbs/ibverbs/errors.h"
@@ -40,7 +41,7 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = static_cast<enum ibv_mtu>(adapter.mtu_max());
   attr.gid_tbl_len = static_cast<int>(adapter.gids().size());
-  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.port_cap_flags = kPortCapabilities;
   attr.max_msg_sz = nic::kMaxMessageBytes;
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;
@@ -130,7 +131,7 @@ int ibv_close_device(struct ibv_context* context) {
 int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) {
   const Adapter& adapter = *context_of(context).adapter;
   *attr = {};
-  std::memcpy(attr->fw_ver, "uroce " UROCE_VERSION, sizeof "uroce " UROCE_VERSION);
+  std::snprintf(attr->fw_ver, sizeof attr->fw_ver, "%s", firmware_version());
   attr->node_guid = guid_be(adapter);
   attr->sys_image_guid = attr->node_guid;
   attr->max_mr_size = ~std::uint64_t{0};

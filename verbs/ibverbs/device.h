@@ -13,10 +13,15 @@
 
 #include "proto/base/result.h"
 #include "proto/path.h"
+#include "verbs/ibverbs/facts.h"
 
 namespace uroce::ibv {
 
 class Adapter;
+
+/// What all devices say of themselves, in the verbs and in sysfs.
+const char* firmware_version();
+inline constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 
 struct Device : ibv_device {
   Device(std::uint32_t index, std::vector<proto::Gid> addresses);
@@ -33,6 +38,10 @@ struct Device : ibv_device {
   Result<std::shared_ptr<Adapter>, int> open();
   /// Gives `adapter` back. When nobody else holds it, its address is free again on return.
   void close(std::shared_ptr<Adapter> adapter);
+  /// The GID table, as ibv_query_gid() has it or would have it if the device were opened now.
+  std::vector<proto::Gid> gids();
+  /// What is running, or nothing when the device is not open in this process.
+  std::optional<NicFacts> facts();
   /// EUI-64 in network order. Of an automatic device that is not open: what it would be if it were opened now.
   std::array<std::uint8_t, 8> guid();
 

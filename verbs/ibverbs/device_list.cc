@@ -43,6 +43,8 @@ std::vector<proto::Gid> preferences;
 
 }  // namespace
 
+const char* firmware_version() { return "uroce " UROCE_VERSION; }
+
 // Itself never destroyed either: contexts may be closed by destructors that run after ours would.
 DeviceTable& device_table() {
   static DeviceTable* const kTable = new DeviceTable;
@@ -101,12 +103,22 @@ std::optional<proto::Gid> Device::preferred_loopback() {
   return preferred_;
 }
 
-std::array<std::uint8_t, 8> Device::guid() {
+std::array<std::uint8_t, 8> Device::guid() { return guid_of(gids().at(1)); }
+
+std::vector<proto::Gid> Device::gids() {
   const std::scoped_lock lock(mutex_);
-  if (const auto adapter = adapter_.lock()) return adapter->guid();
-  if (!addresses.empty()) return guid_of(addresses.front());
-  const auto address = preferred_loopback();
-  return guid_of(address.value_or(loopback(1)));
+  if (const auto adapter = adapter_.lock()) return adapter->gids();
+  std::vector<proto::Gid> table = addresses;
+  if (table.empty()) table.push_back(preferred_loopback().value_or(loopback(1)));
+  table.insert(table.begin(), link_local_gid(guid_of(table.front())));
+  return table;
+}
+
+std::optional<NicFacts> Device::facts() {
+  const std::scoped_lock lock(mutex_);
+  const auto adapter = adapter_.lock();
+  if (!adapter) return std::nullopt;
+  return adapter->facts();
 }
 
 void Device::send_before_exit() {

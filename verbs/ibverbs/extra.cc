@@ -57,7 +57,7 @@ int ibv_query_gid_type(struct ibv_context* context, std::uint8_t port_num, unsig
   return 0;
 }
 
-// Reads a real file: uroce itself has nothing under /sys.
+// In libibverbs.so.1, open() knows our own files under /sys as well (verbs/preload).
 int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer, std::size_t size) {
   if (size == 0) return -1;
   const int fd = ::open((std::string(dir) + '/' + file).c_str(), O_RDONLY | O_CLOEXEC);

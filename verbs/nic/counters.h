@@ -23,6 +23,8 @@ struct Counters {
   std::uint64_t icrc_id_recovered = 0;
   std::uint64_t ecn_marked_pkts = 0;
   // Transport.
+  std::uint64_t rdma_sends = 0;  ///< SENDs completed with success.
+  std::uint64_t rdma_recvs = 0;  ///< Receives completed with success.
   std::uint64_t duplicate_request = 0;
   std::uint64_t out_of_seq_request = 0;
   std::uint64_t rcvd_rnr_err = 0;

@@ -178,6 +178,8 @@ void Requester::complete_head(WcStatus status) {
     completion.byte_len = wqe.length;
     c_.complete(*c_.init.send_cq, completion);
   }
+  const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;
+  if (is_send && status == WcStatus::kSuccess) ++c_.env.counters.rdma_sends;
   credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
   sq_.pop();
   if (cursor_ < sq_.head()) cursor_ = sq_.head();

@@ -94,6 +94,7 @@ void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std:
     completion.flags |= kWcWithImm;
   }
   c_.complete(*c_.init.recv_cq, completion);
+  ++c_.env.counters.rdma_recvs;
   rq_.pop();
 }
 

@@ -1,0 +1,53 @@
+#include "verbs/ibverbs/nic_source.h"
+
+#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/device.h"
+
+namespace uroce::ibv {
+namespace {
+
+view::WireCounters wire_counters(const engine::PortCounters& port) {
+  return {.sent_packets = port.sent_packets,
+          .sent_bytes = port.sent_bytes,
+          .received_packets = port.received_packets,
+          .received_bytes = port.received_bytes,
+          .send_errors = port.send_errors,
+          .receive_overruns = port.receive_overruns};
+}
+
+class ProcessSource : public view::NicSource {
+ public:
+  std::uint32_t count() const override {
+    const auto all = devices();
+    return all.ok() ? static_cast<std::uint32_t>((*all)->size()) : 0;
+  }
+
+  view::NicView nic(std::uint32_t index) const override {
+    Device& device = *(*devices())->at(index);
+    view::NicView view;
+    view.index = index;
+    view.name = device.name;
+    view.verbs_name = device.dev_name;
+    view.firmware = firmware_version();
+    view.gids = device.gids();
+    view.guid = guid_of(view.gids.at(1));
+    view.interface = interface_name(view.gids.at(1)).value_or("");
+    view.port_capabilities = kPortCapabilities;
+    if (const auto facts = device.facts()) {
+      view.port_up = facts->port_up;
+      view.link_downed = facts->link_downed;
+      view.counters = facts->counters;
+      view.wire = wire_counters(facts->port_counters);
+    }
+    return view;
+  }
+};
+
+}  // namespace
+
+const view::NicSource& nic_source() {
+  static const ProcessSource* const kSource = new ProcessSource;
+  return *kSource;
+}
+
+}  // namespace uroce::ibv

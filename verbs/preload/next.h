@@ -1,0 +1,25 @@
+// The functions that ours stand in front of.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cerrno>
+
+namespace uroce::preload {
+
+/// The function `name` that comes after ours in the search order: libc's, or that of another preloaded library.
+inline void* find_next(const char* name) {
+  const int error = errno;  // What dlsym() leaves there is not the caller's business.
+  void* const found = dlsym(RTLD_NEXT, name);
+  errno = error;
+  return found;
+}
+
+}  // namespace uroce::preload
+
+/// UROCE_NEXT(open)(path, flags): calls the next open(). Looked up once; libc has all that we use.
+#define UROCE_NEXT(name)                                                                               \
+  ([] {                                                                                                \
+    static const auto kNext = reinterpret_cast<decltype(&::name)>(::uroce::preload::find_next(#name)); \
+    return kNext;                                                                                      \
+  }())

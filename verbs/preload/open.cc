@@ -1,0 +1,121 @@
+// open(2) and its kin, fopen(3), and what reads a file again.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "verbs/preload/export.h"
+#include "verbs/preload/next.h"
+#include "verbs/preload/node_fd.h"
+#include "verbs/preload/where.h"
+
+namespace uroce::preload {
+namespace {
+
+bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+
+/// `real(path)` opens what is none of ours.
+template <class Real>
+int open_at(int directory, const char* path, int flags, Real real) {
+  const bool follow = (flags & O_NOFOLLOW) == 0 && ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0);
+  const int opened =
+      answer(directory, path, follow, -1, real, [&](const Where& where) { return open_node(where, flags); });
+  return opened;
+}
+
+FILE* open_stream(const Where& where, const char* mode) {
+  const bool reads_only = mode[0] == 'r' && std::strchr(mode, '+') == nullptr;
+  const int close_on_exec = std::strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0;
+  const int fd = open_node(where, (reads_only ? O_RDONLY : O_RDWR) | close_on_exec);
+  if (fd < 0) return nullptr;
+  FILE* const stream = ::fdopen(fd, mode);
+  if (stream == nullptr) ::close(fd);
+  return stream;
+}
+
+}  // namespace
+}  // namespace uroce::preload
+
+using namespace uroce::preload;
+
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): the four of them differ in their names only.
+#define UROCE_OPEN(name)                                                                                          \
+  UROCE_EXPORT int name(const char* path, int flags, ...) {                                                       \
+    mode_t mode = 0;                                                                                              \
+    if (takes_mode(flags)) {                                                                                      \
+      va_list arguments;                                                                                          \
+      va_start(arguments, flags);                                                                                 \
+      mode = va_arg(arguments, mode_t);                                                                           \
+      va_end(arguments);                                                                                          \
+    }                                                                                                             \
+    return open_at(AT_FDCWD, path, flags, [&](const char* real) { return UROCE_NEXT(name)(real, flags, mode); }); \
+  }
+UROCE_OPEN(open)
+UROCE_OPEN(open64)
+
+#define UROCE_OPENAT(name)                                                                            \
+  UROCE_EXPORT int name(int directory, const char* path, int flags, ...) {                            \
+    mode_t mode = 0;                                                                                  \
+    if (takes_mode(flags)) {                                                                          \
+      va_list arguments;                                                                              \
+      va_start(arguments, flags);                                                                     \
+      mode = va_arg(arguments, mode_t);                                                               \
+      va_end(arguments);                                                                              \
+    }                                                                                                 \
+    return open_at(directory, path, flags,                                                            \
+                   [&](const char* real) { return UROCE_NEXT(name)(directory, real, flags, mode); }); \
+  }
+UROCE_OPENAT(openat)
+UROCE_OPENAT(openat64)
+
+// What programs that were compiled with _FORTIFY_SOURCE call, when there is no mode.
+extern "C" {
+int __open_2(const char* path, int flags);
+int __open64_2(const char* path, int flags);
+int __openat_2(int directory, const char* path, int flags);
+int __openat64_2(int directory, const char* path, int flags);
+}
+UROCE_EXPORT int __open_2(const char* path, int flags) {
+  return open_at(AT_FDCWD, path, flags, [&](const char* real) { return UROCE_NEXT(__open_2)(real, flags); });
+}
+UROCE_EXPORT int __open64_2(const char* path, int flags) {
+  return open_at(AT_FDCWD, path, flags, [&](const char* real) { return UROCE_NEXT(__open64_2)(real, flags); });
+}
+UROCE_EXPORT int __openat_2(int directory, const char* path, int flags) {
+  return open_at(directory, path, flags,
+                 [&](const char* real) { return UROCE_NEXT(__openat_2)(directory, real, flags); });
+}
+UROCE_EXPORT int __openat64_2(int directory, const char* path, int flags) {
+  return open_at(directory, path, flags,
+                 [&](const char* real) { return UROCE_NEXT(__openat64_2)(directory, real, flags); });
+}
+
+#define UROCE_FOPEN(name)                                               \
+  UROCE_EXPORT FILE* name(const char* path, const char* mode) {         \
+    return answer(                                                      \
+        AT_FDCWD, path, true, static_cast<FILE*>(nullptr),              \
+        [&](const char* real) { return UROCE_NEXT(name)(real, mode); }, \
+        [&](const Where& where) { return open_stream(where, mode); });  \
+  }
+UROCE_FOPEN(fopen)
+UROCE_FOPEN(fopen64)
+
+// Files of sysfs tell the news to who reads them from the beginning again.
+#define UROCE_LSEEK(name, Offset)                                       \
+  UROCE_EXPORT Offset name(int fd, Offset offset, int whence) __THROW { \
+    if (offset == 0 && whence == SEEK_SET) refresh(fd);                 \
+    return UROCE_NEXT(name)(fd, offset, whence);                        \
+  }
+UROCE_LSEEK(lseek, off_t)
+UROCE_LSEEK(lseek64, off64_t)
+
+#define UROCE_PREAD(name, Offset)                                                \
+  UROCE_EXPORT ssize_t name(int fd, void* to, std::size_t size, Offset offset) { \
+    if (offset == 0) refresh(fd);                                                \
+    return UROCE_NEXT(name)(fd, to, size, offset);                               \
+  }
+UROCE_PREAD(pread, off_t)
+UROCE_PREAD(pread64, off64_t)
+// NOLINTEND(cppcoreguidelines-macro-usage)

@@ -1,0 +1,118 @@
+// stat(2) and its kin, under all the names that libc has had for them.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "verbs/preload/export.h"
+#include "verbs/preload/next.h"
+#include "verbs/preload/node_fd.h"
+#include "verbs/preload/status.h"
+
+namespace uroce::preload {
+namespace {
+
+// One structure under two names, where a file's size has 64 bits anyway.
+static_assert(sizeof(struct stat) == sizeof(struct stat64));
+static_assert(offsetof(struct stat, st_ctim) == offsetof(struct stat64, st_ctim));
+
+template <class Status, class Real>
+int status_at(int directory, const char* path, bool follow, Status* out, Real real) {
+  return answer(directory, path, follow, -1, real, [&](const Where& where) {
+    *reinterpret_cast<struct stat*>(out) = status_of(where.path, *where.node);
+    return 0;
+  });
+}
+
+/// After the kernel has answered for `fd`: if it is one of ours, it is not the memory behind it that counts.
+template <class Status>
+void correct(int fd, Status* out) {
+  if (!S_ISREG(out->st_mode) || out->st_nlink != 0) return;
+  const int error = errno;
+  if (const auto path = path_of_descriptor(fd)) {
+    const view::Node* const node = tree().find(*path);
+    if (node != nullptr) *reinterpret_cast<struct stat*>(out) = status_of(*path, *node);
+  }
+  errno = error;
+}
+
+bool means_descriptor(const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0';
+}
+
+}  // namespace
+}  // namespace uroce::preload
+
+using namespace uroce::preload;
+
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): one function under many names.
+#define UROCE_STAT(name, Status, follow)                                                                          \
+  UROCE_EXPORT int name(const char* path, Status* out) __THROW {                                                  \
+    return status_at(AT_FDCWD, path, follow, out, [&](const char* real) { return UROCE_NEXT(name)(real, out); }); \
+  }
+UROCE_STAT(stat, struct stat, true)
+UROCE_STAT(stat64, struct stat64, true)
+UROCE_STAT(lstat, struct stat, false)
+UROCE_STAT(lstat64, struct stat64, false)
+
+#define UROCE_FSTAT(name, Status)                      \
+  UROCE_EXPORT int name(int fd, Status* out) __THROW { \
+    const int status = UROCE_NEXT(name)(fd, out);      \
+    if (status == 0) correct(fd, out);                 \
+    return status;                                     \
+  }
+UROCE_FSTAT(fstat, struct stat)
+UROCE_FSTAT(fstat64, struct stat64)
+
+#define UROCE_FSTATAT(name, Status)                                                                                \
+  UROCE_EXPORT int name(int directory, const char* path, Status* out, int flags) __THROW {                         \
+    const int status = status_at(directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, out,                         \
+                                 [&](const char* real) { return UROCE_NEXT(name)(directory, real, out, flags); }); \
+    if (status == 0 && means_descriptor(path, flags)) correct(directory, out);                                     \
+    return status;                                                                                                 \
+  }
+UROCE_FSTATAT(fstatat, struct stat)
+UROCE_FSTATAT(fstatat64, struct stat64)
+
+// Programs that were linked before glibc 2.33 call these; `version` says nothing on 64-bit machines.
+#define UROCE_OLD_STAT(name, now, Status)                             \
+  UROCE_EXPORT int name(int version, const char* path, Status* out) { \
+    static_cast<void>(version);                                       \
+    return now(path, out);                                            \
+  }
+UROCE_OLD_STAT(__xstat, stat, struct stat)
+UROCE_OLD_STAT(__xstat64, stat64, struct stat64)
+UROCE_OLD_STAT(__lxstat, lstat, struct stat)
+UROCE_OLD_STAT(__lxstat64, lstat64, struct stat64)
+#define UROCE_OLD_FSTAT(name, now, Status)                  \
+  UROCE_EXPORT int name(int version, int fd, Status* out) { \
+    static_cast<void>(version);                             \
+    return now(fd, out);                                    \
+  }
+UROCE_OLD_FSTAT(__fxstat, fstat, struct stat)
+UROCE_OLD_FSTAT(__fxstat64, fstat64, struct stat64)
+#define UROCE_OLD_FSTATAT(name, now, Status)                                                    \
+  UROCE_EXPORT int name(int version, int directory, const char* path, Status* out, int flags) { \
+    static_cast<void>(version);                                                                 \
+    return now(directory, path, out, flags);                                                    \
+  }
+UROCE_OLD_FSTATAT(__fxstatat, fstatat, struct stat)
+UROCE_OLD_FSTATAT(__fxstatat64, fstatat64, struct stat64)
+// NOLINTEND(cppcoreguidelines-macro-usage)
+
+UROCE_EXPORT int statx(int directory, const char* path, int flags, unsigned int mask, struct statx* out) __THROW {
+  const int status = answer(
+      directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, -1,
+      [&](const char* real) { return UROCE_NEXT(statx)(directory, real, flags, mask, out); },
+      [&](const Where& where) {
+        *out = extended_status_of(where.path, *where.node);
+        return 0;
+      });
+  if (status == 0 && means_descriptor(path, flags) && S_ISREG(out->stx_mode) && out->stx_nlink == 0) {
+    const int error = errno;
+    if (const auto ours = path_of_descriptor(directory)) {
+      const uroce::view::Node* const node = tree().find(*ours);
+      if (node != nullptr) *out = extended_status_of(*ours, *node);
+    }
+    errno = error;
+  }
+  return status;
+}
