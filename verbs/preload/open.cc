@@ -9,10 +9,20 @@
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
+#include "verbs/preload/rewound.h"
 #include "verbs/preload/where.h"
 
 namespace uroce::preload {
 namespace {
+
+constinit Rewound rewound;
+
+template <class Do>
+void keep_errno(Do what) {
+  const int error = errno;
+  what();
+  errno = error;
+}
 
 bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
@@ -20,9 +30,7 @@ bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE
 template <class Real>
 int open_at(int directory, const char* path, int flags, Real real) {
   const bool follow = (flags & O_NOFOLLOW) == 0 && ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0);
-  const int opened =
-      answer(directory, path, follow, -1, real, [&](const Where& where) { return open_node(where, flags); });
-  return opened;
+  return answer(directory, path, follow, -1, real, [&](const Where& where) { return open_node(where, flags); });
 }
 
 FILE* open_stream(const Where& where, const char* mode) {
@@ -102,11 +110,11 @@ UROCE_EXPORT int __openat64_2(int directory, const char* path, int flags) {
 UROCE_FOPEN(fopen)
 UROCE_FOPEN(fopen64)
 
-// Files of sysfs tell the news to who reads them from the beginning again.
-#define UROCE_LSEEK(name, Offset)                                       \
-  UROCE_EXPORT Offset name(int fd, Offset offset, int whence) __THROW { \
-    if (offset == 0 && whence == SEEK_SET) refresh(fd);                 \
-    return UROCE_NEXT(name)(fd, offset, whence);                        \
+#define UROCE_LSEEK(name, Offset)                                                                 \
+  UROCE_EXPORT Offset name(int fd, Offset offset, int whence) __THROW {                           \
+    const Offset position = UROCE_NEXT(name)(fd, offset, whence);                                 \
+    if (position == 0 && offset == 0 && whence == SEEK_SET) keep_errno([&] { rewound.add(fd); }); \
+    return position;                                                                              \
   }
 UROCE_LSEEK(lseek, off_t)
 UROCE_LSEEK(lseek64, off64_t)
@@ -119,3 +127,13 @@ UROCE_LSEEK(lseek64, off64_t)
 UROCE_PREAD(pread, off_t)
 UROCE_PREAD(pread64, off64_t)
 // NOLINTEND(cppcoreguidelines-macro-usage)
+
+UROCE_EXPORT ssize_t read(int fd, void* to, std::size_t size) {
+  rewound.before_read(fd);
+  return UROCE_NEXT(read)(fd, to, size);
+}
+extern "C" ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room);
+UROCE_EXPORT ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room) {
+  rewound.before_read(fd);
+  return UROCE_NEXT(__read_chk)(fd, to, size, room);
+}
