@@ -64,7 +64,10 @@ struct stat status_of(const std::string& path, const view::Node& node) {
   status.st_mode = mode_of(node.kind);
   status.st_nlink = links_to(path, node);
   status.st_rdev = node.kind == view::Node::Kind::kCharDevice ? makedev(node.major, node.minor) : 0;
-  if (node.kind == view::Node::Kind::kFile) status.st_size = kFileSize;
+  if (node.kind == view::Node::Kind::kFile) {
+    status.st_size = kFileSize;
+    status.st_blocks = kFileSize / 512;  // Not 0: cp(1) takes such a file for a hole, and fills it up.
+  }
   if (node.kind == view::Node::Kind::kLink) status.st_size = static_cast<off_t>(node.target.size());
   status.st_blksize = kBlockSize;
   status.st_atim = status.st_mtim = status.st_ctim = birth();
@@ -79,6 +82,7 @@ struct statx extended_status_of(const std::string& path, const view::Node& node)
   out.stx_nlink = static_cast<std::uint32_t>(status.st_nlink);
   out.stx_mode = static_cast<std::uint16_t>(status.st_mode);
   out.stx_ino = status.st_ino;
+  out.stx_blocks = static_cast<std::uint64_t>(status.st_blocks);
   out.stx_size = static_cast<std::uint64_t>(status.st_size);
   out.stx_atime = extended(status.st_atim);
   out.stx_mtime = extended(status.st_mtim);

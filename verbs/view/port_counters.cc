@@ -46,6 +46,10 @@ constexpr CounterRow kHwCounters[] = {
     {"rp_cnp_handled", never},
     {"rp_cnp_ignored", never},
     // our own
+    {"sent_payload_bytes", [](const NicView& nic) { return nic.counters.sent_payload_bytes; }},
+    {"rcvd_payload_bytes", [](const NicView& nic) { return nic.counters.rcvd_payload_bytes; }},
+    {"icrc_id_recovered", [](const NicView& nic) { return nic.counters.icrc_id_recovered; }},
+    {"ghost_acks", [](const NicView& nic) { return nic.counters.ghost_acks; }},
     {"retransmitted_pkts", [](const NicView& nic) { return nic.counters.retransmitted_pkts; }},
     {"receive_overruns", [](const NicView& nic) { return nic.wire.receive_overruns; }},
 };

@@ -1,7 +1,6 @@
 #include "verbs/view/sysfs.h"
 
 #include <array>
-#include <cstdio>
 
 #include "verbs/view/port_counters.h"
 
@@ -17,17 +16,20 @@ constexpr const char* kDev = "/dev/infiniband";
 /// Device numbers of /dev/infiniband/uverbs0, uverbs1, ... (kernel: IB_UVERBS_MAJOR, IB_UVERBS_BASE_MINOR).
 constexpr std::uint32_t kVerbsMajor = 231, kVerbsMinor = 192;
 
-template <class... Args>
-std::string print(const char* format, Args... args) {
-  std::array<char, 64> text{};
-  const int size = std::snprintf(text.data(), text.size(), format, args...);
-  return {text.data(), static_cast<std::size_t>(size)};
+std::string hex(std::uint64_t value, int digits) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text += kDigits[(value >> shift) & 0xF];
+  return text;
 }
 
 template <std::size_t N>
 std::string hex_words(const std::array<std::uint8_t, N>& bytes) {
   std::string text;
-  for (std::size_t i = 0; i < N; i += 2) text += print(i == 0 ? "%02x%02x" : ":%02x%02x", bytes[i], bytes[i + 1]);
+  for (std::size_t i = 0; i < N; ++i) {
+    if (i != 0 && i % 2 == 0) text += ':';
+    text += hex(bytes[i], 2);
+  }
   return text;
 }
 
@@ -100,7 +102,7 @@ class NicFiles {
   void add_port(const std::string& dir) {
     file(dir + "/state", [](const NicView& nic) { return nic.port_up ? "4: ACTIVE" : "1: DOWN"; });
     file(dir + "/phys_state", [](const NicView& nic) { return nic.port_up ? "5: LinkUp" : "3: Disabled"; });
-    file(dir + "/cap_mask", [](const NicView& nic) { return print("0x%08x", nic.port_capabilities); });
+    file(dir + "/cap_mask", [](const NicView& nic) { return "0x" + hex(nic.port_capabilities, 8); });
     constant(dir + "/rate", "10 Gb/sec (1X QDR)");
     constant(dir + "/link_layer", "Ethernet");
     constant(dir + "/lid", "0x0");
@@ -133,9 +135,9 @@ class NicFiles {
     tree_.add_link(dir + "/subsystem", "../../../../../../class/infiniband_verbs");
     constant(dir + "/abi_version", "1");
     constant(dir + "/ibdev", first_.name);
-    constant(dir + "/dev", print("%u:%u", kVerbsMajor, kVerbsMinor + index_));
-    constant(dir + "/uevent",
-             print("MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/", kVerbsMajor, kVerbsMinor + index_) + first_.verbs_name);
+    const std::string major = std::to_string(kVerbsMajor), minor = std::to_string(kVerbsMinor + index_);
+    constant(dir + "/dev", major + ':' + minor);
+    constant(dir + "/uevent", "MAJOR=" + major + "\nMINOR=" + minor + "\nDEVNAME=infiniband/" + first_.verbs_name);
   }
 
   Tree& tree_;

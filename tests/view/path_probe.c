@@ -1,0 +1,300 @@
+// Calls every function that libibverbs.so.1 stands in front of, and prints what each says in words that are the same
+// for equal trees:  path_probe DIRECTORY FILE SUB SUB_FILE LINK LINK_FILE Names in DIRECTORY: of a file of one line, a
+// directory and a file in it, a symbolic link to a directory and a file there.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+int __open_2(const char*, int);
+int __open64_2(const char*, int);
+int __openat_2(int, const char*, int);
+int __openat64_2(int, const char*, int);
+ssize_t __read_chk(int, void*, size_t, size_t);
+ssize_t __readlink_chk(const char*, char*, size_t, size_t);
+ssize_t __readlinkat_chk(int, const char*, char*, size_t, size_t);
+char* __realpath_chk(const char*, char*, size_t);
+
+static char root[PATH_MAX];
+static const char *file_name, *sub, *sub_file, *link_name, *link_file;
+static char buffer[PATH_MAX];
+
+static const char* in(const char* name) {
+  static char paths[4][PATH_MAX];
+  static int next = 0;
+  char* path = paths[next++ % 4];
+  snprintf(path, PATH_MAX, "%s/%s", root, name);
+  return path;
+}
+
+/// `name` behind the file, which is no directory.
+static const char* in_file(const char* name) {
+  static char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/%s/%s", root, file_name, name);
+  return path;
+}
+
+static const char* dotted(const char* name) {
+  static char path[PATH_MAX];
+  snprintf(path, sizeof path, "./%s/.././%s", sub, name);
+  return strchr(sub, '/') == NULL ? path : name;
+}
+
+/// errno as a word, of functions that say -1.
+static const char* outcome(long result) { return result >= 0 ? "ok" : strerrorname_np(errno); }
+
+/// `path` without what the two trees do not share.
+static const char* below(const char* path) {
+  if (path == NULL) return strerrorname_np(errno);
+  return strncmp(path, root, strlen(root)) == 0 ? path + strlen(root) : path;
+}
+
+static void read_and_close(const char* what, int fd) {
+  char text[64] = "";
+  if (fd < 0) {
+    printf("%s: %s\n", what, outcome(fd));
+    return;
+  }
+  ssize_t size = read(fd, text, sizeof text - 1);
+  printf("%s: mode %d, read %zd '%s'", what, fcntl(fd, F_GETFL) & O_ACCMODE, size, text);
+  printf(", lseek %lld", (long long)lseek(fd, 0, SEEK_SET));
+  printf(", lseek64 %lld", (long long)lseek64(fd, 0, SEEK_SET));
+  printf(", again %zd", __read_chk(fd, text, 4, sizeof text));
+  printf(", pread %zd %zd", pread(fd, text, 4, 0), pread64(fd, text, 60, 2));
+  printf(", write %s\n", outcome(write(fd, "x", 1)));
+  close(fd);
+}
+
+static void probe_open(void) {
+  const int at = open(root, O_RDONLY | O_DIRECTORY);
+  read_and_close("open", open(in(file_name), O_RDONLY));
+  read_and_close("open64", open64(in(link_file), O_RDONLY | O_CLOEXEC));
+  read_and_close("__open_2", __open_2(in(file_name), O_RDONLY));
+  read_and_close("__open64_2", __open64_2(in(file_name), O_RDONLY));
+  read_and_close("openat", openat(at, file_name, O_RDONLY));
+  read_and_close("openat64", openat64(at, link_file, O_RDONLY));
+  read_and_close("__openat_2", __openat_2(at, sub_file, O_RDONLY));
+  read_and_close("__openat64_2", __openat64_2(at, dotted(file_name), O_RDONLY));
+  read_and_close("openat absolute", openat(-1, in(file_name), O_RDONLY));
+  read_and_close("open nothing", open(in("none"), O_RDONLY));
+  read_and_close("open below a file", open(in_file("none"), O_RDONLY));
+  read_and_close("open slash", open(in_file(""), O_RDONLY));
+  read_and_close("open link", open(in(link_name), O_RDONLY | O_NOFOLLOW));
+  read_and_close("open directory", open(in(file_name), O_RDONLY | O_DIRECTORY));
+  read_and_close("open exclusive", open(in(file_name), O_RDONLY | O_CREAT | O_EXCL, 0600));
+  read_and_close("open directory for writing", open(in(sub), O_WRONLY));
+  int fd = open(in(file_name), O_RDONLY | O_CLOEXEC);
+  int copy = dup(fd);
+  printf("close on exec: %d %d\n", fcntl(fd, F_GETFD), fcntl(copy, F_GETFD));
+  close(fd);
+  read_and_close("dup", copy);
+  close(at);
+
+  char line[64] = "";
+  FILE* stream = fopen(in(file_name), "r");
+  printf("fopen: %s", stream == NULL ? "null\n" : fgets(line, sizeof line, stream));
+  if (stream != NULL) fclose(stream);
+  stream = fopen64(in(sub_file), "re");
+  printf("fopen64: %s", stream == NULL ? "null\n" : fgets(line, sizeof line, stream));
+  if (stream != NULL) fclose(stream);
+  stream = fopen(in("none"), "r");
+  printf("fopen nothing: %s\n", stream == NULL ? strerrorname_np(errno) : "there");
+}
+
+static void print_status(const char* what, int result, const struct stat* s) {
+  if (result != 0) {
+    printf("%s: %s\n", what, outcome(result));
+    return;
+  }
+  printf("%s: type %o, links %lu, target of %ld, inode %s\n", what, s->st_mode & S_IFMT, (unsigned long)s->st_nlink,
+         S_ISLNK(s->st_mode) ? (long)s->st_size : -1, s->st_ino != 0 ? "yes" : "no");
+}
+
+static void* old(const char* name) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  return found != NULL ? found : dlvsym(RTLD_DEFAULT, name, "GLIBC_2.2.5");
+}
+
+static void probe_stat(void) {
+  struct stat s;
+  struct stat64 s64;
+  const int at = open(root, O_RDONLY | O_DIRECTORY), file = open(in(file_name), O_RDONLY);
+  const char* const names[] = {file_name, sub, link_name, link_file, "none", in_file("none") + strlen(root) + 1, "."};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    printf("-- %s\n", names[i]);
+    print_status("stat", stat(in(names[i]), &s), &s);
+    print_status("lstat", lstat(in(names[i]), &s), &s);
+    print_status("stat64", stat64(in(names[i]), &s64), (struct stat*)&s64);
+    print_status("lstat64", lstat64(in(names[i]), &s64), (struct stat*)&s64);
+    print_status("fstatat", fstatat(at, names[i], &s, 0), &s);
+    print_status("fstatat64", fstatat64(at, names[i], &s64, AT_SYMLINK_NOFOLLOW), (struct stat*)&s64);
+    int (*xstat)(int, const char*, struct stat*) = old("__xstat");
+    int (*xstat64)(int, const char*, struct stat*) = old("__xstat64");
+    int (*lxstat)(int, const char*, struct stat*) = old("__lxstat");
+    int (*lxstat64)(int, const char*, struct stat*) = old("__lxstat64");
+    int (*fxstatat)(int, int, const char*, struct stat*, int) = old("__fxstatat");
+    int (*fxstatat64)(int, int, const char*, struct stat*, int) = old("__fxstatat64");
+    print_status("__xstat", xstat(1, in(names[i]), &s), &s);
+    print_status("__xstat64", xstat64(1, in(names[i]), &s), &s);
+    print_status("__lxstat", lxstat(1, in(names[i]), &s), &s);
+    print_status("__lxstat64", lxstat64(1, in(names[i]), &s), &s);
+    print_status("__fxstatat", fxstatat(1, at, names[i], &s, 0), &s);
+    print_status("__fxstatat64", fxstatat64(1, at, names[i], &s, 0), &s);
+    struct statx x;
+    const int result = statx(at, names[i], 0, STATX_BASIC_STATS, &x);
+    printf("statx: %s", outcome(result));
+    if (result == 0)
+      printf(", type %o, same file %d", x.stx_mode & S_IFMT,
+             fstatat(at, names[i], &s, 0) == 0 && s.st_ino == x.stx_ino);
+    printf("\n");
+    printf("access: read %s", outcome(access(in(names[i]), R_OK)));
+    printf(", there %s", outcome(eaccess(in(names[i]), F_OK)));
+    printf(", %s", outcome(euidaccess(in(names[i]), R_OK)));
+    printf(", %s\n", outcome(faccessat(at, names[i], R_OK, 0)));
+    ssize_t size = readlink(in(names[i]), buffer, sizeof buffer);
+    printf("readlink: %s %.*s", outcome(size), size < 0 ? 0 : (int)size, buffer);
+    size = readlinkat(at, names[i], buffer, 2);
+    printf(", %s %.*s", outcome(size), size < 0 ? 0 : (int)size, buffer);
+    size = __readlink_chk(in(names[i]), buffer, 10, sizeof buffer);
+    printf(", %s %.*s", outcome(size), size < 0 ? 0 : (int)size, buffer);
+    size = __readlinkat_chk(at, names[i], buffer, 10, sizeof buffer);
+    printf(", %s %.*s\n", outcome(size), size < 0 ? 0 : (int)size, buffer);
+    printf("realpath: %s", below(realpath(in(names[i]), buffer)));
+    printf(", %s", below(__realpath_chk(in(names[i]), buffer, sizeof buffer)));
+    char* own = realpath(in(names[i]), NULL);
+    printf(", %s", below(own));
+    free(own);
+    own = canonicalize_file_name(in(names[i]));
+    printf(", %s\n", below(own));
+    free(own);
+    printf("attributes: %d %d %d %d\n", listxattr(in(names[i]), buffer, 0) > 0, llistxattr(in(names[i]), buffer, 0) > 0,
+           getxattr(in(names[i]), "user.none", buffer, 10) > 0, lgetxattr(in(names[i]), "user.none", buffer, 10) > 0);
+  }
+  printf("-- descriptors\n");
+  print_status("fstat directory", fstat(at, &s), &s);
+  print_status("fstat64", fstat64(file, &s64), (struct stat*)&s64);
+  int (*fxstat)(int, int, struct stat*) = old("__fxstat");
+  int (*fxstat64)(int, int, struct stat*) = old("__fxstat64");
+  print_status("__fxstat", fxstat(1, file, &s), &s);
+  print_status("__fxstat64", fxstat64(1, at, &s), &s);
+  print_status("fstatat empty", fstatat(at, "", &s, AT_EMPTY_PATH), &s);
+  struct statx x;
+  printf("statx empty: %s", outcome(statx(at, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x)));
+  printf(", type %o\n", x.stx_mode & S_IFMT);
+  fstat(file, &s);
+  const ino_t inode = s.st_ino;
+  stat(in(file_name), &s);
+  printf("one file, one inode: %d\n", s.st_ino == inode);
+  close(at);
+  close(file);
+}
+
+static int by_name(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
+
+/// The names in any order, sorted.
+static void print_names(const char* what, char** names, int count) {
+  qsort(names, (size_t)count, sizeof *names, by_name);
+  printf("%s:", what);
+  for (int i = 0; i < count; ++i) {
+    printf(" %s", names[i]);
+    free(names[i]);
+  }
+  printf("\n");
+}
+
+static int no_dots(const struct dirent* entry) { return entry->d_name[0] != '.'; }
+static int no_dots64(const struct dirent64* entry) { return entry->d_name[0] != '.'; }
+
+static void probe_directories(void) {
+  char* names[64];
+  int count = 0;
+  DIR* stream = opendir(root);
+  if (stream == NULL) {
+    printf("opendir: %s\n", strerrorname_np(errno));
+    return;
+  }
+  for (struct dirent* e; (e = readdir(stream)) != NULL;) {
+    asprintf(&names[count++], "%s(%d)", e->d_name, e->d_type);
+  }
+  print_names("readdir", names, count);
+  rewinddir(stream);
+  count = 0;
+  for (struct dirent64* e; (e = readdir64(stream)) != NULL;) names[count++] = strdup(e->d_name);
+  print_names("readdir64", names, count);
+  rewinddir(stream);
+  const long begin = telldir(stream);
+  char* first = strdup(readdir(stream)->d_name);
+  seekdir(stream, begin);
+  printf("seekdir: %d\n", strcmp(first, readdir(stream)->d_name));
+  free(first);
+  rewinddir(stream);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  struct dirent entry, *next;
+  struct dirent64 entry64, *next64;
+  count = 0;
+  while (readdir_r(stream, &entry, &next) == 0 && next != NULL) names[count++] = strdup(entry.d_name);
+  print_names("readdir_r", names, count);
+  rewinddir(stream);
+  count = 0;
+  while (readdir64_r(stream, &entry64, &next64) == 0 && next64 != NULL) names[count++] = strdup(entry64.d_name);
+#pragma GCC diagnostic pop
+  print_names("readdir64_r", names, count);
+  struct stat s;
+  printf("dirfd: %d %d\n", fstat(dirfd(stream), &s), S_ISDIR(s.st_mode));
+  int fd = openat(dirfd(stream), file_name, O_RDONLY);
+  read_and_close("openat(dirfd)", fd);
+  fd = dirfd(stream);
+  printf("closedir: %d", closedir(stream));
+  printf(", %s\n", outcome(fcntl(fd, F_GETFD)));
+
+  fd = open(in(link_name), O_RDONLY | O_DIRECTORY);
+  stream = fdopendir(fd);
+  count = 0;
+  for (struct dirent* e; stream != NULL && (e = readdir(stream)) != NULL;) names[count++] = strdup(e->d_name);
+  print_names("fdopendir", names, count);
+  if (stream != NULL) closedir(stream);
+  fd = open(in(file_name), O_RDONLY);
+  printf("fdopendir file: %s\n", fdopendir(fd) == NULL ? strerrorname_np(errno) : "null");
+  close(fd);
+  printf("opendir nothing: %s\n", opendir(in("none")) == NULL ? strerrorname_np(errno) : "there");
+  printf("opendir file: %s\n", opendir(in(file_name)) == NULL ? strerrorname_np(errno) : "there");
+
+  struct dirent** list = NULL;
+  count = scandir(root, &list, no_dots, alphasort);
+  printf("scandir: %d", count);
+  for (int i = 0; i < count; ++i) printf(" %s", list[i]->d_name);
+  struct dirent64** list64 = NULL;
+  count = scandir64(in(sub), &list64, no_dots64, alphasort64);
+  printf("\nscandir64: %d", count);
+  for (int i = 0; i < count; ++i) printf(" %s", list64[i]->d_name);
+  printf("\nscandir nothing: %s\n", outcome(scandir(in("none"), &list, NULL, NULL)));
+
+  glob_t g = {0};
+  glob64_t g64 = {0};
+  printf("glob: %d", glob(in("p*/*"), 0, NULL, &g));
+  for (size_t i = 0; i < g.gl_pathc; ++i) printf(" %s", below(g.gl_pathv[i]));
+  globfree(&g);
+  printf("\nglob64: %d", glob64(in(sub), GLOB_MARK, NULL, &g64));
+  for (size_t i = 0; i < g64.gl_pathc; ++i) printf(" %s", below(g64.gl_pathv[i]));
+  globfree64(&g64);
+  printf("\nglob nothing: %d\n", glob(in("none*"), 0, NULL, &g));
+}
+
+int main(int argc, char** argv) {
+  if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
+  file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
+  probe_open();
+  probe_stat();
+  probe_directories();
+  return 0;
+}
