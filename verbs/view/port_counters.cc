@@ -48,6 +48,7 @@ constexpr CounterRow kHwCounters[] = {
     // our own
     {"sent_payload_bytes", [](const NicView& nic) { return nic.counters.sent_payload_bytes; }},
     {"rcvd_payload_bytes", [](const NicView& nic) { return nic.counters.rcvd_payload_bytes; }},
+    {"qkey_violations", [](const NicView& nic) { return nic.counters.qkey_violations; }},
     {"icrc_id_recovered", [](const NicView& nic) { return nic.counters.icrc_id_recovered; }},
     {"ghost_acks", [](const NicView& nic) { return nic.counters.ghost_acks; }},
     {"retransmitted_pkts", [](const NicView& nic) { return nic.counters.retransmitted_pkts; }},
