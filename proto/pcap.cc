@@ -68,20 +68,27 @@ Result<std::optional<CapturedFrame>, std::string> PcapReader::next() {
   return std::optional{CapturedFrame{nanoseconds(header->ts), Bytes{bytes, header->caplen}, header->len}};
 }
 
-Result<PcapWriter, std::string> PcapWriter::create(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
+Result<PcapWriter, std::string> PcapWriter::open(const std::string& path, const char* mode) {
+  std::FILE* file = std::fopen(path.c_str(), mode);
   if (file == nullptr) return Err{write_error(path, errno)};
   std::setvbuf(file, nullptr, _IOFBF, kBufferSize);
-  PcapWriter writer(path, path.ends_with(".pcapng"), file);
-  if (writer.is_ng_) {
-    writer.put(kSectionHeader);
-    writer.put(kInterfaceDescription);
+  return PcapWriter(path, path.ends_with(".pcapng"), file);
+}
+
+Result<PcapWriter, std::string> PcapWriter::create(const std::string& path) {
+  auto writer = open(path, "wbe");
+  if (!writer.ok()) return writer;
+  if (writer->is_ng_) {
+    writer->put(kSectionHeader);
+    writer->put(kInterfaceDescription);
   } else {
-    writer.put(kPcapHeader);
+    writer->put(kPcapHeader);
   }
-  if (auto error = writer.flush()) return Err{*error};  // a full disk shows at once
+  if (auto error = writer->flush()) return Err{*error};  // a full disk shows at once
   return writer;
 }
+
+Result<PcapWriter, std::string> PcapWriter::resume(const std::string& path) { return open(path, "abe"); }
 
 PcapWriter::Error PcapWriter::write(std::int64_t time_ns, Bytes frame, std::string_view comment) {
   const auto size = static_cast<std::uint32_t>(frame.size());

@@ -47,6 +47,8 @@ class PcapWriter {
 
   /// Creates or empties the file.
   static Result<PcapWriter, std::string> create(const std::string& path);
+  /// Goes on behind what an earlier writer left, which must be whole.
+  static Result<PcapWriter, std::string> resume(const std::string& path);
 
   /// Appends a frame; buffered. The comment is for files that have room for one, and at most 65535 bytes.
   Error write(std::int64_t time_ns, Bytes frame, std::string_view comment = {});
@@ -60,6 +62,7 @@ class PcapWriter {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  static Result<PcapWriter, std::string> open(const std::string& path, const char* mode);
   PcapWriter(std::string path, bool is_ng, std::FILE* file) : path_(std::move(path)), is_ng_(is_ng), file_(file) {}
   void put(std::span<const std::uint32_t> words);
   void put_padded(Bytes bytes);

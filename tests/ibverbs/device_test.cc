@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "proto/pcap.h"
 #include "tests/ibverbs/support.h"
 #include "verbs/nic/limits.h"
 
@@ -221,6 +222,35 @@ TEST(Device, CapturesPackets) {
   constexpr std::uintmax_t kFileHeader = 24;
   EXPECT_GT(std::filesystem::file_size(file), kFileHeader + 100);
   EXPECT_GT(std::filesystem::file_size(other), kFileHeader + 100);
+  std::filesystem::remove(file);
+  std::filesystem::remove(other);
+}
+
+TEST(Device, ReopenedGoesOnWithItsCapture) {
+  const auto file = std::filesystem::path(testing::TempDir()) / ("uroce_reopened_" + std::to_string(getpid()) + ".pcap");
+  const auto other = std::filesystem::path(file).replace_extension(".uroce1.pcap");
+  const auto packets = [&file] {
+    auto reader = proto::PcapReader::open(file.string());
+    int count = 0;
+    while (const auto frame = reader->next()) {
+      if (!frame.ok() || !*frame) return frame.ok() ? count : -1;
+      ++count;
+    }
+    return -1;
+  };
+  const ScopedEnv env("UROCE_PCAP", file.string());
+  for (int round = 1; round <= 3; ++round) {
+    {
+      Pair p;
+      struct ibv_sge sge = p.a.sge(0, 100);
+      struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+      wr.wr.rdma.remote_addr = p.b.address();
+      wr.wr.rdma.rkey = p.b.mr->rkey;
+      ASSERT_EQ(post(p.qa.get(), wr), 0);
+      EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+    }
+    EXPECT_GE(packets(), 2 * round);
+  }
   std::filesystem::remove(file);
   std::filesystem::remove(other);
 }

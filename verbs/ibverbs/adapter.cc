@@ -6,6 +6,7 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/capture.h"
 #include "verbs/ibverbs/call_faults.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
@@ -58,17 +59,18 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
   engine::CaptureTap* tap = nullptr;
-  const std::string pcap = capture_file(environment("UROCE_PCAP"), index);
+  std::string pcap = capture_file(environment("UROCE_PCAP"), index);
   if (!pcap.empty()) {
-    auto writer = proto::PcapWriter::create(pcap);
+    auto writer = open_capture(pcap);
     if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
+    pcap = writer->path();
     auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
     tap = captured.get();
     top = std::move(captured);
   }
   nic::NicConfig config = config_for(addresses);
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
-  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, pcap));
+  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap)));
 }
 
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,

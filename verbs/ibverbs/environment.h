@@ -29,6 +29,9 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
 /// What is wrong with the value of UROCE_FAULTS (null = not set), or "".
 std::string check_faults(const char* faults);
 
+/// `file` with `mark` before its last suffix, or at the end when it has none.
+std::string marked_file(const std::string& file, const std::string& mark);
+
 /// File name for the capture of device `index`, given the value of UROCE_PCAP.
 std::string capture_file(const std::string& value, std::uint32_t index);
 
