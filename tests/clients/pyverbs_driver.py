@@ -1,7 +1,8 @@
-"""Loads rdma-core's tests and runs those of some modules; inside a process that has Debian's pyverbs and our library.
+"""Loads rdma-core's tests and runs those of one module; inside a process that has Debian's pyverbs and our library.
 
-    pyverbs_driver.py RESULTS MODULE... -- OPTION_OF_run_tests.py...       (beside it: the folder `tests`)
+    pyverbs_driver.py RESULTS MODULE[=REASON] -- OPTION_OF_run_tests.py...       (in the folder above `tests`)
 
+With a reason, the tests of the module are not run but noted as skipped for it.
 Writes one JSON object per line to RESULTS as things happen: {"test": id, "outcome": "start" | "ok" | "skip" | "fail",
 "text": why}. A test that starts and has no outcome has ended the process.
 """
@@ -47,19 +48,30 @@ class Recorder(unittest.TestResult):
 
 
 def main():
-    split = sys.argv.index("--")
-    results, modules, options = sys.argv[1], sys.argv[2:split], sys.argv[split + 1:]
+    results, options = sys.argv[1], sys.argv[4:]
+    module, _, reason = sys.argv[2].partition("=")
     here = pathlib.Path.cwd()
     sys.path[:0] = [str(here), str(here / "tests")]  # "args_parser" is imported from within and as a sibling.
     sys.argv = ["run_tests.py", *options]
     from args_parser import parser
     parser.parse_args()
     import tests
-    suite = unittest.TestSuite()
-    for name in modules:
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromModule(getattr(tests, name)))
-    with open(results, "a") as file:
-        suite.run(Recorder(file))
+    suite = unittest.defaultTestLoader.loadTestsFromModule(getattr(tests, module))
+    with open(results, "w") as file:
+        recorder = Recorder(file)
+        if reason:
+            for test in each(suite):
+                recorder.addSkip(test, reason)
+        else:
+            suite.run(recorder)
+
+
+def each(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test
 
 
 if __name__ == "__main__":
