@@ -13,6 +13,7 @@
 namespace uroce::tools {
 namespace {
 
+constexpr const char* kLibrary = "libibverbs.so.1";
 constexpr int kUsage = 2, kCannotExecute = 126, kNoSuchCommand = 127;
 
 void set(const char* variable, const std::string& value) {
@@ -30,7 +31,9 @@ void prepend(const char* variable, const std::string& first) {
 std::string library_path() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / "lib" / "libibverbs.so.1").string();
+  const auto libraries = self.parent_path().parent_path() / "lib";
+  const auto installed = libraries / "uroce" / kLibrary;
+  return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
 }
 
 int run(const RunOptions& options) {
