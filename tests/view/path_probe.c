@@ -250,7 +250,7 @@ static void probe_directories(void) {
 #pragma GCC diagnostic pop
   print_names("readdir64_r", names, count);
   struct stat s;
-  printf("dirfd: %d %d\n", fstat(dirfd(stream), &s), S_ISDIR(s.st_mode));
+  print_status("dirfd", fstat(dirfd(stream), &s), &s);
   int fd = openat(dirfd(stream), file_name, O_RDONLY);
   read_and_close("openat(dirfd)", fd);
   fd = dirfd(stream);
