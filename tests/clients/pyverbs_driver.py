@@ -9,6 +9,7 @@ Writes one JSON object per line to RESULTS as things happen: {"test": id, "outco
 
 import json
 import pathlib
+import random
 import sys
 import unittest
 
@@ -24,6 +25,7 @@ class Recorder(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
+        random.seed(test.id())  # They choose capabilities and attributes by chance; the record is of one choice.
         self.record(test, "start")
 
     def addSuccess(self, test):
