@@ -6,27 +6,34 @@
 namespace uroce::engine {
 namespace {
 
-Result<std::unique_ptr<Port>, SetupError> open_socket_port(std::span<const proto::Gid> addresses, std::string reason,
-                                                           SocketPort::Trains trains = SocketPort::Trains::kNo) {
-  auto port = SocketPort::open(addresses, std::move(reason), trains);
-  if (!port) return Err{port.error()};
-  return std::unique_ptr<Port>(std::move(*port));
+std::unique_ptr<Port> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
+                                  SocketPort::Trains trains = SocketPort::Trains::kNo) {
+  return std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
-  if (addresses.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
-  if (choice == EngineChoice::kSocket) return open_socket_port(addresses, "UROCE_ENGINE=socket");
-  if (choice == EngineChoice::kGso) return open_socket_port(addresses, "UROCE_OFFLOAD=gso", SocketPort::Trains::kYes);
+  std::vector<ReceiveSocket> receivers;
+  for (const proto::Gid& address : addresses) {
+    Result<ReceiveSocket, SetupError> socket = open_receive_socket(address);
+    if (!socket) return Err{socket.error()};
+    receivers.push_back(std::move(*socket));
+  }
+  return open_port_on(std::move(receivers), choice);
+}
+
+Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {
+  if (receivers.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
+  if (choice == EngineChoice::kSocket) return socket_port(std::move(receivers), "UROCE_ENGINE=socket");
+  if (choice == EngineChoice::kGso) {
+    return socket_port(std::move(receivers), "UROCE_OFFLOAD=gso", SocketPort::Trains::kYes);
+  }
   auto port =
-      UringPort::open(addresses, choice == EngineChoice::kAuto ? "io_uring is available" : "UROCE_ENGINE=io_uring");
+      UringPort::open(receivers, choice == EngineChoice::kAuto ? "io_uring is available" : "UROCE_ENGINE=io_uring");
   if (port) return std::unique_ptr<Port>(std::move(*port));
-  const SetupError& error = port.error();
-  // Sockets would not get a busy or foreign address either.
-  const bool is_address_error = error.error == EADDRINUSE || error.error == EADDRNOTAVAIL;
-  if (choice == EngineChoice::kIoUring || is_address_error) return Err{error};
-  return open_socket_port(addresses, error.sentence);
+  if (choice == EngineChoice::kIoUring) return Err{port.error()};
+  return socket_port(std::move(receivers), port.error().sentence);
 }
 
 }  // namespace uroce::engine

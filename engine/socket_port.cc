@@ -19,20 +19,12 @@ bool same_address(const SocketAddress& a, const SocketAddress& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<SocketPort>, SetupError> SocketPort::open(std::span<const proto::Gid> addresses,
-                                                                 std::string reason, Trains trains) {
-  auto receivers = open_receivers(addresses);
-  if (!receivers) return Err{receivers.error()};
-  PortInfo info{
-      .engine = "socket",
-      .reason = std::move(reason),
-      .features = trains == Trains::kYes ? "sendmmsg recvmmsg udp-gso udp-gro" : "sendmmsg recvmmsg zero-udp-checksum",
-      .receive_buffer_bytes = 0};
-  return std::unique_ptr<SocketPort>(new SocketPort(std::move(*receivers), std::move(info), trains));
-}
-
-SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, PortInfo info, Trains trains)
-    : UdpPort(std::move(receivers), std::move(info)),
+SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, std::string reason, Trains trains)
+    : UdpPort(std::move(receivers), {.engine = "socket",
+                                     .reason = std::move(reason),
+                                     .features = trains == Trains::kYes ? "sendmmsg recvmmsg udp-gso udp-gro"
+                                                                        : "sendmmsg recvmmsg zero-udp-checksum",
+                                     .receive_buffer_bytes = 0}),
       queues_(SendSockets::kMax),
       send_trains_(trains == Trains::kYes),
       receive_size_(send_trains_ ? std::size_t{1} << 16 : kReceiveSize),

@@ -16,10 +16,9 @@ namespace uroce::engine {
 
 class SocketPort final : public UdpPort {
  public:
-  /// Opens the port on `addresses` (at least one). `reason`: why this engine was chosen, for PortInfo.
   enum class Trains : bool { kNo, kYes };
-  static Result<std::unique_ptr<SocketPort>, SetupError> open(std::span<const proto::Gid> addresses, std::string reason,
-                                                              Trains trains = Trains::kNo);
+  /// `receivers`: one per address, at least one. `reason`: why this engine was chosen, for PortInfo.
+  SocketPort(std::vector<ReceiveSocket> receivers, std::string reason, Trains trains = Trains::kNo);
 
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
@@ -31,7 +30,6 @@ class SocketPort final : public UdpPort {
   /// Few, so that they stay in the cache.
   static constexpr std::size_t kTrainsReceived = 4;
 
-  SocketPort(std::vector<ReceiveSocket> receivers, PortInfo info, Trains trains);
   void enqueue(FrameIndex frame) override;
   bool send_queue_of(SendSlot slot);
   std::size_t prepare_to_send(std::span<const FrameIndex> queue);

@@ -21,16 +21,6 @@ UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
   }
 }
 
-Result<std::vector<ReceiveSocket>, SetupError> UdpPort::open_receivers(std::span<const proto::Gid> addresses) {
-  std::vector<ReceiveSocket> receivers;
-  for (const proto::Gid& address : addresses) {
-    Result<ReceiveSocket, SetupError> socket = open_receive_socket(address);
-    if (!socket) return Err{socket.error()};
-    receivers.push_back(std::move(*socket));
-  }
-  return receivers;
-}
-
 std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
   const std::uint16_t port = senders_.acquire(local, wanted);
   return port != 0 ? port : wanted;  // No socket at all: sending will try again, and count what it loses.

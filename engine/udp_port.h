@@ -45,9 +45,6 @@ class UdpPort : public Port {
 
   UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info);
 
-  /// Receive sockets for all of `addresses`, or why one can't be had.
-  static Result<std::vector<ReceiveSocket>, SetupError> open_receivers(std::span<const proto::Gid> addresses);
-
   /// Queues a frame whose `outgoing_` entry is filled in.
   virtual void enqueue(FrameIndex frame) = 0;
 

@@ -1,6 +1,7 @@
 #include "engine/udp_socket.h"
 
 #include <linux/filter.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
@@ -67,16 +68,16 @@ Result<Fd, SetupError> open_socket(const proto::Gid& local) {
   return fd;
 }
 
+std::uint32_t buffer_bytes_of(int fd) {
+  std::uint32_t bytes = 0;
+  socklen_t size = sizeof bytes;
+  ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &size);
+  return bytes;
+}
+
 bool bind_to(const Fd& fd, const proto::Gid& local, std::uint16_t port, std::uint32_t scope) {
   const SocketAddress address(local, port, scope);
   return ::bind(fd.get(), address.get(), address.size) == 0;
-}
-
-/// Nobody has reason to send to our source ports; what arrives there all the same is not worth a buffer.
-void drop_everything_received(int fd) {
-  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog program{.len = 1, .filter = &drop};
-  ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 template <class T>
@@ -92,7 +93,7 @@ void put(char*& at, int level, int type, T value) {
 
 }  // namespace
 
-Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local) {
+Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing) {
   Result<Fd, SetupError> opened = open_socket(local);
   if (!opened) return Err{opened.error()};
   ReceiveSocket socket{.fd = std::move(*opened), .local = local, .scope = link_local_scope(local)};
@@ -110,12 +111,30 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local) {
   }
   set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
   set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferBytes);
-  socklen_t size = sizeof socket.buffer_bytes;
-  ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &socket.buffer_bytes, &size);
+  socket.buffer_bytes = buffer_bytes_of(fd);
+  if (sharing == Sharing::kGroup) set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   if (!bind_to(socket.fd, local, proto::kRocePort, socket.scope)) {
     return Err{bind_error(errno, local, proto::kRocePort)};
   }
   return socket;
+}
+
+ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local) {
+  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t size = sizeof memory;
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &size);
+  const std::uint32_t bytes = buffer_bytes_of(fd.get());
+  return {.fd = std::move(fd),
+          .local = local,
+          .scope = link_local_scope(local),
+          .buffer_bytes = bytes,
+          .overruns_seen = memory[SK_MEMINFO_DROPS]};
+}
+
+bool drop_everything_received(int fd) {
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{.len = 1, .filter = &drop};
+  return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
 Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t port) {
@@ -136,6 +155,7 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
   }
   if (!as_needed) return Err{SetupError{errno, std::string("can't set up a UDP socket: ") + std::strerror(errno)}};
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferBytes);
+  // Nobody has reason to send to our source ports; what arrives there all the same is not worth a buffer.
   drop_everything_received(fd);
   if (!bind_to(*opened, local, port, link_local_scope(local))) return Err{bind_error(errno, local, port)};
   return opened;

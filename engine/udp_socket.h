@@ -22,10 +22,22 @@ struct ReceiveSocket {
   std::uint32_t overruns_seen = 0;  ///< Last SO_RXQ_OVFL value (wraps).
 };
 
+/// Whether other sockets may receive from the same address and port.
+enum class Sharing : std::uint8_t {
+  kNone,
+  kGroup,  ///< With sockets of the same user that say so too (SO_REUSEPORT); each packet goes to one of them.
+};
+
 /// Opens the socket that receives everything sent to `local`, port 4791, with a receive buffer of up to 8 MiB (twice
 /// that in the kernel's accounting), or as much as net.core.rmem_max allows without CAP_NET_ADMIN. Non-blocking,
 /// close-on-exec. The error says which address is taken and what to do.
-Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local);
+Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing = Sharing::kNone);
+
+/// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
+ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
+
+/// Has the kernel drop what arrives at `fd` from now on, before it takes memory; false when the kernel refuses.
+bool drop_everything_received(int fd);
 
 /// Opens an unconnected socket that sends from `local`, UDP source port `port`; it never receives. Several processes
 /// may send from one address and port. Connected sockets would number their packets: the kernel sends ID 0 only for

@@ -17,9 +17,9 @@ constexpr std::uint64_t kReceiverTag = 1u << 16;
 
 }  // namespace
 
-Result<std::unique_ptr<UringPort>, SetupError> UringPort::open(std::span<const proto::Gid> addresses,
+Result<std::unique_ptr<UringPort>, SetupError> UringPort::open(std::vector<ReceiveSocket>& receivers,
                                                                std::string reason) {
-  if (addresses.size() > kAddressesMax) {
+  if (receivers.size() > kAddressesMax) {
     return Err{SetupError{EINVAL, "a NIC can have at most " + std::to_string(kAddressesMax) + " addresses"}};
   }
   Result<Ring, SetupError> ring = Ring::open(kEntries, kCompletions);
@@ -31,14 +31,12 @@ Result<std::unique_ptr<UringPort>, SetupError> UringPort::open(std::span<const p
   }
   Result<BufferRing, SetupError> buffers = BufferRing::open(*ring, kReceiveBuffers, kPacketOffset + kReceiveSize);
   if (!buffers) return Err{buffers.error()};
-  auto receivers = open_receivers(addresses);
-  if (!receivers) return Err{receivers.error()};
   PortInfo info{.engine = "io_uring",
                 .reason = std::move(reason),
                 .features = "send-to multishot-recv buf-ring fixed-files zero-udp-checksum",
                 .receive_buffer_bytes = 0};
   return std::unique_ptr<UringPort>(
-      new UringPort(std::move(*ring), std::move(*buffers), std::move(*receivers), std::move(info)));
+      new UringPort(std::move(*ring), std::move(*buffers), std::move(receivers), std::move(info)));
 }
 
 UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> receivers, PortInfo info)

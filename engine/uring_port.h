@@ -24,9 +24,9 @@ namespace uroce::engine {
 
 class UringPort final : public UdpPort {
  public:
-  /// Opens the port on `addresses` (at least one, at most kAddressesMax). `reason`: why this engine was chosen, for
-  /// PortInfo. Checks io_uring first, so that an error of it does not depend on the addresses.
-  static Result<std::unique_ptr<UringPort>, SetupError> open(std::span<const proto::Gid> addresses, std::string reason);
+  /// Takes over `receivers`, one per address (at least one, at most kAddressesMax), or leaves them alone when it fails.
+  /// `reason`: why this engine was chosen, for PortInfo.
+  static Result<std::unique_ptr<UringPort>, SetupError> open(std::vector<ReceiveSocket>& receivers, std::string reason);
   ~UringPort() override;
 
   void flush() override;

@@ -39,7 +39,7 @@ constexpr proto::Service service_of(QpType type) {
 
 struct Nic::Core final : QpEnv {
   Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
-      : QpEnv(nic_config, nic_mrs, nic_counters), qps(nic_config.qpn_slot) {}
+      : QpEnv(nic_config, nic_mrs, nic_counters), qps(nic_config.qpn_slot, nic_config.first_local_qpn) {}
 
   void complete(Cq& cq, const Completion& completion) override {
     switch (cq.push(completion)) {

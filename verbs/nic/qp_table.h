@@ -12,7 +12,8 @@ namespace uroce::nic {
 
 class QpTable {
  public:
-  explicit QpTable(std::uint8_t slot) : slot_(slot) {}
+  /// `first`: the first local number to be handed out.
+  explicit QpTable(std::uint8_t slot, std::uint32_t first = kFirstQpn) : slot_(slot), next_(first) {}
 
   /// A free QPN; nothing when all are taken.
   std::optional<std::uint32_t> next_qpn() {
@@ -45,7 +46,7 @@ class QpTable {
  private:
   static constexpr std::uint32_t kMaxLocal = 0xFFFF;
   std::uint8_t slot_;
-  std::uint32_t next_ = kFirstQpn;
+  std::uint32_t next_;
   std::vector<std::unique_ptr<Qp>> qps_;
 };
 

@@ -1,0 +1,35 @@
+// One address, many NICs: a group of receive sockets, one per slot, among which the kernel chooses by the slot in a
+// packet's QPN (its top byte).
+//
+// The kernel numbers the sockets of a group in the order in which they were bound, and when one of them is closed, the
+// last one moves into its place (measured on Linux 6.18). So all of them are opened at once, and stay open as long as
+// anybody uses one.
+#pragma once
+
+#include <vector>
+
+#include "engine/udp_socket.h"
+
+namespace uroce::engine {
+
+/// Slots of an address. 128 descriptors fit into one message (SCM_MAX_FD is 253) and, a few times, into what a user
+/// may have in flight (RLIMIT_NOFILE).
+inline constexpr std::size_t kSlots = 128;
+/// QPNs without a slot, which includes QP 0 and QP 1 (management), go here. No NIC gets it.
+inline constexpr std::uint8_t kManagementSlot = 0;
+
+/// Opens the sockets of all slots of `local`, by slot, retired. Packets for slots that there are not go to any of them.
+/// Error EADDRINUSE: somebody else has the address, with or without a group.
+Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local);
+
+/// Whether the address is taken by a group of the user of this process, rather than by a NIC alone, or by another user.
+bool is_own_group(const proto::Gid& local);
+
+/// Empties a slot that nobody uses, and has the kernel drop what arrives there; false when the kernel refuses.
+bool retire_slot(int fd);
+/// The contrary. What was sent to the slot before does not reach the new user.
+bool revive_slot(int fd);
+/// Whether the slot is retired. The kernel remembers it, whichever processes end.
+bool is_retired(int fd);
+
+}  // namespace uroce::engine
