@@ -1,0 +1,75 @@
+// A lease of a slot, as the NIC that has it sees it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/broker/protocol.h"
+#include "engine/os_clock.h"
+#include "engine/udp_socket.h"
+#include "engine/waiter.h"
+
+namespace uroce::engine {
+
+/// Keeps a slot of one address for this process. When the broker is gone (killed), a thread finds or starts another one
+/// and tells it which slot is taken; packets flow all the while. When that fails, the slot stays ours, and who comes
+/// new is told that the address is in use.
+class Lease {
+ public:
+  /// Leases a slot of `local`, or `slot` if there is one; starts the broker (`executable`) when there is none. Waits
+  /// for it some seconds at most. Errors: EADDRINUSE; EADDRNOTAVAIL; EBUSY: somebody has `slot`; ECHILD: there is no
+  /// broker and none can be started.
+  static Result<std::unique_ptr<Lease>, SetupError> acquire(const proto::Gid& local, std::optional<std::uint8_t> slot,
+                                                            std::string executable);
+  /// Ends the lease. The socket must be closed by now.
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  std::uint8_t slot() const { return slot_; }
+  /// See BrokerReply.
+  std::uint16_t first_local() const { return first_local_; }
+  /// The slot's socket, once.
+  ReceiveSocket take_socket() { return adopt_receive_socket(std::move(socket_), local_); }
+
+  // Around fork(): the lease is the parent's, and ends with it.
+  void before_fork() { mutex_.lock(); }
+  void after_fork_in_parent() { mutex_.unlock(); }
+  /// Afterwards only the destructor may be called.
+  void after_fork_in_child();
+
+ private:
+  Lease(const proto::Gid& local, std::string executable) : local_(local), executable_(std::move(executable)) {}
+  void keep();
+  bool renew();
+
+  const proto::Gid local_;
+  const std::string executable_;
+  std::uint8_t slot_ = 0;
+  std::uint16_t first_local_ = 0;
+  Fd socket_;
+  Fd bag_;
+  Waiter waiter_;
+  std::mutex mutex_;  ///< Guards the descriptors against a fork() in the middle of renew().
+  Fd connection_;
+  bool stop_ = false;  ///< Guarded by mutex_.
+  bool abandoned_ = false;
+  std::unique_ptr<std::thread> thread_;
+};
+
+/// The same slot of several addresses.
+struct SlotLeases {
+  std::uint8_t slot = 0;
+  std::uint16_t first_local = 0;
+  std::vector<std::unique_ptr<Lease>> leases;  ///< By address.
+};
+
+/// Leases a slot that is free at all of `addresses` (at least one). Errors as Lease::acquire().
+Result<SlotLeases, SetupError> acquire_slot(std::span<const proto::Gid> addresses, const std::string& executable);
+
+}  // namespace uroce::engine

@@ -1,0 +1,56 @@
+// What NICs and the broker of an address say to each other: one request and one reply per connection. The connection is
+// the lease: it ends when its descriptors are closed, by whatever means.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/setup_error.h"
+#include "proto/path.h"
+
+namespace uroce::engine {
+
+/// Changes with the layout or meaning of anything here.
+inline constexpr std::uint32_t kBrokerProtocol = 1;
+
+struct BrokerRequest {
+  enum class Kind : std::uint8_t {
+    kAnySlot,   ///< Lease a slot.
+    kThisSlot,  ///< Lease slot `slot`.
+    kKeepSlot,  ///< "I have slot `slot`, and my broker is gone"; comes with the bag.
+  };
+  std::uint32_t protocol = kBrokerProtocol;
+  Kind kind = Kind::kAnySlot;
+  std::uint8_t slot = 0;
+  std::uint16_t reserved = 0;
+};
+
+/// A lease comes with two descriptors: the socket of the slot, and the bag: a Unix socket in which a message with the
+/// sockets of all slots lies, never to be taken out. Whoever has it keeps them all open, and so the group in order.
+struct BrokerReply {
+  std::uint32_t protocol = kBrokerProtocol;
+  std::int32_t error = 0;  ///< errno, or 0.
+  std::uint8_t slot = 0;
+  std::uint8_t reserved = 0;
+  std::uint16_t first_local = 0;  ///< First local part of a QPN to use: late packets for others that had the slot miss.
+  char sentence[512] = {};        ///< For people, if there is an error.
+};
+
+/// Abstract name (unix(7)) of the broker for `local`. Such names belong to the network namespace, as addresses do.
+struct BrokerName {
+  explicit BrokerName(const proto::Gid& local);
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+/// The user at the other end of a connected Unix socket; nothing when the kernel does not tell.
+std::optional<uid_t> peer_user(int socket);
+
+/// "can't use 127.0.0.1:4791 (UDP): " and the rest, with EADDRINUSE.
+SetupError address_in_use(const proto::Gid& local, const std::string& why);
+
+}  // namespace uroce::engine

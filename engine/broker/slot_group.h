@@ -1,0 +1,42 @@
+// The slots of an address as their broker sees them: who has which, and which one is next.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "engine/broker/slots.h"
+
+namespace uroce::engine {
+
+class SlotGroup {
+ public:
+  /// Opens the sockets of `local`. Errors as open_slot_sockets().
+  static Result<SlotGroup, SetupError> open(const proto::Gid& local);
+  /// The group whose sockets are in `bag`. Slots that are not retired belong to processes that may come and say so;
+  /// until then nobody gets them, however long it takes: they may be stopped. Nothing when this is no bag.
+  static std::optional<SlotGroup> from_bag(Fd bag);
+
+  /// A free slot, the one that has been free for longest; nothing when all are taken.
+  std::optional<std::uint8_t> lease_any();
+  bool lease(std::uint8_t slot);
+  /// For the process that has had this slot since before this broker: false when somebody else has it.
+  bool keep(std::uint8_t slot);
+  /// The slot's user is gone.
+  void give_back(std::uint8_t slot);
+
+  int socket(std::uint8_t slot) const { return sockets_[slot].get(); }
+  int bag() const { return bag_.get(); }
+  /// Whether `bag` is the one of this group.
+  bool is_bag(int bag) const;
+
+ private:
+  SlotGroup(std::vector<Fd> sockets, Fd bag);
+
+  std::vector<Fd> sockets_;  ///< By slot.
+  Fd bag_;
+  std::array<bool, kSlots> leased_{};
+  std::deque<std::uint8_t> free_;  ///< In the order in which they became free.
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,137 @@
+#include "engine/broker/start_broker.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "engine/fd.h"
+#include "proto/address.h"
+
+// What runs in the new processes uses the memory of the caller, whose thread stands still meanwhile, on a stack that
+// sanitizers know nothing of.
+#define UROCE_IN_NEW_PROCESS __attribute__((no_sanitize("address", "thread", "undefined")))
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kStackBytes = 64 << 10;
+constexpr int kStartTimeoutMs = 5000;
+
+struct Plan {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int null;    ///< /dev/null
+  int report;  ///< To become kBrokerReport; above all that the new process needs.
+  char* stack_end;
+};
+
+UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
+  const Plan& plan = *static_cast<const Plan*>(argument);
+  ::syscall(SYS_setsid);
+  for (int fd = 0; fd < kBrokerReport; ++fd) ::syscall(SYS_dup3, plan.null, fd, 0);
+  ::syscall(SYS_dup3, plan.report, kBrokerReport, 0);
+  ::syscall(SYS_close_range, kBrokerReport + 1, ~0u, 0);
+  ::syscall(SYS_chdir, "/");
+  ::syscall(SYS_execve, plan.path, plan.arguments, plan.environment);
+  ::syscall(SYS_exit_group, 1);
+  return 1;
+}
+
+/// In between, so that the broker is a child of init.
+UROCE_IN_NEW_PROCESS int step_aside(void* argument) {
+  Plan& plan = *static_cast<Plan*>(argument);
+  const int broker = ::clone(become_broker, plan.stack_end, CLONE_VM | CLONE_VFORK, argument);
+  ::syscall(SYS_exit_group, broker < 0 ? 1 : 0);
+  return 1;
+}
+
+/// Not fork(): its handlers (pthread_atfork) would wait for locks that our callers hold, ours among them. And the
+/// process in between sends no SIGCHLD, which would be news to the program.
+void spawn(Plan& plan) {
+  std::vector<char> stacks(2 * kStackBytes);
+  char* const end = stacks.data() + stacks.size();
+  plan.stack_end = stacks.data() + kStackBytes;
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The program's handlers must not run in the new processes.
+  const int between = ::clone(step_aside, end, CLONE_VM | CLONE_VFORK, &plan);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  while (between > 0 && ::waitpid(between, nullptr, __WCLONE) < 0 && errno == EINTR) continue;
+}
+
+/// Moves `fd` out of the way of 0 to 3.
+Fd above_standard(Fd fd) { return Fd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kBrokerReport + 1) : -1); }
+
+/// The path of the file that this code was loaded from: absolute, whatever the program was started as.
+std::string own_file() {
+  const auto here = reinterpret_cast<std::uintptr_t>(&own_file);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const char* const text_end = line.data() + line.size();
+    const auto [dash, error] = std::from_chars(line.data(), text_end, begin, 16);
+    if (error != std::errc{} || dash == text_end) continue;
+    std::from_chars(dash + 1, text_end, end, 16);
+    const std::size_t path = line.find('/');
+    if (begin <= here && here < end && path != std::string::npos) return line.substr(path);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> find_broker() {
+  const std::string file = own_file();
+  const std::string folder = file.substr(0, file.rfind('/') + 1);
+  for (const char* place : {"", "../bin/", "../libexec/"}) {
+    std::string path = folder + place + "uroce-broker";
+    if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return std::nullopt;
+}
+
+std::optional<SetupError> start_broker(const std::string& executable, const proto::Gid& local) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return SetupError{errno, "no pipe to a new broker"};
+  const Fd reader(ends[0]);
+  Fd writer = above_standard(Fd(ends[1]));
+  const Fd null = above_standard(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
+  if (!writer || !null) return SetupError{errno, "no descriptors for a new broker"};
+  std::string name = "uroce-broker";
+  std::string address = proto::to_string(local);
+  const std::array<char*, 3> arguments{name.data(), address.data(), nullptr};
+  const std::array<char*, 1> environment{nullptr};
+  Plan plan{.path = executable.c_str(),
+            .arguments = arguments.data(),
+            .environment = environment.data(),
+            .null = null.get(),
+            .report = writer.get(),
+            .stack_end = nullptr};
+  spawn(plan);
+  writer.reset();
+
+  pollfd polled{.fd = reader.get(), .events = POLLIN, .revents = 0};
+  int ready = 0;
+  while ((ready = ::poll(&polled, 1, kStartTimeoutMs)) < 0 && errno == EINTR) continue;
+  std::array<char, 512> report{};
+  const ssize_t size = ready > 0 ? ::read(reader.get(), report.data(), report.size()) : 0;
+  if (size > 0 && report[0] == kBrokerListens) return std::nullopt;
+  const std::string why = size > 0 ? std::string(report.data(), static_cast<std::size_t>(size)) : "it says nothing";
+  return SetupError{ECHILD, executable + " does not start: " + why};
+}
+
+}  // namespace uroce::engine
