@@ -119,6 +119,16 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, S
   return socket;
 }
 
+Result<std::vector<ReceiveSocket>, SetupError> open_receive_sockets(std::span<const proto::Gid> locals) {
+  std::vector<ReceiveSocket> sockets;
+  for (const proto::Gid& local : locals) {
+    Result<ReceiveSocket, SetupError> socket = open_receive_socket(local);
+    if (!socket) return Err{socket.error()};
+    sockets.push_back(std::move(*socket));
+  }
+  return sockets;
+}
+
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local) {
   std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t size = sizeof memory;
@@ -171,7 +181,7 @@ bool allow_trains(int send_fd, const proto::Gid& local) {
                        : set_int(send_fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 0);
 }
 
-bool receive_trains(int receive_fd) { return set_int(receive_fd, IPPROTO_UDP, UDP_GRO, 1); }
+bool receive_trains(int receive_fd, bool wanted) { return set_int(receive_fd, IPPROTO_UDP, UDP_GRO, wanted ? 1 : 0); }
 
 std::size_t SendControl::fill(const proto::Gid& local, std::uint8_t tclass, std::uint8_t hop_limit) {
   char* at = bytes.data();

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/fd.h"
 #include "engine/setup_error.h"
@@ -33,6 +35,9 @@ enum class Sharing : std::uint8_t {
 /// close-on-exec. The error says which address is taken and what to do.
 Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing = Sharing::kNone);
 
+/// The same for every address of a NIC.
+Result<std::vector<ReceiveSocket>, SetupError> open_receive_sockets(std::span<const proto::Gid> locals);
+
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
 
@@ -51,7 +56,7 @@ bool set_header_fields(int fd, const proto::Gid& local, std::uint8_t tclass, std
 /// 4.18). Its packets then have a UDP checksum, without which the kernel refuses trains.
 bool allow_trains(int send_fd, const proto::Gid& local);
 /// Has a receive socket hand over as one message what came as one or was put together on the way (UDP GRO; Linux 5.0).
-bool receive_trains(int receive_fd);
+bool receive_trains(int receive_fd, bool wanted = true);
 
 /// Control messages of what is sent at once: traffic class and hop limit of a packet, packet size of a train.
 struct SendControl {

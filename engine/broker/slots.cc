@@ -61,6 +61,7 @@ bool retire_slot(int fd) {
 
 bool revive_slot(int fd) {
   drain(fd);
+  receive_trains(fd, false);  // As the last user may have wanted.
   int unused = 0;
   return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused) == 0;
 }

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "engine/broker/start_broker.h"
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
@@ -48,14 +49,53 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   return config;
 }
 
+/// What a NIC receives with.
+struct Receivers {
+  std::vector<engine::ReceiveSocket> sockets;
+  engine::SlotLeases slot;  ///< Without leases when the NIC has its addresses alone.
+};
+
+Result<Receivers, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses) {
+  auto sockets = engine::open_receive_sockets(addresses);
+  if (!sockets) return Err{sockets.error()};
+  return Receivers{.sockets = std::move(*sockets), .slot = {}};
+}
+
+/// On addresses that others may use too. Where no broker can be had, they have to be free.
+Result<Receivers, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses) {
+  std::string why_not = "there is no uroce-broker beside this library";
+  if (const auto broker = engine::find_broker()) {
+    auto slot = engine::acquire_slot(addresses, *broker);
+    if (slot) {
+      Receivers receivers{.sockets = {}, .slot = std::move(*slot)};
+      for (const auto& lease : receivers.slot.leases) receivers.sockets.push_back(lease->take_socket());
+      return receivers;
+    }
+    if (slot.error().error != ECHILD) return Err{slot.error()};
+    why_not = slot.error().sentence;
+  }
+  auto alone = open_alone(addresses);
+  if (alone) return alone;
+  return Err{
+      engine::SetupError{alone.error().error, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
+}
+
 }  // namespace
 
-Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses) {
+Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
+                                                    engine::Sharing sharing) {
+  const std::string broker = environment("UROCE_BROKER");
+  if (!broker.empty() && broker != "auto" && broker != "off") {
+    return Err{refuse_setting(EINVAL, "UROCE_BROKER must be auto or off, not '" + broker + "'")};
+  }
   const auto choice = choose_engine(environment("UROCE_ENGINE"), environment("UROCE_OFFLOAD"));
   if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
   const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
-  auto port = engine::open_port(addresses, *choice);
+  const bool alone = sharing == engine::Sharing::kNone || broker == "off";
+  auto receivers = alone ? open_alone(addresses) : open_shared(addresses);
+  if (!receivers.ok()) return Err{refuse(receivers.error().error, receivers.error().sentence)};
+  auto port = engine::open_port_on(std::move(receivers->sockets), *choice);
   if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(*port);
   engine::CaptureTap* tap = nullptr;
@@ -70,13 +110,19 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   }
   nic::NicConfig config = config_for(addresses);
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
-  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap)));
+  if (!receivers->slot.leases.empty()) {
+    config.qpn_slot = receivers->slot.slot;
+    config.first_local_qpn = receivers->slot.first_local;
+  }
+  return std::shared_ptr<Adapter>(
+      new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap), std::move(receivers->slot)));
 }
 
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-                 engine::CaptureTap* tap, std::string pcap)
+                 engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
+      slot_(std::move(slot)),
       nic_(with_faults(std::move(config))),
       wire_(
           nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
@@ -166,10 +212,21 @@ NicFacts Adapter::facts() {
   return facts;
 }
 
+void Adapter::before_fork() {
+  for (const auto& lease : slot_.leases) lease->before_fork();
+  fork_lock_ = runner_.lock();
+}
+
+void Adapter::after_fork_in_parent() {
+  fork_lock_.unlock();
+  for (const auto& lease : slot_.leases) lease->after_fork_in_parent();
+}
+
 void Adapter::after_fork_in_child() {
   abandoned_ = true;
   runner_.abandon_after_fork();
   fork_lock_.unlock();
+  for (const auto& lease : slot_.leases) lease->after_fork_in_child();
 }
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/broker/lease.h"
 #include "engine/capture_tap.h"
 #include "engine/faults/faulty.h"
 #include "engine/runner.h"
@@ -24,7 +25,10 @@ class Adapter {
  public:
   /// Makes NIC `index` on `addresses` (at least one) as the environment wants it. The error is an errno value
   /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
-  static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses);
+  /// `sharing` kGroup: other processes of this user may use the addresses too, if UROCE_BROKER allows it and there is a
+  /// broker.
+  static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
+                                                    engine::Sharing sharing);
 
   ~Adapter();
   Adapter(const Adapter&) = delete;
@@ -57,15 +61,15 @@ class Adapter {
 
   // Around fork(), with the lock held in between. In the child nothing works any more: the threads stayed with the
   // parent.
-  void before_fork() { fork_lock_ = runner_.lock(); }
-  void after_fork_in_parent() { fork_lock_.unlock(); }
+  void before_fork();
+  void after_fork_in_parent();
   void after_fork_in_child();
 
  private:
   friend class NicLock;
-  /// `tap`: the capture that `port` has, if it has one.
+  /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
   Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-          engine::CaptureTap* tap, std::string pcap);
+          engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot);
   nic::NicConfig with_faults(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
@@ -77,6 +81,7 @@ class Adapter {
   bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.
   std::uint64_t link_downed_ = 0;
   std::vector<Context*> contexts_;
+  engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
   nic::Nic nic_;
   engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;

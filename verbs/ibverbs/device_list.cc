@@ -67,7 +67,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   if (auto adapter = adapter_.lock()) return adapter;
   install_fork_handlers();
   install_exit_handler();
-  auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses);
+  auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses, engine::Sharing::kGroup);
   if (made.ok()) adapter_ = *made;
   return made;
 }
@@ -79,11 +79,11 @@ void Device::close(std::shared_ptr<Adapter> adapter) {
 
 Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
   if (const auto first = preferred_loopback()) {
-    auto made = Adapter::make(index, {*first});
+    auto made = Adapter::make(index, {*first}, engine::Sharing::kNone);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
-    auto made = Adapter::make(index, {loopback(n)});
+    auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   return Err{refuse(EADDRINUSE, "every address from 127.0.0.1 to 127.0.0.254 has its RoCE port in use")};
