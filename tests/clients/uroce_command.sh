@@ -21,6 +21,14 @@ expect 0 'UROCE_ENGINE=socket' env UROCE_ADDR=127.9.9.1 UROCE_ENGINE=socket "$ur
 expect 0 '127.9.9.1' env UROCE_ADDR=127.9.9.1 "$uroce" gids
 expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
 expect 0 'tshark' "$uroce" doctor
+expect 0 "127.9.9.3: in use by python3" python3 -c '
+import socket, subprocess, sys
+taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+taken.bind(("127.9.9.3", 4791))
+sys.exit(subprocess.run([sys.argv[1], "doctor"]).returncode)' "$uroce"
+if unshare -rn true 2>/dev/null; then
+  expect 1 'ip link set lo up' unshare -rn "$uroce" doctor
+fi
 
 expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
 expect 0 'libibverbs.so.1:before' env LD_PRELOAD=before "$uroce" run -- sh -c 'echo $LD_PRELOAD'

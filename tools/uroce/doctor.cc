@@ -1,10 +1,13 @@
 // `uroce doctor`: what stands in the way of the emulated NICs on this machine, and what to do about it.
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -12,10 +15,13 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
+#include "tools/uroce/port_holders.h"
 #include "verbs/ibverbs/address.h"
 
 namespace uroce::tools {
 namespace {
+
+constexpr long kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
 
 enum class Level { kGood, kNote, kBad };
 
@@ -48,8 +54,21 @@ std::optional<long> read_number(const char* path) {
 
 void check_library(Findings& findings) {
   const std::string library = library_path();
-  if (::access(library.c_str(), R_OK) == 0) return findings.good("library: " + library);
-  findings.bad("library: " + library + " is missing", "build the target uroce_libibverbs");
+  if (::access(library.c_str(), R_OK) != 0) {
+    return findings.bad("library: " + library + " is missing", "build the target uroce_libibverbs");
+  }
+  if (::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return findings.good("library: " + library);
+  findings.bad(fmt::format("library: it does not load: {}", ::dlerror()), "install what it needs (`ldd` shows it)");
+}
+
+/// What the kernel has of its own under the names that ours will have.
+void check_real_devices(Findings& findings) {
+  std::error_code error;
+  if (!std::filesystem::exists("/sys/class/infiniband", error)) return;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
+    findings.note("RDMA device of this machine: " + device.path().filename().string(),
+                  "nothing to do; programs under `uroce run` see uroce's NICs only");
+  }
 }
 
 void check_kernel(Findings& findings) {
@@ -62,45 +81,74 @@ void check_kernel(Findings& findings) {
   findings.note(fmt::format("kernel: Linux {}", name.release), "io_uring needs 6.1 or newer; sockets are used instead");
 }
 
-/// Opens a port for real, with both engines: whatever can be wrong with sockets and rings shows here.
-void check_engines(Findings& findings) {
-  std::optional<proto::Gid> address;
-  for (std::uint8_t n = 1; n < 255 && !address; ++n) {
+/// The port, and who has it already. An automatic NIC takes the first loopback address that is free.
+std::optional<proto::Gid> check_addresses(Findings& findings) {
+  for (const PortHolder& holder : port_holders(proto::kRocePort)) {
+    const std::string who =
+        holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
+    const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
+    if (holder.address == "0.0.0.0" || holder.address == "::") {
+      findings.note(what,
+                    "no NIC can have an IP address as long as this runs (the kernel's rdma_rxe, or a RoCE dissector?)");
+    } else {
+      findings.note(what, "nothing to do: the next NIC takes another address");
+    }
+  }
+  if (!ibv::interface_name(proto::Gid::from_v4(127, 0, 0, 1))) {
+    findings.bad("addresses: no interface has 127.0.0.1", "ip link set lo up");
+    return std::nullopt;
+  }
+  for (std::uint8_t n = 1; n < 255; ++n) {
     const proto::Gid candidate = proto::Gid::from_v4(127, 0, 0, n);
-    if (ibv::is_port_free(candidate)) address = candidate;
+    if (!ibv::is_port_free(candidate)) continue;
+    findings.good("addresses: " + proto::to_string(candidate) + " is free");
+    return candidate;
   }
-  if (!address) {
-    return findings.bad("addresses: UDP port 4791 can't be had on any of 127.0.0.1 .. 127.0.0.254",
-                        "is the loopback interface up (ip link set lo up), or do that many NICs run?");
-  }
-  if (*address == proto::Gid::from_v4(127, 0, 0, 1)) {
-    findings.good("addresses: 127.0.0.1 is free");
-  } else {
-    findings.note("addresses: 127.0.0.1 is taken on UDP port 4791; the next NIC gets " + proto::to_string(*address),
-                  "nothing to do; `ss -lunp sport = 4791` shows who has it");
-  }
-  const std::array addresses{*address};
+  findings.bad("addresses: UDP port 4791 can't be had on any of 127.0.0.1 .. 127.0.0.254",
+               "end what has the port");
+  return std::nullopt;
+}
+
+/// Opens a port for real: whatever can be wrong with sockets shows here.
+void check_sockets(Findings& findings, const proto::Gid& address) {
+  const std::array addresses{address};
   const auto sockets = engine::open_port(addresses, engine::EngineChoice::kSocket);
   if (!sockets) return findings.bad("sockets: " + sockets.error().sentence, "nothing works without UDP sockets");
   constexpr std::uint32_t kWanted = 1 << 20;
   const std::uint32_t got = (*sockets)->info().receive_buffer_bytes;
   if (got >= kWanted) {
-    findings.good(fmt::format("socket buffer: {} KiB", got >> 10));
+    findings.good(fmt::format("receive buffer: {} KiB", got >> 10));
   } else {
-    findings.note(fmt::format("socket buffer: only {} KiB, so that bursts may be lost and sent again", got >> 10),
+    findings.note(fmt::format("receive buffer: only {} KiB, so that bursts may be lost and sent again", got >> 10),
                   "sysctl -w net.core.rmem_max=8388608");
+  }
+  const long sends = read_number("/proc/sys/net/core/wmem_max").value_or(kWanted);
+  if (sends >= kSmallSendBuffer) {
+    findings.good(fmt::format("send buffer: up to {} KiB", sends >> 10));
+  } else {
+    findings.note(fmt::format("send buffer: only up to {} KiB", sends >> 10), "sysctl -w net.core.wmem_max=2097152");
   }
 }
 
-void check_io_uring(Findings& findings) {
-  for (std::uint8_t n = 1; n < 255; ++n) {
-    const std::array addresses{proto::Gid::from_v4(127, 0, 0, n)};
-    const auto port = engine::open_port(addresses, engine::EngineChoice::kIoUring);
-    if (port) return findings.good("io_uring: " + (*port)->info().features);
-    if (port.error().error == EADDRINUSE) continue;
-    return findings.note("io_uring: " + port.error().sentence,
-                         "sockets are used instead: the same packets, more slowly");
+/// Why io_uring is refused, and how to get it.
+std::string io_uring_remedy() {
+  if (read_number("/proc/sys/kernel/io_uring_disabled").value_or(0) != 0) {
+    return "sysctl -w kernel.io_uring_disabled=0; until then sockets are used: the same packets, more slowly";
   }
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("Seccomp:") || line.ends_with("0")) continue;
+    return "a seccomp filter is in force; Docker: --security-opt seccomp=unconfined, or a profile with io_uring_*. "
+           "Until then sockets are used: the same packets, more slowly";
+  }
+  return "sockets are used instead: the same packets, more slowly";
+}
+
+void check_io_uring(Findings& findings, const proto::Gid& address) {
+  const std::array addresses{address};
+  const auto port = engine::open_port(addresses, engine::EngineChoice::kIoUring);
+  if (port) return findings.good("io_uring: " + (*port)->info().features);
+  findings.note("io_uring: " + port.error().sentence, io_uring_remedy());
 }
 
 void check_memlock(Findings& findings) {
@@ -126,14 +174,16 @@ bool in_path(const std::string& program) {
   return false;
 }
 
-void check_tshark(Findings& findings) {
-  if (in_path("tshark")) return findings.good("tshark: installed");
-  if (in_path("wireshark")) return findings.good("wireshark: installed");
-  findings.note("tshark: not installed", "apt install tshark, to read what --pcap captures");
+void check_captures(Findings& findings) {
+  if (in_path("tshark")) return findings.good("captures: tshark is installed");
+  if (in_path("wireshark")) return findings.good("captures: wireshark is installed");
+  findings.note("captures: neither tshark nor wireshark is installed",
+                "apt install tshark, to read what --pcap captures (which itself needs nothing)");
 }
 
 void check_environment(Findings& findings) {
-  for (const char* variable : {"UROCE_ADDR", "UROCE_DEVICES", "UROCE_ENGINE", "UROCE_PCAP", "UROCE_FAULTS"}) {
+  for (const char* variable :
+       {"UROCE_ADDR", "UROCE_DEVICES", "UROCE_ENGINE", "UROCE_OFFLOAD", "UROCE_PCAP", "UROCE_FAULTS"}) {
     const char* const value = std::getenv(variable);
     if (value != nullptr) findings.note(fmt::format("{}={}", variable, value), "set in your environment: it counts");
   }
@@ -145,11 +195,14 @@ int doctor() {
   Findings findings;
   check_library(findings);
   check_kernel(findings);
-  check_io_uring(findings);
-  check_engines(findings);
+  check_real_devices(findings);
+  if (const auto address = check_addresses(findings)) {
+    check_sockets(findings, *address);
+    check_io_uring(findings, *address);
+  }
   check_memlock(findings);
   check_ipv6(findings);
-  check_tshark(findings);
+  check_captures(findings);
   check_environment(findings);
   fmt::print("{}\n",
              findings.any_bad() ? "\nThe emulated NICs can't work like this." : "\nThe emulated NICs can work here.");
