@@ -238,10 +238,6 @@ TEST_F(MisusePosting, ListStopsAtTheFirstBadWr) {
 TEST_F(MisusePosting, UnsupportedVerbsSaySo) {
   EXPECT_EQ(ibv_alloc_mw(p.a.pd, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  struct ibv_cq_init_attr_ex cq_attr {};
-  cq_attr.cqe = 16;
-  EXPECT_EQ(ibv_create_cq_ex(p.a.context.get(), &cq_attr), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
   struct ibv_td_init_attr td {};
   EXPECT_EQ(ibv_alloc_td(p.a.context.get(), &td), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

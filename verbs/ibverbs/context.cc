@@ -59,6 +59,9 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {
   verbs_context::sz = sizeof(verbs_context);
   verbs_context::query_port = front::query_port;
+  verbs_context::create_cq_ex = front::create_cq_ex;
+  verbs_context::modify_cq = front::modify_cq;
+  verbs_context::create_qp_ex = front::create_qp_ex;
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
   // Slots that stay null make the inline verbs return EOPNOTSUPP.

@@ -20,6 +20,12 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
 int req_notify_cq(struct ibv_cq* cq, int solicited_only);
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+struct ibv_cq_ex* create_cq_ex(struct ibv_context* context, struct ibv_cq_init_attr_ex* init);
+int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr);
+int next_poll(struct ibv_cq_ex* cq);
+int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
+struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init);
+int wr_complete(struct ibv_qp_ex* qp);
 // Exported under private version nodes (exports_private.cc).
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, int* type);
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "verbs/ibverbs/adapter.h"
 #include "verbs/ibverbs/device.h"
 #include "verbs/ibverbs/event_queue.h"
+#include "verbs/ibverbs/send_builder.h"
 #include "verbs/nic/nic.h"
 
 namespace uroce::ibv {
@@ -38,10 +40,29 @@ struct CompChannel : ibv_comp_channel {
   EventQueue<CompletionQueue*> events;
 };
 
+/// One thread at a time between ibv_start_poll() and ibv_end_poll().
+class PollGate {
+ public:
+  bool open_for_all = false;  ///< The program promised to have one thread only.
+  void enter() {
+    while (!open_for_all && busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true, std::memory_order_relaxed);
+  }
+  void leave() {
+    if (open_for_all) return;
+    busy_.clear(std::memory_order_release);
+    busy_.notify_one();
+  }
+
+ private:
+  std::atomic_flag busy_;
+};
+
 /// Always the extended structure, which begins like ibv_cq: ibv_cq_ex_to_cq() is a cast.
 struct CompletionQueue : ibv_cq_ex {
   nic::Cq* nic_cq = nullptr;
   bool armed_since_poll = false;  ///< Under the NIC's lock.
+  PollGate poll_gate;
+  nic::Completion current;  ///< What ibv_wc_read_opcode() and its sisters read. Guarded by the gate.
   // Events given to the user so far. Destruction waits until as many are acknowledged.
   std::uint32_t comp_events_delivered = 0;   // Under the lock of the channel's queue.
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
@@ -55,11 +76,14 @@ struct HeldSourcePort {
 
 /// Always the extended structure, which begins with the ibv_qp.
 struct QueuePair : ibv_qp_ex {
-  /// The builder functions that newer versions of <infiniband/verbs.h> (to rdma-core 65) append: null.
-  void* later_builders[4] = {};
+  /// Behind the newest member of our <infiniband/verbs.h>, as rdma-core 65 has it.
+  void (*wr_flush)(struct ibv_qp_ex*, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
+                   std::uint8_t type, std::uint8_t level) = nullptr;
+  void* later_members[4] = {};  ///< For still newer ones: null.
   nic::Qp* nic_qp = nullptr;
   struct ibv_qp_cap cap {};
   bool sq_sig_all = false;
+  std::unique_ptr<SendBuilder> builder;  ///< Of QPs that were created with send_ops_flags.
   struct ibv_qp_attr set {};  ///< What modify has set since RESET, for query.
   std::optional<HeldSourcePort> source_port;
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.

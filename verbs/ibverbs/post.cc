@@ -1,8 +1,10 @@
 // Work requests.
+#include "engine/os_clock.h"
 #include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/transport/qp.h"
 
 namespace uroce::ibv::impl {
 
@@ -15,6 +17,7 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
     *bad_wr = wr;
     return refuse_without_nic();
   }
+  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
     const auto converted = from_wr(*wr, sges);
@@ -36,6 +39,7 @@ int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** ba
     *bad_wr = wr;
     return refuse_without_nic();
   }
+  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
     const auto converted = from_wr(*wr, sges);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/os_clock.h"
 #include "proto/address.h"
 #include "proto/entropy.h"
 #include "verbs/ibverbs/address.h"
@@ -177,6 +178,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
     held = *got;
   }
   if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(ours.nic_qp);
+  lock->set_time(engine::os_now());  // Completions of a flush bear it.
   if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
     release(lock, held);
     return refuse(error, explain(type, from, to, mask));
@@ -227,10 +229,6 @@ int ibv_destroy_qp(struct ibv_qp* qp) {
   destroy_ack(*qp);
   delete ours;
   return 0;
-}
-
-struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp*) {
-  return refuse_null(EOPNOTSUPP, "the NIC has no extended QPs");
 }
 
 }  // namespace impl

@@ -60,4 +60,32 @@ int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** ba
   return impl::post_recv(qp, wr, bad_wr);
 }
 
+struct ibv_cq_ex* create_cq_ex(struct ibv_context* context, struct ibv_cq_init_attr_ex* init) {
+  return call<struct ibv_cq_ex*>("ibv_create_cq_ex", [&] { return impl::create_cq_ex(context, init); });
+}
+
+int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr) {
+  return call<int>("ibv_start_poll", [&] { return impl::start_poll(cq, attr); });
+}
+
+int next_poll(struct ibv_cq_ex* cq) {
+  return call<int>("ibv_next_poll", [&] { return impl::next_poll(cq); });
+}
+
+int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr) {
+  return call<int>("ibv_modify_cq", [&] { return impl::modify_cq(cq, attr); });
+}
+
+struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init) {
+  return call<struct ibv_qp*>("ibv_create_qp_ex", [&] { return impl::create_qp_ex(context, init); });
+}
+
+int wr_complete(struct ibv_qp_ex* qp) {
+  if (const int error = call_fault("ibv_wr_complete")) {
+    qp->wr_abort(qp);  // The list has ended, whatever became of it.
+    return error;
+  }
+  return impl::wr_complete(qp);
+}
+
 }  // namespace uroce::ibv::front

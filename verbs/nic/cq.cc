@@ -11,6 +11,7 @@ Cq::Cq(std::uint32_t capacity, void* user) : ring_(capacity), user_(user) { UROC
 
 Cq::PushResult Cq::push(const Completion& completion) {
   if (count_ == ring_.size()) {
+    if (ignore_overrun_) return PushResult::kQueued;
     overflowed_ = true;
     return PushResult::kOverflow;
   }
@@ -19,8 +20,29 @@ Cq::PushResult Cq::push(const Completion& completion) {
   // IBTA Vol 1, 11.4.2.2: a failed completion counts as solicited.
   const bool solicited = completion.solicited || completion.status != WcStatus::kSuccess;
   if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !solicited)) return PushResult::kQueued;
-  armed_ = Armed::kNo;
+  if (moderate_count_ > 1 && moderate_period_ > Duration{} && ++held_back_ < moderate_count_) {
+    if (!deadline_) deadline_ = completion.when + moderate_period_;
+    return PushResult::kQueued;
+  }
+  disarm();
   return PushResult::kNotify;
+}
+
+void Cq::disarm() {
+  armed_ = Armed::kNo;
+  held_back_ = 0;
+  deadline_.reset();
+}
+
+void Cq::moderate(std::uint32_t count, Duration period) {
+  moderate_count_ = count;
+  moderate_period_ = period;
+}
+
+bool Cq::on_timeout(Instant now) {
+  if (!deadline_ || now < *deadline_) return false;
+  disarm();
+  return true;
 }
 
 std::size_t Cq::poll(std::span<Completion> out) {

@@ -1,7 +1,9 @@
 // Completion queue: a ring that the NIC fills and the user drains, with one-shot notification (IBTA Vol 1, 11.4.2).
-// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR.
+// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR, unless the owner
+// wants to hear nothing of it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "verbs/nic/types.h"
@@ -16,6 +18,15 @@ class Cq {
   enum class PushResult : std::uint8_t { kQueued, kNotify, kOverflow };
   /// Adds a completion. kNotify: the CQ was armed for this one; it is disarmed now and the owner must be told.
   PushResult push(const Completion& completion);
+  /// From now on an armed CQ notifies after `count` completions, or `period` after the first of them if that is
+  /// earlier. Where one is 0, and with a count of 1, at the first one.
+  void moderate(std::uint32_t count, Duration period);
+  /// When a notification that waits for more completions is due.
+  std::optional<Instant> deadline() const { return deadline_; }
+  /// True when that time has come, and the owner must be told.
+  bool on_timeout(Instant now);
+  /// A completion that does not fit is lost without a word.
+  void ignore_overrun() { ignore_overrun_ = true; }
   /// Takes up to out.size() completions, oldest first; returns how many.
   std::size_t poll(std::span<Completion> out);
   /// Forgets the queued completions of QP `qpn`.
@@ -34,11 +45,17 @@ class Cq {
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  void disarm();
   std::vector<Completion> ring_;
   std::uint32_t head_ = 0;
   std::uint32_t count_ = 0;
   Armed armed_ = Armed::kNo;
   bool overflowed_ = false;
+  bool ignore_overrun_ = false;
+  std::uint32_t moderate_count_ = 0;
+  Duration moderate_period_{};
+  std::uint32_t held_back_ = 0;  ///< Completions for which a notification is due, of those that it waits for.
+  std::optional<Instant> deadline_;
   void* user_;
 };
 

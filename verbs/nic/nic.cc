@@ -42,7 +42,9 @@ struct Nic::Core final : QpEnv {
       : QpEnv(nic_config, nic_mrs, nic_counters), qps(nic_config.qpn_slot, nic_config.first_local_qpn) {}
 
   void complete(Cq& cq, const Completion& completion) override {
-    switch (cq.push(completion)) {
+    Completion stamped = completion;
+    stamped.when = now;
+    switch (cq.push(stamped)) {
       case Cq::PushResult::kQueued:
         return;
       case Cq::PushResult::kNotify:
@@ -123,6 +125,8 @@ struct Nic::Core final : QpEnv {
   Qp* admitted = nullptr;   ///< Of those that waited: whose turn it is, if any's.
   std::deque<Event> events;
   std::vector<Cq*> overflowed, dead;
+  std::vector<Cq*> moderated;  ///< CQs that hold back notifications. Few, if any.
+  Instant now{};               ///< The latest that we have heard of.
   std::vector<std::unique_ptr<Pd>> pds;
   std::vector<std::unique_ptr<Cq>> cqs;
 };
@@ -132,6 +136,7 @@ Nic::Nic(NicConfig config)
 Nic::~Nic() = default;
 
 void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
+  core_->now = now;
   ++counters_.rcvd_pkts;
   if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) ++counters_.ecn_marked_pkts;
   const auto packet = proto::parse_packet(datagram.payload);
@@ -162,16 +167,21 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
 }
 
 void Nic::on_timeout(Instant now) {
+  core_->now = now;
   DeadlineHeap& heap = core_->deadlines;
   while (!heap.empty() && heap.front().links.deadline <= now) {
     Qp& qp = heap.front();
     qp.on_timeout(now);
     core_->touched(qp);
   }
+  for (Cq* cq : core_->moderated) {
+    if (cq->on_timeout(now)) core_->events.push_back({Event::Kind::kCqNotify, cq, nullptr});
+  }
 }
 
 std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   Core& c = *core_;
+  c.now = now;
   while (true) {
     c.admit_one();
     if (c.ready.empty()) return std::nullopt;
@@ -198,8 +208,13 @@ std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
 
 std::optional<Instant> Nic::next_deadline() const {
   const DeadlineHeap& heap = core_->deadlines;
-  if (heap.empty()) return std::nullopt;
-  return heap.front().links.deadline;
+  std::optional<Instant> earliest;
+  if (!heap.empty()) earliest = heap.front().links.deadline;
+  for (const Cq* cq : core_->moderated) {
+    const auto due = cq->deadline();
+    if (due && (!earliest || *due < *earliest)) earliest = due;
+  }
+  return earliest;
 }
 
 Pd* Nic::alloc_pd() { return core_->pds.emplace_back(std::make_unique<Pd>()).get(); }
@@ -214,8 +229,17 @@ Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   return core_->cqs.emplace_back(std::make_unique<Cq>(capacity, user)).get();
 }
 
+void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) {
+  cq->moderate(count, period);
+  // For good: a notification that is held back when moderation ends still has its time.
+  if (std::find(core_->moderated.begin(), core_->moderated.end(), cq) == core_->moderated.end()) {
+    core_->moderated.push_back(cq);
+  }
+}
+
 Errno Nic::destroy_cq(Cq* cq) {
   if (cq->users != 0) return EBUSY;
+  std::erase(core_->moderated, cq);
   std::erase(core_->dead, cq);
   std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
   return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
@@ -259,6 +283,10 @@ Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
   if (qp->wants_turn()) core_->touched(*qp);
   return error;
 }
+
+Errno Nic::check_send(const Qp* qp, const SendWr& wr, std::uint32_t ahead) const { return qp->check_send(wr, ahead); }
+
+void Nic::set_time(Instant now) { core_->now = now; }
 
 void Nic::prefer(Qp* qp) {
   if (qp->links.ready) core_->prefer(*qp);

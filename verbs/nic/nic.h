@@ -43,6 +43,8 @@ class Nic {
   /// EINVAL: capacity 0 or above kMaxCqe.
   Result<Cq*, Errno> create_cq(std::uint32_t capacity, void* user);
   Errno destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it.
+  /// See Cq::moderate().
+  void moderate_cq(Cq* cq, std::uint32_t count, Duration period);
   /// EINVAL: a capability above its limit.
   Result<Qp*, Errno> create_qp(const QpInit& init);
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
@@ -51,6 +53,11 @@ class Nic {
   /// EINVAL: wrong state, opcode or SGE count, inline too long; ENOMEM: queue full.
   Errno post_send(Qp* qp, const SendWr& wr);
   Errno post_recv(Qp* qp, const RecvWr& wr);
+  /// What post_send() would say of `wr` behind `ahead` other WRs. For lists of which all or none is to be posted.
+  Errno check_send(const Qp* qp, const SendWr& wr, std::uint32_t ahead) const;
+
+  /// Before calls that may complete WRs and have no time of their own: what they complete bears this one.
+  void set_time(Instant now);
 
   /// Has `qp`, if it has packets to send, send them before all others.
   void prefer(Qp* qp);

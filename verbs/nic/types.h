@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "proto/base/clock.h"
 #include "proto/path.h"
 #include "proto/psn.h"
 
@@ -127,6 +128,7 @@ struct Completion {
   std::uint32_t src_qp = 0;
   std::uint32_t vendor_err = 0;
   bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
+  Instant when{};          ///< The time that the NIC knew when it was queued. Set by the NIC.
 };
 
 }  // namespace uroce::nic

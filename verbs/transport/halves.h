@@ -17,6 +17,8 @@ class RequesterHalf {
  public:
   virtual ~RequesterHalf() = default;
 
+  /// What post() would say of `wr` behind `ahead` other WRs. For lists of which all or none is to be posted.
+  virtual Errno check(const SendWr& wr, std::uint32_t ahead) const = 0;
   /// EINVAL: opcode, SGE count, inline size or operand; ENOMEM: queue full. The state is the caller's check.
   virtual Errno post(const SendWr& wr) = 0;
   /// Takes over the attributes of RTS.

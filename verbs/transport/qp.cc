@@ -16,6 +16,10 @@ Errno Qp::post_send(const SendWr& wr) {
   return 0;
 }
 
+Errno Qp::check_send(const SendWr& wr, std::uint32_t ahead) const {
+  return rights(state()).post_send ? requester_->check(wr, ahead) : EINVAL;
+}
+
 Errno Qp::post_recv(const RecvWr& wr) {
   if (!rights(state()).post_recv) return EINVAL;
   if (const Errno error = responder_->post(wr)) return error;

@@ -13,6 +13,8 @@ class Qp {
   /// EINVAL: illegal transition, or an attribute missing, unexpected or out of range. Nothing changes then.
   Errno modify(const QpAttr& attr, std::uint32_t mask);
   Errno post_send(const SendWr& wr);
+  /// What post_send() would say of `wr` behind `ahead` other WRs.
+  Errno check_send(const SendWr& wr, std::uint32_t ahead) const;
   Errno post_recv(const RecvWr& wr);
   /// A packet for this QP of the right service; its ICRC is right under the IPv4 Identification `ip_id`.
   void on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);

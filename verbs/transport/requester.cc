@@ -47,7 +47,7 @@ void Requester::reload_retry_counts() {
   rnr_left_ = c_.attr.rnr_retry;
 }
 
-Errno Requester::post(const SendWr& wr) {
+Errno Requester::check(const SendWr& wr, std::uint32_t ahead) const {
   if (!is_supported(wr.op) || wr.sges.size() > c_.init.max_send_sge) return EINVAL;
   const std::uint64_t length = total_length(wr.sges);
   const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
@@ -56,7 +56,13 @@ Errno Requester::post(const SendWr& wr) {
   if (wr.flags & kInline) {
     if (wr.op == SendOp::kRead || is_atomic || length > c_.init.max_inline) return EINVAL;
   }
-  if (c_.init.max_send_wr == 0 || sq_.full()) return ENOMEM;
+  return sq_.room() > ahead ? 0 : ENOMEM;
+}
+
+Errno Requester::post(const SendWr& wr) {
+  if (const Errno error = check(wr, 0)) return error;
+  const std::uint64_t length = total_length(wr.sges);
+  const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
 
   SendWqe& wqe = sq_.push(wr);
   wqe.wr_id = wr.wr_id;

@@ -31,6 +31,7 @@ class Requester final : public RequesterHalf {
  public:
   Requester(QpContext& context, TimerTable& timers);
 
+  Errno check(const SendWr& wr, std::uint32_t ahead) const override;
   Errno post(const SendWr& wr) override;
   void start() override;
   TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) override;

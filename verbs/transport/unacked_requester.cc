@@ -53,13 +53,18 @@ bool UnackedRequester::offers(SendOp op) const {
   }
 }
 
-Errno UnackedRequester::post(const SendWr& wr) {
+Errno UnackedRequester::check(const SendWr& wr, std::uint32_t ahead) const {
   if (!offers(wr.op) || wr.sges.size() > c_.init.max_send_sge) return EINVAL;
   if (is_ud() && wr.target == nullptr) return EINVAL;
   const std::uint64_t length = total_length(wr.sges);
   if (length > kMaxMessageBytes) return EINVAL;
   if ((wr.flags & kInline) && length > c_.init.max_inline) return EINVAL;
-  if (c_.init.max_send_wr == 0 || sq_.full()) return ENOMEM;
+  return sq_.room() > ahead ? 0 : ENOMEM;
+}
+
+Errno UnackedRequester::post(const SendWr& wr) {
+  if (const Errno error = check(wr, 0)) return error;
+  const std::uint64_t length = total_length(wr.sges);
 
   if (is_ud()) targets_[sq_.tail() % targets_.size()] = *wr.target;
   SendWqe& wqe = sq_.push(wr);

@@ -49,7 +49,8 @@ class SendQueue {
         max_sge_(max_sge),
         max_inline_(max_inline) {}
 
-  bool full() const { return tail_ - head_ == wqes_.size(); }
+  bool full() const { return room() == 0; }
+  std::uint64_t room() const { return wqes_.size() - (tail_ - head_); }  ///< For how many WRs.
   bool empty() const { return head_ == tail_; }
   std::uint64_t head() const { return head_; }  ///< Oldest WQE that has not completed.
   std::uint64_t tail() const { return tail_; }  ///< One past the newest.

@@ -1,0 +1,59 @@
+// The WRs that a program builds with ibv_wr_start(), ibv_wr_send() ... ibv_wr_complete(): kept as ordinary WRs until
+// they are complete, then posted in one go or not at all.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace uroce::ibv {
+
+class SendBuilder {
+ public:
+  /// `send_ops`: the operations that the program has asked for (ibv_qp_create_send_ops_flags).
+  SendBuilder(std::uint64_t send_ops, const struct ibv_qp_cap& cap) : send_ops_(send_ops), cap_(cap) {}
+
+  /// Begins a list, when the list of every other thread has ended.
+  void start();
+  /// Ends the list without posting anything.
+  void abort();
+
+  /// Adds a WR. `wr_id` and `flags` are those of the ibv_qp_ex. Null when that, or anything before it, was wrong.
+  struct ibv_send_wr* add(std::uint64_t wr_id, unsigned int flags, enum ibv_wr_opcode opcode, std::uint64_t send_op);
+  /// The WR that add() has made last: data and addresses belong to it.
+  struct ibv_send_wr* last();
+  void set_sges(const struct ibv_sge* list, std::size_t count);
+  void set_inline(const struct ibv_data_buf* list, std::size_t count);
+  /// The first thing that goes wrong, an errno value, is what ibv_wr_complete() will return.
+  void fail(int error, const char* sentence);
+  int error() const { return started_ ? error_ : not_started(); }
+
+  /// The WRs, ready to be posted. Valid until the list ends.
+  std::vector<struct ibv_send_wr>& finish();
+
+ private:
+  /// Where the data of a WR begins in `sges_` and `bytes_`, which move while they grow.
+  struct Data {
+    std::size_t sge = 0;
+    std::size_t byte = 0;
+    bool is_inline = false;
+  };
+  static int not_started();
+
+  const std::uint64_t send_ops_;
+  const struct ibv_qp_cap cap_;
+  std::atomic_flag busy_;  ///< From start() to abort().
+  bool started_ = false;
+  int error_ = 0;
+  std::vector<struct ibv_send_wr> wrs_;
+  std::vector<Data> data_;  ///< One each.
+  std::vector<struct ibv_sge> sges_;
+  std::vector<std::uint8_t> bytes_;
+};
+
+/// Gives `qp` the functions behind ibv_wr_start() and its sisters.
+void install_builders(struct ibv_qp_ex& qp);
+
+}  // namespace uroce::ibv
