@@ -95,11 +95,19 @@ DATAGRAM = "UC and UD are not in this build"
 SRQ = "shared receive queues are not in this build"
 LID = "qperf 0.4.11 addresses its peer by LID alone, which no RoCE port takes; with -cm 1 it needs rdma_cm"
 
+MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
+
 GROUPS = {
     "look": [
         Case("devices", "ibv_devices", judges.says("uroce0")),
         Case("devinfo", "ibv_devinfo -v",
              judges.says("uroce0", "PORT_ACTIVE", "Ethernet", "::ffff:127.0.0.1", "RoCE v2")),
+        Case("dlopen", "dlopen_probe", judges.says("64 bytes written")),  # ours, but made as NCCL and others are
+        Case("ucx_info", "ucx_info -d", judges.says("Device: uroce0:1"), missing=f"{SRQ}, {DATAGRAM}"),
+    ],
+    "memcheck": [
+        Case("memcheck_devinfo", f"{MEMCHECK} ibv_devinfo -v", judges.says("PORT_ACTIVE")),
+        Case("memcheck_rc_pingpong", f"{MEMCHECK} ibv_rc_pingpong -g 1 -n 50 -c", judges.pingpong(50), TCP_PORT),
     ],
     "rc_pingpong": list(pingpongs("rc")),
     "uc_pingpong": list(pingpongs("uc", missing=DATAGRAM)),

@@ -53,6 +53,7 @@ class Runner:
         except (AssertionError, subprocess.TimeoutExpired) as error:
             text = "".join(f"--- {role}\n{output}" for role, output in outputs.items())
             kept = "".join(f"\n--- capture: {path}" for path in self.captures[first_capture:] if path.exists())
+            del self.captures[first_capture:]  # It is wrong anyway.
             raise AssertionError(f"{case.command}: {error}\n{text}{kept}") from None
 
     def alone(self, case, outputs):
@@ -156,8 +157,10 @@ def main():
     for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
         del os.environ[variable]
     enter_namespace()
+    binaries = pathlib.Path(sys.argv[1]).resolve()
+    os.environ["PATH"] = f"{binaries}:{os.environ['PATH']}"
     directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-client-"))
-    runner = Runner(pathlib.Path(sys.argv[1]).resolve(), directory)
+    runner = Runner(binaries, directory)
     failed = True
     try:
         ran, failed = run_all(runner, wanted)
