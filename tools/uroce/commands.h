@@ -10,6 +10,7 @@ struct RunOptions {
   std::string addresses;  ///< UROCE_ADDR, or empty.
   std::string devices;    ///< UROCE_DEVICES, or empty.
   std::string engine;     ///< UROCE_ENGINE, or empty.
+  std::string offload;    ///< UROCE_OFFLOAD, or empty.
   std::string pcap;       ///< UROCE_PCAP, or empty.
   std::string faults;     ///< UROCE_FAULTS, or empty.
   std::vector<std::string> command;

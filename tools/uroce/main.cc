@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   run_command->add_option("--addr", options.addresses, "Address of the NIC, or several (UROCE_ADDR)");
   run_command->add_option("--devices", options.devices, "How many NICs (UROCE_DEVICES)");
   run_command->add_option("--engine", options.engine, "auto, io_uring or socket (UROCE_ENGINE)");
+  run_command->add_option("--offload", options.offload, "gso: trains of packets (UROCE_OFFLOAD, docs/performance.md)");
   run_command->add_option("--pcap", options.pcap, "Capture every packet into this file (UROCE_PCAP)");
   run_command->add_option("--faults", options.faults, "What goes wrong, e.g. loss=1% (UROCE_FAULTS, docs/faults.md)");
   run_command->add_option("command", options.command, "The command and its arguments, after --")->required();

@@ -50,6 +50,7 @@ int run(const RunOptions& options) {
   set("UROCE_ADDR", options.addresses);
   set("UROCE_DEVICES", options.devices);
   set("UROCE_ENGINE", options.engine);
+  set("UROCE_OFFLOAD", options.offload);
   set("UROCE_PCAP", options.pcap);
   set("UROCE_FAULTS", options.faults);
   // The preload serves programs whose own search path would find the system's library; the path serves those that
