@@ -51,6 +51,9 @@ void Broker::run() {
   while (true) {
     if (!is_settled()) look_for_group(os_now());
     accept_all();
+    for (Connection& connection : connections_) {
+      if (connection.waiting && is_settled()) answer(connection, *std::exchange(connection.waiting, std::nullopt));
+    }
     had_visitors = had_visitors || !connections_.empty();
     if (connections_.empty() && (had_visitors || os_now() > started_ + kFirstVisit)) break;
 
@@ -64,8 +67,7 @@ void Broker::run() {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       if (polled[i + 1].revents != 0) read_from(connections_[i]);
     }
-    for (Connection& connection : connections_) {
-      if (connection.waiting && is_settled()) answer(connection, *std::exchange(connection.waiting, std::nullopt));
+    for (const Connection& connection : connections_) {
       if (connection.is_done && connection.slot) group_->give_back(*connection.slot);
     }
     std::erase_if(connections_, [](const Connection& connection) { return connection.is_done; });

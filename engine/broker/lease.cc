@@ -26,16 +26,14 @@ struct Answer {
   std::vector<Fd> descriptors;
 };
 
-/// Waits for something to read. False: not until `deadline`.
+/// Waits for something to read, or for the end of the connection. False: not until `deadline`.
 bool wait_readable(int fd, Instant deadline) {
   while (true) {
-    const Instant now = os_now();
-    if (now >= deadline) return false;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count() + 1;
+    const Duration left = std::max(deadline - os_now(), Duration{});
     pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&polled, 1, static_cast<int>(left));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    const int ready = ::poll(&polled, 1, static_cast<int>(milliseconds));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
   }
 }
 

@@ -97,7 +97,7 @@ std::string own_file() {
 std::optional<std::string> find_broker() {
   const std::string file = own_file();
   const std::string folder = file.substr(0, file.rfind('/') + 1);
-  for (const char* place : {"", "../bin/", "../libexec/"}) {
+  for (const char* place : {"", "../bin/", "../lib/uroce/"}) {
     std::string path = folder + place + "uroce-broker";
     if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path;
   }
