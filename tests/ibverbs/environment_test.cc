@@ -49,6 +49,16 @@ TEST(Environment, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);
 }
 
+TEST(Environment, TellsWhatItIsToldOfItsVendor) {
+  EXPECT_EQ(vendor_id(nullptr)->vendor, 0x027572u);
+  EXPECT_EQ(vendor_id("")->part, 1u);
+  EXPECT_EQ(vendor_id("0x02c9:4119")->vendor, 0x02c9u);
+  EXPECT_EQ(vendor_id("0x02c9:4119")->part, 4119u);
+  for (const char* value : {"1", "0x:1", "1:2:3", "one:2", "1:-2", ":", "1:0x100000000"}) {
+    EXPECT_FALSE(vendor_id(value).ok()) << value;
+  }
+}
+
 TEST(Environment, EachNicHasACaptureOfItsOwn) {
   EXPECT_EQ(capture_file("", 1), "");
   EXPECT_EQ(capture_file("x.pcap", 0), "x.pcap");

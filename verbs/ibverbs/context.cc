@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint16_t kDefaultPkey = 0xFFFF;
-constexpr std::uint32_t kVendorId = 0x027572;  ///< A locally administered OUI: nobody's.
 
 // Values of ibv_port_attr that <infiniband/verbs.h> has no names for (IBTA Vol 1, 14.2.5.6).
 constexpr std::uint8_t kPhysStateDisabled = 3;
@@ -139,8 +138,9 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->sys_image_guid = attr->node_guid;
   attr->max_mr_size = ~std::uint64_t{0};
   attr->page_size_cap = 0xFFFFF000;
-  attr->vendor_id = kVendorId;
-  attr->vendor_part_id = 1;
+  const VendorId& vendor = device_table().vendor;  // Fixed before there is a device.
+  attr->vendor_id = vendor.vendor;
+  attr->vendor_part_id = vendor.part;
   attr->hw_ver = 1;
   attr->max_qp = nic::kMaxQp;
   attr->max_qp_wr = nic::kMaxQpWr;

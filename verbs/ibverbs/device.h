@@ -13,6 +13,7 @@
 
 #include "proto/base/result.h"
 #include "proto/path.h"
+#include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/facts.h"
 
 namespace uroce::ibv {
@@ -66,6 +67,7 @@ struct Device : ibv_device {
 struct DeviceTable {
   std::mutex mutex;
   std::vector<Device*> devices;  ///< Never destroyed.
+  VendorId vendor;
 };
 DeviceTable& device_table();
 

@@ -156,6 +156,9 @@ Result<const std::vector<Device*>*, std::string> devices() {
     auto plan = plan_addresses(std::getenv("UROCE_DEVICES"), std::getenv("UROCE_ADDR"));
     if (!plan.ok()) return Err{plan.error()};
     if (const std::string wrong = check_faults(std::getenv("UROCE_FAULTS")); !wrong.empty()) return Err{wrong};
+    const auto vendor = vendor_id(std::getenv("UROCE_VENDOR"));
+    if (!vendor.ok()) return Err{vendor.error()};
+    t.vendor = *vendor;
     for (std::vector<proto::Gid>& addresses : *plan) {
       const auto index = static_cast<std::uint32_t>(t.devices.size());
       t.devices.push_back(new Device(index, std::move(addresses)));

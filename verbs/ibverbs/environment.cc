@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
@@ -20,6 +22,16 @@ std::vector<std::string> split(const std::string& text, char separator) {
     }
   }
   return parts;
+}
+
+/// The whole text as a number, hexadecimal after 0x.
+std::optional<std::uint32_t> number(std::string_view text) {
+  const bool hex = text.starts_with("0x");
+  if (hex) text.remove_prefix(2);
+  std::uint32_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -57,6 +69,17 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
   }
   plan.resize(count);
   return plan;
+}
+
+Result<VendorId, std::string> vendor_id(const char* value) {
+  if (value == nullptr || *value == '\0') return VendorId{};
+  const std::vector<std::string> parts = split(value, ':');
+  if (parts.size() == 2) {
+    const auto vendor = number(parts[0]);
+    const auto part = number(parts[1]);
+    if (vendor && part) return VendorId{*vendor, *part};
+  }
+  return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + std::string(value) + "'"};
 }
 
 std::string check_faults(const char* faults) {

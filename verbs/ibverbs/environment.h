@@ -5,6 +5,7 @@
 //                            first free loopback address when it is opened.
 //   UROCE_ENGINE=auto|io_uring|socket
 //   UROCE_OFFLOAD=gso        trains of packets by segmentation offload, see docs/performance.md; not with io_uring
+//   UROCE_VENDOR=VENDOR:PART what ibv_query_device says who made it, for programs that go by that
 //   UROCE_PCAP=FILE          capture of everything uroce0 sends and receives; uroceN writes FILE with .uroceN in its
 //   name
 #pragma once
@@ -25,6 +26,14 @@ using AddressPlan = std::vector<std::vector<proto::Gid>>;
 
 /// Reads the values of UROCE_DEVICES and UROCE_ADDR (null = not set). The error is a sentence for people.
 Result<AddressPlan, std::string> plan_addresses(const char* devices, const char* addresses);
+
+/// Who made a device, as ibv_query_device says: an IEEE vendor ID, and the vendor's number of the model.
+struct VendorId {
+  std::uint32_t vendor = 0x027572;  ///< Locally administered: nobody's.
+  std::uint32_t part = 1;
+};
+/// Reads the value of UROCE_VENDOR (null = not set): two numbers, hexadecimal with 0x. The error is a sentence for people.
+Result<VendorId, std::string> vendor_id(const char* value);
 
 /// What is wrong with the value of UROCE_FAULTS (null = not set), or "".
 std::string check_faults(const char* faults);
