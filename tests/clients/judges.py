@@ -38,9 +38,10 @@ def table(output):
     return rows
 
 
-def perftest(kind, sizes, iterations):
-    """One row per size, all iterations done, and a rate or a latency above zero."""
+def perftest(kind, sizes, iterations, new_post=False):
+    """One row per size, all iterations done, a rate or a latency above zero, and posted by the calls that were asked for."""
     def judge(client, _=""):
+        assert ("ibv_wr* API     : ON" in client) == new_post, "posted by the other calls"
         rows = table(client)
         assert [row["#bytes"] for row in rows] == sizes, f"sizes {[row['#bytes'] for row in rows]} instead of {sizes}"
         for row in rows:

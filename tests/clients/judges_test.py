@@ -40,6 +40,12 @@ class Judges(unittest.TestCase):
         self.objects(judges.perftest("bw", [2, 4], 100), BANDWIDTH.replace("0.000021", "0.000000"))
         self.objects(judges.perftest("bw", [2, 4], 100), "Couldn't connect to 127.0.0.1:18515\n")
 
+    def test_posting(self):
+        self.objects(judges.perftest("lat", [8], 100, new_post=True), LATENCY)
+        new = " ibv_wr* API     : ON\n" + LATENCY
+        judges.perftest("lat", [8], 100, new_post=True)(new)
+        self.objects(judges.perftest("lat", [8], 100), new)
+
     def test_latency(self):
         judges.perftest("lat", [8], 100)(LATENCY)
         self.objects(judges.perftest("lat", [8], 100), LATENCY.replace("12.13", "0.00"))

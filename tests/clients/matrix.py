@@ -19,6 +19,7 @@ class Case(NamedTuple):
     port: int = 0    # the TCP port that the server listens on; 0: there is no server
     client: str = ""  # arguments of the client only
     missing: str = ""  # why the case cannot pass yet; it is listed and not run
+    settings: dict = {}  # environment variables
 
 
 def pingpongs(transport, events=True, missing=""):
@@ -31,14 +32,19 @@ def pingpongs(transport, events=True, missing=""):
         yield Case(f"{transport}_pingpong_{name}", command, judges.pingpong(iterations), TCP_PORT, missing=missing)
 
 
+# perftest posts with ibv_wr_* on the cards that it knows, and with ibv_post_send on others.
+A_CARD_IT_KNOWS = {"UROCE_VENDOR": "0x02c9:4119"}
+
+
 def perftest(op, kind, name="", options="", iterations=100, size=4100, missing=""):
-    """ib_OP_KIND. size None: the program's own (atomics: 8)."""
+    """ib_OP_KIND. size None: the program's own (atomics: 8). "new_post" in the name: with ibv_wr_*."""
     command = f"ib_{op}_{kind} -d uroce0 -x 1 -F -n {iterations}"
     if size is not None:
         command += f" -s {size}"
-    judge = judges.perftest(kind, [8 if size is None else size], iterations)
+    new_post = "new_post" in name
+    judge = judges.perftest(kind, [8 if size is None else size], iterations, new_post)
     return Case("_".join(filter(None, [op, kind, name])), f"{command} {options}".rstrip(), judge, TCP_PORT,
-                missing=missing)
+                missing=missing, settings=A_CARD_IT_KNOWS if new_post else {})
 
 
 def all_sizes(op, options="", name="all_sizes", largest=23, missing=""):
@@ -52,11 +58,16 @@ def reliable(op):
     for kind in ("bw", "lat"):
         yield perftest(op, kind, size=size)
         yield perftest(op, kind, "old_post", "--use_old_post_send", size=size)
+        yield perftest(op, kind, "new_post", size=size)
     yield perftest(op, "bw", "16_qps", "-q 16", size=size)
+    yield perftest(op, "bw", "new_post_16_qps", "-q 16", size=size)
     yield perftest(op, "bw", "both_ways", "-b", size=size)
     if op != "write":  # perftest has no events for RDMA WRITE.
         yield perftest(op, "bw", "events", "-e", size=size)
         yield perftest(op, "lat", "events", "-e", size=size)
+    if op in ("send", "write"):
+        yield perftest(op, "lat", "inline", "-I 200", size=200)
+        yield perftest(op, "lat", "new_post_inline", "-I 200", size=200)
     if op != "atomic":
         yield all_sizes(op)
     else:
@@ -77,11 +88,13 @@ def unreliable():
             yield perftest(op, kind, tag, f"-c {transport}", size=size, missing=DATAGRAM)
             yield perftest(op, kind, f"{tag}_old_post", f"-c {transport} --use_old_post_send", size=size,
                            missing=DATAGRAM)
+            yield perftest(op, kind, f"{tag}_new_post", f"-c {transport}", size=size, missing=DATAGRAM)
         yield perftest(op, "bw", f"{tag}_16_qps", f"-c {transport} -q 16", size=size, missing=DATAGRAM)
         yield perftest(op, "bw", f"{tag}_both_ways", f"-c {transport} -b", size=size, missing=DATAGRAM)
         if op == "send":
             yield perftest(op, "bw", f"{tag}_events", f"-c {transport} -e", size=size, missing=DATAGRAM)
             yield perftest(op, "lat", f"{tag}_events", f"-c {transport} -e", size=size, missing=DATAGRAM)
+    yield all_sizes("send", "-c UD", "ud_all_sizes", 12, DATAGRAM)  # UD: up to the MTU
     yield perftest("send", "bw", "ud_srq", "-c UD --use-srq", size=2000, missing=f"{SRQ}, {DATAGRAM}")
 
 

@@ -57,7 +57,7 @@ class Runner:
             raise AssertionError(f"{case.command}: {error}\n{text}{kept}") from None
 
     def alone(self, case, outputs):
-        process = start(self.command(case, "alone", SERVER), self.directory / "alone.log")
+        process = start(self.command(case, "alone", SERVER), self.directory / "alone.log", settings=case.settings)
         try:
             status = process.wait(TIMEOUT)
         finally:
@@ -69,10 +69,11 @@ class Runner:
     def pair(self, case, outputs):
         logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
         client = None
-        server = start(self.command(case, "server", SERVER), logs["server"])
+        server = start(self.command(case, "server", SERVER), logs["server"], settings=case.settings)
         try:
             wait_until_listening(case.port, server)
-            client = start(self.command(case, "client", CLIENT, f"{SERVER} {case.client}"), logs["client"])
+            client = start(self.command(case, "client", CLIENT, f"{SERVER} {case.client}"), logs["client"],
+                           settings=case.settings)
             status = client.wait(TIMEOUT), server.wait(TIMEOUT)
         finally:
             for process in filter(None, (client, server)):
@@ -91,9 +92,10 @@ def check_captures(captures):
     return found
 
 
-def start(command, log, cwd=None):
+def start(command, log, cwd=None, settings=None):
     with open(log, "w") as file:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=cwd)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=cwd,
+                                env={**os.environ, **(settings or {})})
 
 
 def end(process):
