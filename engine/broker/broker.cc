@@ -56,6 +56,7 @@ void Broker::run() {
     }
     had_visitors = had_visitors || !connections_.empty();
     if (connections_.empty() && (had_visitors || os_now() > started_ + kFirstVisit)) break;
+    leaving_.clear();
 
     std::vector<pollfd> polled{{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
     for (const Connection& connection : connections_) {
@@ -67,8 +68,10 @@ void Broker::run() {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       if (polled[i + 1].revents != 0) read_from(connections_[i]);
     }
-    for (const Connection& connection : connections_) {
-      if (connection.is_done && connection.slot) group_->give_back(*connection.slot);
+    for (Connection& connection : connections_) {
+      if (!connection.is_done) continue;
+      if (connection.slot) group_->give_back(*connection.slot);
+      leaving_.push_back(std::move(connection.fd));
     }
     std::erase_if(connections_, [](const Connection& connection) { return connection.is_done; });
   }
@@ -76,6 +79,7 @@ void Broker::run() {
   // finds the connection closed and asks that one.
   group_.reset();
   listener_.reset();
+  leaving_.clear();
 }
 
 /// Opens the slots, unless processes of an earlier broker have them.

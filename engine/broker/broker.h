@@ -44,6 +44,7 @@ class Broker {
   Fd listener_;
   Instant started_;
   std::vector<Connection> connections_;
+  std::vector<Fd> leaving_;  ///< Of those who wait until the address is free, should they have been the last.
   std::optional<SlotGroup> group_;
   std::optional<SetupError> failure_;  ///< Why there is none.
 };

@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 /// For everything that a broker does before it answers, on a busy machine.
 constexpr Duration kPatience = 10s;
 constexpr Duration kRetry = 1ms;
+/// For the broker to take a slot back.
+constexpr Duration kFarewell = 1s;
 
 /// A broker's answer and what came with it.
 struct Answer {
@@ -113,6 +115,11 @@ Lease::~Lease() {
   }
   waiter_.wake();
   thread_->join();
+  socket_.reset();
+  bag_.reset();
+  if (!connection_) return;
+  ::shutdown(connection_.get(), SHUT_WR);
+  wait_readable(connection_.get(), os_now() + kFarewell);
 }
 
 /// The thread: sleeps until the broker is gone.

@@ -26,7 +26,7 @@ class Lease {
   /// broker and none can be started.
   static Result<std::unique_ptr<Lease>, SetupError> acquire(const proto::Gid& local, std::optional<std::uint8_t> slot,
                                                             std::string executable);
-  /// Ends the lease. The socket must be closed by now.
+  /// Ends the lease. The socket must be closed by now. When it was the last one, the address is free on return.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;

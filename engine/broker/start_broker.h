@@ -14,8 +14,8 @@ namespace uroce::engine {
 inline constexpr int kBrokerReport = 3;
 inline constexpr char kBrokerListens = '+';
 
-/// The broker's executable: beside the file (library or program) that this code is in, or in ../bin or ../lib/uroce from
-/// there. Nothing when there is none.
+/// The broker's executable: beside the file (library or program) that this code is in, or in ../bin or ../lib/uroce
+/// from there. Nothing when there is none.
 std::optional<std::string> find_broker();
 
 /// Starts `executable` for `local` and waits until it listens, or finds that another one does. The new process is no

@@ -1,0 +1,131 @@
+// Devices on one address, seen through the verbs: two of this process, and those of its children.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/ibverbs/support.h"
+#include "tests/support/own_network.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+/// Before the first verb, which reads it, and after support.cc has cleared it.
+class OneAddress final : public testing::Environment {
+ public:
+  void SetUp() override { setenv("UROCE_ADDR", "127.0.0.1;127.0.0.1", 1); }
+};
+[[maybe_unused]] const testing::Environment* const kOneAddress = testing::AddGlobalTestEnvironment(new OneAddress);
+
+/// A SEND from `a` to `b`.
+void exchange(Pair& p) {
+  ASSERT_EQ(post_recv(p.qb.get(), 1, p.b.sge(0, 5000)), 0);
+  struct ibv_sge sge = p.a.sge(0, 5000);
+  ASSERT_EQ(post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait_completion(p.b.recv_cq).status, IBV_WC_SUCCESS);
+}
+
+/// Runs `body` in a child of fork(), which ends with the status that it returns.
+template <class Body>
+pid_t in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  return child;
+}
+
+int status_of(pid_t child) {
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+class OneAddressTest : public testing::Test {
+ protected:
+  void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
+};
+
+TEST_F(OneAddressTest, DevicesHaveSlotsOfTheirOwnAndTheSameGids) {
+  Pair p;
+  EXPECT_NE(p.qa->qp_num >> 16, p.qb->qp_num >> 16);
+  EXPECT_EQ(std::memcmp(p.a.gid().raw, p.b.gid().raw, 16), 0);
+  exchange(p);
+  EXPECT_EQ(nic_facts(p.b.context.get())->counters.unknown_qp, 0u);
+}
+
+TEST_F(OneAddressTest, BrokerOffKeepsTheAddressForOne) {
+  setenv("UROCE_BROKER", "off", 1);
+  {
+    const ContextPtr first = open_device(0);
+    int count = 0;
+    struct ibv_device** list = v().ibv_get_device_list(&count);
+    EXPECT_EQ(v().ibv_open_device(list[1]), nullptr);
+    EXPECT_EQ(errno, EADDRINUSE);
+    EXPECT_THAT(last_error(), testing::HasSubstr("UROCE_ADDR="));
+    setenv("UROCE_BROKER", "sometimes", 1);
+    EXPECT_EQ(v().ibv_open_device(list[1]), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_THAT(last_error(), testing::HasSubstr("UROCE_BROKER"));
+    v().ibv_free_device_list(list);
+  }
+  unsetenv("UROCE_BROKER");
+}
+
+TEST_F(OneAddressTest, AChildOfForkOpensItsOwnDeviceOnTheAddressAndItsParentGoesOn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
+#endif
+  Pair p;
+  exchange(p);
+  const std::uint32_t slot = p.qa->qp_num >> 16;
+  const pid_t child = in_child([&] {
+    struct ibv_sge sge = p.a.sge(0, 8);
+    if (post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge)) != EIO) return 1;
+    Pair own;  // On the same devices and the same address.
+    if (own.qa->qp_num >> 16 == slot) return 2;
+    for (int i = 0; i < 10; ++i) exchange(own);
+    return testing::Test::HasFailure() ? 3 : 0;
+  });
+  for (int i = 0; i < 10; ++i) exchange(p);
+  EXPECT_EQ(status_of(child), 0);
+  for (int i = 0; i < 10; ++i) exchange(p);
+}
+
+TEST_F(OneAddressTest, ChildrenThatLiveOnKeepNothingOfTheirParentsDevice) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
+#endif
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  pid_t child = 0;
+  {
+    Pair p;
+    child = in_child([&] {
+      char byte = 0;
+      close(ends[1]);
+      return static_cast<int>(read(ends[0], &byte, 1));  // Until the parent says so.
+    });
+    exchange(p);
+  }
+  // With a NIC of its own on the address, which works only if nothing of the old ones is left.
+  setenv("UROCE_BROKER", "off", 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+  struct ibv_context* alone = nullptr;
+  int count = 0;
+  struct ibv_device** list = v().ibv_get_device_list(&count);
+  while (alone == nullptr && std::chrono::steady_clock::now() < deadline) alone = v().ibv_open_device(list[0]);
+  EXPECT_NE(alone, nullptr) << last_error();
+  if (alone != nullptr) {
+    EXPECT_EQ(v().ibv_close_device(alone), 0);
+  }
+  v().ibv_free_device_list(list);
+  unsetenv("UROCE_BROKER");
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_EQ(status_of(child), 0);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test
