@@ -76,6 +76,8 @@ const char* name_of(enum ibv_event_type type) {
       return "COMM_EST";
     case IBV_EVENT_SQ_DRAINED:
       return "SQ_DRAINED";
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return "LAST_WQE_REACHED";
     default:
       return v().ibv_event_type_str(type);
   }

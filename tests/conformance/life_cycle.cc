@@ -2,6 +2,7 @@
 #include "tests/conformance/case.h"
 #include "tests/conformance/lab.h"
 #include "tests/conformance/not_offered.h"
+#include "tests/conformance/srqs.h"
 
 namespace uroce::conformance {
 namespace {
@@ -66,7 +67,6 @@ std::string dereg_in_use() {
 Chapter life_cycle() {
   const auto mw = [] { return try_mw(IBV_MW_TYPE_1); };
   const auto ah = [] { return try_ah({}); };
-  const auto srq = [] { return try_srq(); };
   return {"life_cycle",
           "Object life cycle",
           {
@@ -75,10 +75,10 @@ Chapter life_cycle() {
               {"dealloc PD with only an MR", kPdInUse, "EBUSY", "EBUSY", kSame, dealloc_pd_with_mr},
               {"dealloc PD with only an MW", kPdInUse, "alloc MW: EOPNOTSUPP", "EBUSY", kNotOffered, mw},
               {"dealloc PD with only an AH", kPdInUse, "create AH: EOPNOTSUPP", "EBUSY", kNotOffered, ah},
-              {"dealloc PD with only an SRQ", kPdInUse, "create SRQ: EOPNOTSUPP", "EBUSY", kNotOffered, srq},
+              {"dealloc PD with only an SRQ", kPdInUse, "EBUSY", "EBUSY", kSame, dealloc_pd_with_srq},
               {"dealloc empty PD", kPdInUse, "ok", "ok", kSame, dealloc_empty_pd},
               {"destroy completion channel with a CQ", kChannelInUse, "EBUSY", "EBUSY", kSame, destroy_used_channel},
-              {"destroy SRQ with a QP", kSrqInUse, "create SRQ: EOPNOTSUPP", "EBUSY", kNotOffered, srq},
+              {"destroy SRQ with a QP", kSrqInUse, "EBUSY", "EBUSY", kSame, destroy_used_srq},
               {"dereg MR while a connected QP exists (no WR using it)", kMrUnused, "ok", "ok", kSame, dereg_unused},
               {"dereg an MR used by a send that waits for RNR", kMrGone, "ok; LOC_PROT_ERR wr 1; ERR",
                "ok; WR_FLUSH_ERR wr 1; ERR", kFlushed, dereg_in_use},

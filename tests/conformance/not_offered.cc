@@ -28,13 +28,6 @@ std::string try_qp(enum ibv_qp_type type) {
   return tried;
 }
 
-std::string try_srq(const struct ibv_srq_attr& attr) {
-  Side side(0);
-  struct ibv_srq_init_attr init {};
-  init.attr = attr;
-  return attempt("create SRQ", uroce::ibv::impl::ibv_create_srq(side.pd, &init));
-}
-
 std::string try_mw(enum ibv_mw_type type) {
   Side side(0);
   return attempt("alloc MW", ibv_alloc_mw(side.pd, type));

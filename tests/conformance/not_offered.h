@@ -9,8 +9,6 @@ namespace uroce::conformance {
 
 /// "create QP: EOPNOTSUPP" for a type that does not exist.
 std::string try_qp(enum ibv_qp_type type);
-/// The same for a QP of the right type on an SRQ that somebody made up.
-std::string try_srq(const struct ibv_srq_attr& attr = {16, 1, 0});
 std::string try_mw(enum ibv_mw_type type);
 /// An address handle to an IPv4 address as GRH `grh` wants it.
 std::string try_ah(const struct ibv_ah_attr& attr);

@@ -15,8 +15,8 @@ namespace {
 
 /// Verbs that programs reach through the context instead of a function of ours.
 constexpr std::string_view kInlineVerbs[] = {
-    "ibv_poll_cq",    "ibv_req_notify_cq", "ibv_post_send", "ibv_post_recv",    "ibv_create_cq_ex",
-    "ibv_start_poll", "ibv_next_poll",     "ibv_modify_cq", "ibv_create_qp_ex", "ibv_wr_complete",
+    "ibv_poll_cq",   "ibv_req_notify_cq", "ibv_post_send",    "ibv_post_recv",   "ibv_create_cq_ex",  "ibv_start_poll",
+    "ibv_next_poll", "ibv_modify_cq",     "ibv_create_qp_ex", "ibv_wr_complete", "ibv_post_srq_recv",
 };
 
 /// "" in place of a function that can't fail.

@@ -61,6 +61,8 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   verbs_context::create_cq_ex = front::create_cq_ex;
   verbs_context::modify_cq = front::modify_cq;
   verbs_context::create_qp_ex = front::create_qp_ex;
+  verbs_context::create_srq_ex = impl::create_srq_ex;
+  verbs_context::get_srq_num = impl::get_srq_num;
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
   // Slots that stay null make the inline verbs return EOPNOTSUPP.
@@ -68,6 +70,7 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   base.ops.req_notify_cq = front::req_notify_cq;
   base.ops.post_send = front::post_send;
   base.ops.post_recv = front::post_recv;
+  base.ops.post_srq_recv = front::post_srq_recv;
   base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   base.async_fd = async_events.fd();
   base.num_comp_vectors = 1;
@@ -80,6 +83,7 @@ Context::~Context() {
   adapter->remove(*this);
   for (QueuePair* qp : qps) destroy_queue_pair(qp);
   if (const NicLock lock(*adapter, NicLock::Purpose::kCleanUp); lock) {
+    for (const SharedReceiveQueue* srq : srqs) lock->destroy_srq(srq->nic_srq);
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
     for (const MemoryRegion* mr : mrs) lock->mrs().remove(mr->nic_mr);
     for (const ProtectionDomain* pd : pds) lock->dealloc_pd(pd->nic_pd);
@@ -87,6 +91,10 @@ Context::~Context() {
   for (CompletionQueue* cq : cqs) {
     destroy_ack(*cq);
     delete cq;
+  }
+  for (SharedReceiveQueue* srq : srqs) {
+    destroy_ack(*srq);
+    delete srq;
   }
   for (MemoryRegion* mr : mrs) delete mr;
   for (ProtectionDomain* pd : pds) delete pd;
@@ -144,7 +152,8 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->hw_ver = 1;
   attr->max_qp = nic::kMaxQp;
   attr->max_qp_wr = nic::kMaxQpWr;
-  attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attr->device_cap_flags =
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
   attr->max_sge = nic::kMaxSge;
   attr->max_sge_rd = nic::kMaxSge;
   attr->max_cq = nic::kMaxCq;
@@ -155,6 +164,9 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->max_res_rd_atom = static_cast<int>(nic::kMaxRdAtomic * nic::kMaxQp);
   attr->max_qp_init_rd_atom = nic::kMaxRdAtomic;
   attr->atomic_cap = IBV_ATOMIC_HCA;
+  attr->max_srq = nic::kMaxSrq;
+  attr->max_srq_wr = nic::kMaxSrqWr;
+  attr->max_srq_sge = nic::kMaxSrqSge;
   attr->max_pkeys = 1;
   attr->local_ca_ack_delay = 15;  // 134 ms: a NIC that is a process may have to wait for a processor.
   attr->phys_port_cnt = 1;

@@ -26,6 +26,9 @@ int next_poll(struct ibv_cq_ex* cq);
 int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init);
 int wr_complete(struct ibv_qp_ex* qp);
+int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+struct ibv_srq* create_srq_ex(struct ibv_context* context, struct ibv_srq_init_attr_ex* init);
+int get_srq_num(struct ibv_srq* srq, uint32_t* number);
 // Exported under private version nodes (exports_private.cc).
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, int* type);
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);

@@ -8,7 +8,6 @@ namespace uroce::ibv::impl {
 namespace {
 
 constexpr char kNoUd[] = "the NIC has no UD queue pairs, which address handles are for";
-constexpr char kNoSrq[] = "the NIC has no shared receive queues";
 constexpr char kNoMulticast[] = "the NIC has no UD queue pairs, which multicast groups are for";
 constexpr char kNoImport[] = "objects of another process can't be imported: there is no kernel driver that shares them";
 
@@ -26,13 +25,6 @@ int ibv_init_ah_from_wc(struct ibv_context*, std::uint8_t, struct ibv_wc*, struc
 int ibv_destroy_ah(struct ibv_ah*) { return refuse(EOPNOTSUPP, kNoUd); }
 int ibv_attach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 int ibv_detach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
-
-struct ibv_srq* ibv_create_srq(struct ibv_pd*, struct ibv_srq_init_attr*) {
-  return refuse_null(EOPNOTSUPP, kNoSrq);
-}
-int ibv_modify_srq(struct ibv_srq*, struct ibv_srq_attr*, int) { return refuse(EOPNOTSUPP, kNoSrq); }
-int ibv_query_srq(struct ibv_srq*, struct ibv_srq_attr*) { return refuse(EOPNOTSUPP, kNoSrq); }
-int ibv_destroy_srq(struct ibv_srq*) { return refuse(EOPNOTSUPP, kNoSrq); }
 
 struct ibv_context* ibv_import_device(int) {
   return refuse_null(EOPNOTSUPP, kNoImport);

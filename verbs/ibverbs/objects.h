@@ -20,12 +20,14 @@ namespace uroce::ibv {
 
 struct CompletionQueue;
 struct QueuePair;
+struct SharedReceiveQueue;
 
-/// An asynchronous event of a CQ or a QP (one of the two is set).
+/// An asynchronous event of a CQ, a QP or an SRQ (one of them is set), or of the port or device (none is).
 struct AsyncEvent {
   enum ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
   CompletionQueue* cq = nullptr;
   QueuePair* qp = nullptr;
+  SharedReceiveQueue* srq = nullptr;
 };
 
 struct ProtectionDomain : ibv_pd {
@@ -68,6 +70,11 @@ struct CompletionQueue : ibv_cq_ex {
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
 };
 
+struct SharedReceiveQueue : ibv_srq {
+  nic::Srq* nic_srq = nullptr;
+  std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
+};
+
 /// A source port that the NIC's port holds open for a QP.
 struct HeldSourcePort {
   proto::Gid local;
@@ -103,6 +110,7 @@ struct Context : verbs_context {
   std::unordered_set<MemoryRegion*> mrs;
   std::unordered_set<CompChannel*> channels;
   std::unordered_set<CompletionQueue*> cqs;
+  std::unordered_set<SharedReceiveQueue*> srqs;
   std::unordered_set<QueuePair*> qps;
 };
 
@@ -112,6 +120,7 @@ inline MemoryRegion* own(struct ibv_mr* mr) { return static_cast<MemoryRegion*>(
 inline CompChannel* own(struct ibv_comp_channel* channel) { return static_cast<CompChannel*>(channel); }
 inline CompletionQueue* own(struct ibv_cq_ex* cq) { return static_cast<CompletionQueue*>(cq); }
 inline CompletionQueue* own(struct ibv_cq* cq) { return own(reinterpret_cast<struct ibv_cq_ex*>(cq)); }
+inline SharedReceiveQueue* own(struct ibv_srq* srq) { return static_cast<SharedReceiveQueue*>(srq); }
 inline QueuePair* own(struct ibv_qp_ex* qp) { return static_cast<QueuePair*>(qp); }
 inline QueuePair* own(struct ibv_qp* qp) { return own(reinterpret_cast<struct ibv_qp_ex*>(qp)); }
 
@@ -123,7 +132,7 @@ void raise(Context& context, enum ibv_event_type type);
 /// Destroys a QP without a word to anybody. The caller has made sure that no event of it is in the user's hands.
 void destroy_queue_pair(QueuePair* qp);
 
-/// Initialises and destroys the lock and the condition variable that ibv_cq and ibv_qp have for acknowledgements.
+/// Initialises and destroys the lock and the condition variable that ibv_cq, ibv_srq and ibv_qp have for acknowledgements.
 template <class Object>
 void init_ack(Object& object) {
   pthread_mutex_init(&object.mutex, nullptr);

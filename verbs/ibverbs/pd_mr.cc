@@ -85,7 +85,7 @@ int ibv_dealloc_pd(struct ibv_pd* pd) {
   Context& context = context_of(pd->context);
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->dealloc_pd(ours->nic_pd)) {
-      return refuse(error, "memory regions or QPs are in the protection domain");
+      return refuse(error, "memory regions, SRQs or QPs are in the protection domain");
     }
   }
   const std::scoped_lock lock(context.objects_mutex);

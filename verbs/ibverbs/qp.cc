@@ -85,8 +85,8 @@ void take_from_nic(QueuePair& qp) {
 
 int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
   if (raw(init.qp_type) != IBV_QPT_RC) return refuse(EOPNOTSUPP, "the NIC has RC queue pairs only");
-  if (init.srq != nullptr) return refuse(EOPNOTSUPP, "the NIC has no shared receive queues");
-  const struct ibv_qp_cap& cap = init.cap;
+  struct ibv_qp_cap cap = init.cap;
+  if (init.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;  // Ignored (ibv_create_qp(3)).
   if (std::max(cap.max_send_wr, cap.max_recv_wr) > nic::kMaxQpWr ||
       std::max(cap.max_send_sge, cap.max_recv_sge) > nic::kMaxSge || cap.max_inline_data > nic::kMaxInline) {
     return refuse(EINVAL, "a QP takes at most " + std::to_string(nic::kMaxQpWr) + " WRs, " +
@@ -97,6 +97,9 @@ int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
     return refuse(EINVAL, "a QP needs two CQs (or twice the same)");
   if (init.send_cq->context != pd.context || init.recv_cq->context != pd.context) {
     return refuse(EINVAL, "the CQs belong to another context than the protection domain");
+  }
+  if (init.srq != nullptr && init.srq->context != pd.context) {
+    return refuse(EINVAL, "the SRQ belongs to another context than the protection domain");
   }
   return 0;
 }
@@ -122,6 +125,10 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.pd = own(pd)->nic_pd;
   wanted.send_cq = own(init->send_cq)->nic_cq;
   wanted.recv_cq = own(init->recv_cq)->nic_cq;
+  if (init->srq != nullptr) {
+    wanted.srq = own(init->srq)->nic_srq;
+    init->cap.max_recv_wr = init->cap.max_recv_sge = 0;  // That is what it gets.
+  }
   wanted.max_send_wr = init->cap.max_send_wr;
   wanted.max_recv_wr = init->cap.max_recv_wr;
   wanted.max_send_sge = init->cap.max_send_sge;
@@ -136,6 +143,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   base.pd = pd;
   base.send_cq = init->send_cq;
   base.recv_cq = init->recv_cq;
+  base.srq = init->srq;
   base.state = IBV_QPS_RESET;
   base.qp_type = init->qp_type;
   qp->cap = init->cap;
@@ -210,6 +218,7 @@ int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp
   init->qp_context = qp->qp_context;
   init->send_cq = qp->send_cq;
   init->recv_cq = qp->recv_cq;
+  init->srq = qp->srq;
   init->cap = ours.cap;
   init->qp_type = qp->qp_type;
   init->sq_sig_all = ours.sq_sig_all ? 1 : 0;

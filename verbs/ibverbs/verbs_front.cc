@@ -88,4 +88,12 @@ int wr_complete(struct ibv_qp_ex* qp) {
   return impl::wr_complete(qp);
 }
 
+int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  if (const int error = call_fault("ibv_post_srq_recv")) {
+    *bad_wr = wr;
+    return error;
+  }
+  return impl::post_srq_recv(srq, wr, bad_wr);
+}
+
 }  // namespace uroce::ibv::front

@@ -20,5 +20,6 @@ int next_poll(struct ibv_cq_ex* cq);
 int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init);
 int wr_complete(struct ibv_qp_ex* qp);
+int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
 
 }  // namespace uroce::ibv::front

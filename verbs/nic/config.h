@@ -31,11 +31,14 @@ struct NicConfig {
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 
+class Srq;  // verbs/nic/srq.h
+
 struct QpInit {
   QpType type = QpType::kRc;
   Pd* pd = nullptr;
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;  ///< Where receives come from instead of a queue of the QP's own.
   std::uint32_t max_send_wr = 0, max_recv_wr = 0;
   std::uint32_t max_send_sge = 0, max_recv_sge = 0;
   std::uint32_t max_inline = 0;

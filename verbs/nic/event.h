@@ -5,7 +5,8 @@
 
 namespace uroce::nic {
 
-class Qp;  // verbs/transport/qp.h
+class Qp;   // verbs/transport/qp.h
+class Srq;  // verbs/nic/srq.h
 
 /// Something the NIC has to tell its owner, in order of occurrence.
 struct Event {
@@ -17,10 +18,13 @@ struct Event {
     kQpAccessErr,  ///< Remote access error at the responder.
     kCommEst,      ///< First packet arrived in RTR.
     kSqDrained,
+    kLastWqeReached,  ///< A QP with an SRQ is in ERR and takes no more receives from it.
+    kSrqLimitReached,
   };
   Kind kind;
   Cq* cq = nullptr;
   Qp* qp = nullptr;
+  Srq* srq = nullptr;
 };
 
 }  // namespace uroce::nic

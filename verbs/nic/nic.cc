@@ -56,6 +56,9 @@ struct Nic::Core final : QpEnv {
     }
   }
   void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
+  void raise_limit_reached(Srq& srq) override {
+    events.push_back({Event::Kind::kSrqLimitReached, nullptr, nullptr, &srq});
+  }
 
   /// After anything that may have given a QP something to send, a new deadline or an error.
   void touched(Qp& qp) {
@@ -68,8 +71,8 @@ struct Nic::Core final : QpEnv {
     qp.links.ready = true;
     ready.push_back(&qp);
   }
-  /// The window interrupts a turn but does not end it: else, of many QPs each would send a packet or two and have to ask
-  /// for an ACK of them.
+  /// The window interrupts a turn but does not end it: else, of many QPs each would send a packet or two and have to
+  /// ask for an ACK of them.
   void make_waiting(Qp& qp) {
     if (qp.links.waiting) return;
     qp.links.waiting = true;
@@ -129,6 +132,8 @@ struct Nic::Core final : QpEnv {
   Instant now{};               ///< The latest that we have heard of.
   std::vector<std::unique_ptr<Pd>> pds;
   std::vector<std::unique_ptr<Cq>> cqs;
+  std::vector<std::unique_ptr<Srq>> srqs;
+  std::uint32_t next_srq_number = 1;
 };
 
 Nic::Nic(NicConfig config)
@@ -245,15 +250,37 @@ Errno Nic::destroy_cq(Cq* cq) {
   return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
 }
 
+Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
+  if (init.pd == nullptr || init.max_wr == 0 || init.max_wr > kMaxSrqWr || init.max_sge > kMaxSrqSge) {
+    return Err{EINVAL};
+  }
+  if (core_->srqs.size() == kMaxSrq) return Err{ENOMEM};
+  ++init.pd->users;
+  return core_->srqs.emplace_back(std::make_unique<Srq>(init, core_->next_srq_number++)).get();
+}
+
+Errno Nic::destroy_srq(Srq* srq) {
+  if (srq->users != 0) return EBUSY;
+  std::erase_if(core_->events, [srq](const Event& e) { return e.srq == srq; });
+  Pd* const pd = srq->pd();
+  if (!erase_owned(core_->srqs, srq)) return EINVAL;
+  --pd->users;
+  return 0;
+}
+
 Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
   if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) return Err{EINVAL};
-  if (init.max_send_wr > kMaxQpWr || init.max_recv_wr > kMaxQpWr) return Err{EINVAL};
-  if (init.max_send_sge > kMaxSge || init.max_recv_sge > kMaxSge || init.max_inline > kMaxInline) return Err{EINVAL};
+  if (init.max_send_wr > kMaxQpWr || init.max_send_sge > kMaxSge) return Err{EINVAL};
+  // The receive queue of a QP with an SRQ is nobody's: what is asked of it means nothing (ibv_create_qp(3)).
+  const bool own_receives = init.srq == nullptr;
+  if ((own_receives && (init.max_recv_wr > kMaxQpWr || init.max_recv_sge > kMaxSge)) || init.max_inline > kMaxInline)
+    return Err{EINVAL};
   const auto qpn = core_->qps.next_qpn();
   if (!qpn) return Err{ENOMEM};
   ++init.pd->users;
   ++init.send_cq->users;
   ++init.recv_cq->users;
+  if (init.srq != nullptr) ++init.srq->users;
   return core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
 }
 
@@ -269,6 +296,7 @@ void Nic::destroy_qp(Qp* qp) {
   --qp->init().pd->users;
   --qp->init().send_cq->users;
   --qp->init().recv_cq->users;
+  if (qp->init().srq != nullptr) --qp->init().srq->users;
   core_->qps.erase(qp->qpn());
 }
 

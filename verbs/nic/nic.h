@@ -14,6 +14,7 @@
 #include "verbs/nic/event.h"
 #include "verbs/nic/limits.h"
 #include "verbs/nic/qp_state.h"
+#include "verbs/nic/srq.h"
 
 namespace uroce::nic {
 
@@ -45,6 +46,9 @@ class Nic {
   Errno destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it.
   /// See Cq::moderate().
   void moderate_cq(Cq* cq, std::uint32_t count, Duration period);
+  /// EINVAL: no WR, or a capability above its limit.
+  Result<Srq*, Errno> create_srq(const SrqInit& init);
+  Errno destroy_srq(Srq* srq);  ///< EBUSY while a QP is attached.
   /// EINVAL: a capability above its limit.
   Result<Qp*, Errno> create_qp(const QpInit& init);
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.

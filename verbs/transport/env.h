@@ -17,6 +17,8 @@ class QpEnv {
   /// Queues a completion and raises what follows from it (notification, overflow).
   virtual void complete(Cq& cq, const Completion& completion) = 0;
   virtual void raise(Event::Kind kind, Qp* qp) = 0;
+  /// Fewer receives than the armed limit are left in `srq`.
+  virtual void raise_limit_reached(Srq& srq) = 0;
 
   const NicConfig& config;
   MrTable& mrs;

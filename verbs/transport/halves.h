@@ -53,7 +53,7 @@ class ResponderHalf {
  public:
   virtual ~ResponderHalf() = default;
 
-  /// EINVAL: too many SGEs; ENOMEM: queue full. The state is the caller's check.
+  /// EINVAL: too many SGEs, or an SRQ; ENOMEM: queue full. The state is the caller's check.
   virtual Errno post(const RecvWr& wr) = 0;
   /// Takes over the attributes of RTR.
   virtual void start() = 0;

@@ -1,6 +1,7 @@
 #include "verbs/transport/qp.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "verbs/nic/limits.h"
 
@@ -120,6 +121,9 @@ void Qp::enter_error(std::optional<Event::Kind> why) {
   if (why) c_.env.raise(*why, this);
   responder_->flush();
   requester_->flush();
+  if (c_.init.srq != nullptr && !std::exchange(last_wqe_told_, true)) {
+    c_.env.raise(Event::Kind::kLastWqeReached, this);
+  }
 }
 
 Errno Qp::check_ranges(const QpAttr& attr, std::uint32_t mask) const {
@@ -182,6 +186,7 @@ void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
       init().recv_cq->drop(qpn());
       c_.attr = QpAttr{};
       zero_ids_ = 0;
+      last_wqe_told_ = false;
       break;
     case QpState::kRtr:
       communication_established_ = false;

@@ -1,21 +1,16 @@
 #include "verbs/transport/responder.h"
 
-#include <cerrno>
-
 #include "verbs/nic/limits.h"
-#include "verbs/transport/sges.h"
 
 namespace uroce::nic {
 
 using proto::NakCode;
 using proto::Opcode;
 
-Responder::Responder(QpContext& context) : c_(context), rq_(context.init.max_recv_wr, context.init.max_recv_sge) {}
+Responder::Responder(QpContext& context) : c_(context), receives_(context) {}
 
 Errno Responder::post(const RecvWr& wr) {
-  if (wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
-  if (c_.init.max_recv_wr == 0 || rq_.full()) return ENOMEM;
-  rq_.push(wr, total_length(wr.sges));
+  if (const Errno error = receives_.post(wr)) return error;
   // A requester that has used up what it was told of waits for news; every other one gets them with its next ACK.
   if (announced_ == msn_) schedule(expected_ - 1, proto::syndrome::Ack{});
   return 0;
@@ -36,13 +31,7 @@ void Responder::start() {
 void Responder::flush() {
   message_ = {};
   announced_.reset();
-  for (; !rq_.empty(); rq_.pop()) {
-    Completion completion;
-    completion.wr_id = rq_.front().wr_id;
-    completion.status = WcStatus::kWrFlushErr;
-    completion.opcode = WcOpcode::kRecv;
-    c_.complete(*c_.init.recv_cq, completion);
-  }
+  receives_.flush();
 }
 
 void Responder::drop_output() {
@@ -52,7 +41,7 @@ void Responder::drop_output() {
 
 void Responder::clear() {
   drop_output();
-  rq_.clear();
+  receives_.clear();
   message_ = {};
   announced_.reset();
   failure_.reset();
@@ -89,14 +78,7 @@ void Responder::on_request(const Arrival& arrival) {
 /// A fatal NAK (IBTA Vol 1, 9.9.3): the receive in use reports it, the QP goes to ERR.
 void Responder::refuse(NakCode code) {
   schedule(expected_, proto::syndrome::Nak{code});
-  if (message_.kind == proto::Kind::kSend && !rq_.empty() && code == NakCode::kInvalidRequest) {
-    Completion completion;
-    completion.wr_id = rq_.front().wr_id;
-    completion.status = WcStatus::kRemInvReqErr;
-    completion.opcode = WcOpcode::kRecv;
-    c_.complete(*c_.init.recv_cq, completion);
-    rq_.pop();
-  }
+  if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail(WcStatus::kRemInvReqErr);
   failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
              : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
                                                    : Event::Kind::kQpFatal;
@@ -161,8 +143,8 @@ void Responder::write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrom
 
 /// IBTA Vol 1, 9.7.7.2: an ACK that says how many receives are posted, the one of a SEND under way included.
 proto::Syndrome Responder::ack_with_credits() {
-  if (!c_.env.config.advertise_credits) return proto::syndrome::Ack{};
-  const std::uint8_t code = proto::credit_code(rq_.size());
+  if (!c_.env.config.advertise_credits || !receives_.counts_credits()) return proto::syndrome::Ack{};
+  const std::uint8_t code = proto::credit_code(receives_.size());
   announced_ = msn_ + proto::kCredits[code];
   return proto::syndrome::Ack{code};
 }

@@ -10,8 +10,8 @@
 #include "proto/syndrome.h"
 #include "verbs/transport/halves.h"
 #include "verbs/transport/inbound_message.h"
+#include "verbs/transport/receives.h"
 #include "verbs/transport/replay_ring.h"
-#include "verbs/transport/work_queues.h"
 
 namespace uroce::nic {
 
@@ -76,7 +76,7 @@ class Responder final : public ResponderHalf {
   void build_atomic_response(MutBytes frame, proto::Transmit& out);
 
   QpContext& c_;
-  RecvQueue rq_;
+  Receives receives_;
   ReplayRing replay_;
   ResponseQueue responses_;
   Psn expected_;

@@ -108,8 +108,9 @@ Responder::Verdict Responder::check_resources(const PacketView& packet) {
       // More outstanding than max_dest_rd_atomic allows.
       return responses_.full(false) ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
     default:
-      return packet.op().consumes_receive && (rq_.empty() || refuses_on_request(packet.psn())) ? Verdict::rnr()
-                                                                                               : Verdict::go_on();
+      return packet.op().consumes_receive && (!receives_.available() || refuses_on_request(packet.psn()))
+                 ? Verdict::rnr()
+                 : Verdict::go_on();
   }
 }
 

@@ -25,22 +25,20 @@ Responder::Verdict Responder::execute(const PacketView& packet) {
 }
 
 Responder::Verdict Responder::execute_send(const PacketView& packet) {
-  if (packet.op().starts()) message_ = {Kind::kSend, 0, 0, 0, 0};
+  if (packet.op().starts()) {
+    message_ = {Kind::kSend, 0, 0, 0, 0};
+    receives_.hold();
+  }
   const Bytes payload = packet.payload();
   const auto fail_receive = [&](WcStatus status) {
-    Completion completion;
-    completion.wr_id = rq_.front().wr_id;
-    completion.status = status;
-    completion.opcode = WcOpcode::kRecv;
-    c_.complete(*c_.init.recv_cq, completion);
-    rq_.pop();
+    receives_.fail(status);
     message_ = {};
   };
-  if (message_.offset + payload.size() > rq_.front().length) {
+  if (message_.offset + payload.size() > receives_.front().length) {
     fail_receive(WcStatus::kLocLenErr);  // 9.9.3.1.?: longer than the receive: an invalid request to the peer.
     return Verdict::nak(NakCode::kInvalidRequest);
   }
-  if (!scatter(c_.env.mrs, c_.init.pd, rq_.front_sges(), message_.offset, payload)) {
+  if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
     fail_receive(WcStatus::kLocProtErr);
     return Verdict::nak(NakCode::kRemoteOperationalError);
   }
@@ -74,6 +72,7 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
   message_.left -= static_cast<std::uint32_t>(payload.size());
   if (packet.op().ends()) {
     if (packet.op().consumes_receive) {
+      receives_.hold();
       complete_receive(packet, WcOpcode::kRecvWithImm, static_cast<std::uint32_t>(message_.offset));
     }
     finish_message();
@@ -84,7 +83,6 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
 
 void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std::uint32_t byte_len) {
   Completion completion;
-  completion.wr_id = rq_.front().wr_id;
   completion.opcode = opcode;
   completion.byte_len = byte_len;
   completion.src_qp = c_.attr.dest_qpn;
@@ -93,9 +91,8 @@ void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std:
     completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
     completion.flags |= kWcWithImm;
   }
-  c_.complete(*c_.init.recv_cq, completion);
+  receives_.complete(completion);
   ++c_.env.counters.rdma_recvs;
-  rq_.pop();
 }
 
 void Responder::finish_message() {

@@ -1,8 +1,5 @@
 #include "verbs/transport/uc_responder.h"
 
-#include <cerrno>
-
-#include "verbs/transport/receive_completion.h"
 #include "verbs/transport/sges.h"
 
 namespace uroce::nic {
@@ -10,14 +7,7 @@ namespace uroce::nic {
 using proto::Kind;
 using proto::PacketView;
 
-UcResponder::UcResponder(QpContext& context) : c_(context), rq_(context.init.max_recv_wr, context.init.max_recv_sge) {}
-
-Errno UcResponder::post(const RecvWr& wr) {
-  if (wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
-  if (c_.init.max_recv_wr == 0 || rq_.full()) return ENOMEM;
-  rq_.push(wr, total_length(wr.sges));
-  return 0;
-}
+UcResponder::UcResponder(QpContext& context) : c_(context), receives_(context) {}
 
 void UcResponder::start() {
   expected_ = c_.attr.rq_psn;
@@ -27,11 +17,11 @@ void UcResponder::start() {
 
 void UcResponder::flush() {
   message_ = {};
-  while (!rq_.empty()) complete_receive(failed_receive(WcStatus::kWrFlushErr));
+  receives_.flush();
 }
 
 void UcResponder::clear() {
-  rq_.clear();
+  receives_.clear();
   message_ = {};
   failure_.reset();
 }
@@ -65,21 +55,22 @@ bool UcResponder::take_packet(const PacketView& packet) {
 bool UcResponder::lacks_receive(const PacketView& packet) const {
   if (!packet.op().consumes_receive) return false;
   const auto& refuse_receive = c_.env.config.faults.refuse_receive;
-  return rq_.empty() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()));
+  return !receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()));
 }
 
 bool UcResponder::take_send(const PacketView& packet) {
   if (lacks_receive(packet)) return false;
   message_.kind = Kind::kSend;
+  receives_.hold();
   const Bytes payload = packet.payload();
-  if (message_.offset + payload.size() > rq_.front().length) return false;  // 9.9.3: class D, the receive stays.
-  if (!scatter(c_.env.mrs, c_.init.pd, rq_.front_sges(), message_.offset, payload)) {
-    complete_receive(failed_receive(WcStatus::kLocProtErr));
+  if (message_.offset + payload.size() > receives_.front().length) return false;  // 9.9.3: class D, the receive stays.
+  if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    receives_.fail(WcStatus::kLocProtErr);
     failure_ = Event::Kind::kQpFatal;
     return false;
   }
   message_.offset += payload.size();
-  if (packet.op().ends()) complete_receive(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  if (packet.op().ends()) receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
   return true;
 }
 
@@ -100,15 +91,11 @@ bool UcResponder::take_write(const PacketView& packet) {
   message_.va += packet.payload().size();
   message_.offset += packet.payload().size();
   message_.left -= static_cast<std::uint32_t>(packet.payload().size());
-  if (packet.op().consumes_receive) complete_receive(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  if (packet.op().consumes_receive) {
+    receives_.hold();
+    receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  }
   return true;
-}
-
-/// Gives the oldest receive back to the user.
-void UcResponder::complete_receive(Completion completion) {
-  completion.wr_id = rq_.front().wr_id;
-  c_.complete(*c_.init.recv_cq, completion);
-  rq_.pop();
 }
 
 }  // namespace uroce::nic

@@ -5,7 +5,7 @@
 
 #include "verbs/transport/halves.h"
 #include "verbs/transport/inbound_message.h"
-#include "verbs/transport/work_queues.h"
+#include "verbs/transport/receives.h"
 
 namespace uroce::nic {
 
@@ -13,7 +13,7 @@ class UcResponder final : public ResponderHalf {
  public:
   explicit UcResponder(QpContext& context);
 
-  Errno post(const RecvWr& wr) override;
+  Errno post(const RecvWr& wr) override { return receives_.post(wr); }
   /// Takes over the attributes of RTR: first expected PSN.
   void start() override;
   void on_request(const Arrival& arrival) override;
@@ -29,10 +29,9 @@ class UcResponder final : public ResponderHalf {
   bool take_send(const proto::PacketView& packet);
   bool take_write(const proto::PacketView& packet);
   bool lacks_receive(const proto::PacketView& packet) const;
-  void complete_receive(Completion completion);
 
   QpContext& c_;
-  RecvQueue rq_;
+  Receives receives_;
   Psn expected_;
   InboundMessage message_;
   std::optional<Event::Kind> failure_;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "verbs/transport/halves.h"
-#include "verbs/transport/work_queues.h"
+#include "verbs/transport/receives.h"
 
 namespace uroce::nic {
 
@@ -11,7 +11,7 @@ class UdResponder final : public ResponderHalf {
  public:
   explicit UdResponder(QpContext& context);
 
-  Errno post(const RecvWr& wr) override;
+  Errno post(const RecvWr& wr) override { return receives_.post(wr); }
   void start() override { failure_.reset(); }
   void on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
@@ -23,10 +23,9 @@ class UdResponder final : public ResponderHalf {
 
  private:
   bool can_take(const proto::PacketView& packet);
-  void complete_receive(Completion completion);
 
   QpContext& c_;
-  RecvQueue rq_;
+  Receives receives_;
   std::optional<Event::Kind> failure_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -135,6 +136,13 @@ class RecvQueue {
     ++head_;
   }
   void clear() { head_ = tail_; }
+  /// Changes the capacity, which must be enough for what is queued.
+  void resize(std::uint32_t capacity) {
+    UROCE_ASSERT(size() <= capacity);
+    RecvQueue other(capacity, max_sge_);
+    for (; !empty(); pop()) other.push({front().wr_id, front_sges()}, front().length);
+    *this = std::move(other);
+  }
 
  private:
   std::size_t slot(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
