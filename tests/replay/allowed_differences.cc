@@ -68,7 +68,6 @@ constexpr std::array kNotReplayed{
     NotReplayed{"uc_*", "AB", "UC is not offered"},
     NotReplayed{"ud_*", "AB", "UD is not offered"},
     NotReplayed{"cm_* loss_cm_*", "AB", "management datagrams need QP1, which is not offered"},
-    NotReplayed{"rc_srq", "B", "shared receive queues are not offered"},
     NotReplayed{"rc_mw1_* rc_mw2_* rc_send_inv_mw rc_send_inv_multi", "B", "memory windows are not offered"},
     NotReplayed{"rc_atomic_write", "AB", "ATOMIC WRITE is not offered"},
     NotReplayed{"probe_*", "AB", "packets made by hand, without a record of the verbs"},

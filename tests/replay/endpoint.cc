@@ -69,6 +69,10 @@ std::string_view name_of(nic::Event::Kind kind) {
       return "COMM_EST";
     case K::kSqDrained:
       return "SQ_DRAINED";
+    case K::kLastWqeReached:
+      return "last WQE reached";
+    case K::kSrqLimitReached:
+      return "SRQ limit reached";
   }
   return "?";
 }
@@ -152,6 +156,10 @@ Differences Endpoint::execute(const Command& command) {
     std::copy(bytes.begin(), bytes.end(), memory_at(command.number("off", 0), bytes.size()));
   } else if (verb == "cq") {
     cq_ = *nic_.create_cq(u32(command.number("cqe", 64)), nullptr);
+  } else if (verb == "srq") {
+    srq_ = *nic_.create_srq({pd_, u32(command.number("wr", 0)), u32(command.number("sge", 1)), nullptr});
+  } else if (verb == "modsrq") {
+    return compare_errno(command, srq_->arm(u32(command.number("limit", 0))));
   } else if (verb == "qp") {
     create_qp(command);
   } else if (verb == "destroy" && command.text("name") == "qp") {
@@ -184,10 +192,11 @@ Differences Endpoint::execute(const Command& command) {
 }
 
 void Endpoint::create_qp(const Command& command) {
-  if (command.text("type") != "rc" || command.has("srq")) throw NotOffered(command.line());
+  if (command.text("type") != "rc") throw NotOffered(command.line());
   nic::QpInit init;
   init.pd = pd_;
   init.send_cq = init.recv_cq = cq_;
+  if (command.has("srq")) init.srq = srq_;
   init.max_send_wr = u32(command.number("swr", 16));
   init.max_recv_wr = u32(command.number("rwr", 16));
   init.max_send_sge = u32(command.number("ssge", 2));
@@ -293,9 +302,9 @@ nic::Errno Endpoint::post_send(const Command& command) {
 }
 
 nic::Errno Endpoint::post_recv(const Command& command) {
-  if (command.has("srq")) throw NotOffered(command.line());
   const std::vector<nic::Sge> list = sges(command);
-  return nic_.post_recv(qp_, {command.number("wr", 0), list});
+  const nic::RecvWr wr{command.number("wr", 0), list};
+  return command.has("srq") ? srq_->post(wr) : nic_.post_recv(qp_, wr);
 }
 
 Differences Endpoint::poll(const Command& command) {

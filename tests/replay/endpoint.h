@@ -57,6 +57,7 @@ class Endpoint {
   nic::Pd* pd_ = nullptr;
   nic::Cq* cq_ = nullptr;
   nic::Mr* mr_ = nullptr;
+  nic::Srq* srq_ = nullptr;
   nic::Qp* qp_ = nullptr;
   std::uint32_t our_qpn_ = 0, rxe_qpn_ = 0, rxe_key_ = 0;
   std::vector<nic::Event> events_;

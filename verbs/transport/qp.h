@@ -39,11 +39,11 @@ class Qp {
   static constexpr int kTurn = 16;  ///< Packets that a QP may send before it is another's turn.
   /// The NIC's lists over QPs.
   struct Links {
-    bool ready = false;     ///< In the list of QPs to ask for packets.
-    bool waiting = false;   ///< In the list of QPs that the NIC's window held back.
+    bool ready = false;    ///< In the list of QPs to ask for packets.
+    bool waiting = false;  ///< In the list of QPs that the NIC's window held back.
     int turn_left = kTurn;  ///< Packets.
-    std::size_t heap = 0;   ///< 1 + index in the deadline heap; 0: not in it.
-    Instant deadline{};     ///< As the heap knows it.
+    std::size_t heap = 0;  ///< 1 + index in the deadline heap; 0: not in it.
+    Instant deadline{};    ///< As the heap knows it.
   } links;
 
  private:
@@ -60,9 +60,9 @@ class Qp {
   std::unique_ptr<ResponderHalf> responder_;
   bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
   bool communication_established_ = false;  ///< RTR: the first request has been told of.
-  int zero_ids_ = 0;                        ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.
-  bool drained_ = false;                    ///< SQD: the drain has completed (and been told).
-  bool last_wqe_told_ = false;              ///< ERR, with an SRQ: that no more receives are taken has been told.
+  int zero_ids_ = 0;         ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.
+  bool drained_ = false;     ///< SQD: the drain has completed (and been told).
+  bool last_wqe_told_ = false;  ///< ERR, with an SRQ: that no more receives are taken has been told.
 };
 
 }  // namespace uroce::nic

@@ -10,8 +10,8 @@ using proto::Aeth;
 using proto::AtomicAckEth;
 using proto::AtomicEth;
 using proto::Bth;
-using proto::ImmDt;
 using proto::Ieth;
+using proto::ImmDt;
 using proto::Reth;
 
 const proto::Gid kUs = proto::Gid::from_v4(10, 0, 0, 1);
@@ -37,6 +37,7 @@ Script::Script(Setup s)
   init.max_send_wr = init.max_recv_wr = s.max_wr;
   init.max_send_sge = init.max_recv_sge = 32;
   init.sq_sig_all = s.sq_sig_all;
+  if (s.srq_wr != 0) init.srq = srq = *nic.create_srq({.pd = pd, .max_wr = s.srq_wr, .max_sge = 2});
   qp = *nic.create_qp(init);
   for (QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     if (state > s.state) break;
@@ -77,8 +78,8 @@ void Script::move_to(QpState state, std::uint32_t mask, const std::function<void
   a.state = state;
   if (change) change(a);
   if (mask == 0) {
-    mask = state == QpState::kInit  ? kToInit
-           : state == QpState::kRtr ? kToRtr
+    mask = state == QpState::kInit                                  ? kToInit
+           : state == QpState::kRtr                                 ? kToRtr
            : state == QpState::kRts && qp->state() == QpState::kRtr ? kToRts
                                                                     : 0;
   }
@@ -108,6 +109,11 @@ void Script::post_recv(std::uint64_t id, std::uint32_t length, std::uint32_t off
 void Script::post_recv(std::uint64_t id, std::vector<nic::Sge> sges) {
   ASSERT_EQ(nic.post_recv(qp, {id, sges}), 0);
   collect();
+}
+
+void Script::post_srq(std::uint64_t id, std::uint32_t length, std::uint32_t offset) {
+  const nic::Sge sges[] = {sge(offset, length)};
+  ASSERT_EQ(srq->post({id, sges}), 0);
 }
 
 proto::Path Script::path_to_us() const {

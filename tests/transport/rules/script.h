@@ -45,6 +45,7 @@ struct Setup {
   std::uint32_t max_wr = 64, cqe = 1024;
   bool sq_sig_all = false;
   bool credits = true;  ///< NicConfig::advertise_credits.
+  std::uint32_t srq_wr = 0;  ///< Not 0: the QP is attached to an SRQ of so many receives.
   QpState state = QpState::kRts;
 };
 
@@ -62,6 +63,8 @@ class Script {
                  const std::function<void(nic::SendWr&)>& change = {});
   void post_recv(std::uint64_t id, std::uint32_t length, std::uint32_t offset = 0);
   void post_recv(std::uint64_t id, std::vector<nic::Sge> sges);
+  /// As post_recv(), into the SRQ.
+  void post_srq(std::uint64_t id, std::uint32_t length, std::uint32_t offset = 0);
   void move_to(QpState state, std::uint32_t mask = 0, const std::function<void(nic::QpAttr&)>& change = {});
 
   // --- what the peer does -----------------------------------------------------------------------------------------
@@ -106,6 +109,7 @@ class Script {
   nic::Pd* pd;
   nic::Cq* cq;
   nic::Mr* mr;
+  nic::Srq* srq = nullptr;
   nic::Qp* qp;
   Setup setup;
 
