@@ -21,9 +21,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-for folder in (HERE.parent / "e2e", HERE.parent / "wire"):
+for folder in (HERE.parent / "e2e", HERE.parent / "wire", HERE.parent / "clients"):
     sys.path.insert(0, str(folder))
 import icrc_check  # noqa: E402
+import judges  # noqa: E402
 import roce  # noqa: E402
 import run_pair  # noqa: E402
 from guest_command import GuestCommand  # noqa: E402
@@ -37,6 +38,7 @@ GID_INDEX = {4: 1, 6: 2}  # on both NICs: link-local, IPv4, global IPv6
 # 1.07 s. The guest has one core, translated by QEMU, on which the server polls while rxe works in a kernel thread: on a busy
 # host it was seen to stand still for 0.3 s, TCP and all.
 ACK_TIMEOUT = 18
+PERFTEST = [f"ib_{op}_{kind}" for op in ("send", "write", "read", "atomic") for kind in ("bw", "lat")]  # not in the guest
 OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest has its own
 
 
@@ -59,39 +61,48 @@ class Transfer:
         return f"{again} sent again"
 
 
-class PingPong:
-    """An unmodified program of Debian's, ibv_rc_pingpong, on the host loaded with our libibverbs.so.1. The GID index
-    says which IP the packets take; the two programs find each other by TCP over IPv4, they know no other."""
+class Program:
+    """An unmodified program of Debian's, on the host loaded with our libibverbs.so.1. The GID index says which IP the
+    packets take; the two programs find each other by TCP over IPv4, they know no other. `judge` looks at what the client
+    and the server print."""
 
-    def __init__(self, role, family):
-        self.role, self.family = role, family
-        self.name = f"{role}.ipv{family}.ibv_rc_pingpong"
+    def __init__(self, role, family, command, judge):
+        program, *options = command.split()
+        self.role, self.family, self.command, self.judge = role, family, command, judge
+        self.name = f"{role}.ipv{family}." + ".".join([program, *(word.strip("-") for word in options)])
 
     def run(self, capture):
-        server = ["timeout", "30", "ibv_rc_pingpong", "-g", str(GID_INDEX[self.family]), "-n", "300", "-s", "5000", "-c", "-e"]
         library = run_pair.BIN.parent / "lib"
         run_pair.check((library / "libibverbs.so.1").exists(), "there is no libibverbs.so.1: build the target uroce_libibverbs")
-        env = {**os.environ, "LD_LIBRARY_PATH": str(library), "UROCE_PCAP": capture,
-               "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        env = {**os.environ, "LD_LIBRARY_PATH": str(library), "LD_PRELOAD": str(library / "libibverbs.so.1"),
+               "UROCE_PCAP": capture, "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+        command = ["timeout", "30", *self.command.split(), "-x" if self.command.startswith("ib_") else "-g",
+                   str(GID_INDEX[self.family])]
+        in_guest = " ".join(["PATH=$PATH:/lab/bin LD_LIBRARY_PATH=/lab/lib", *command, "-d rxe0"])
         if self.role == "client":
-            guest = GuestCommand(" ".join([*server, "-d", "rxe0"]), 40)
+            guest = GuestCommand(in_guest, 40)
             wait_for_listener(lambda: GuestCommand("ss -tln", 10).finish()[1])
-            ours = subprocess.Popen([*server, GUEST[4]], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            ours = subprocess.Popen([*command, GUEST[4]], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         else:
-            ours = subprocess.Popen(server, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            ours = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             wait_for_listener(lambda: subprocess.run(["ss", "-tln"], capture_output=True, text=True, check=True).stdout)
-            guest = GuestCommand(" ".join([*server, "-d", "rxe0", HOST[4]]), 40)
-        output, _ = ours.communicate()
+            guest = GuestCommand(f"{in_guest} {HOST[4]}", 40)
+        output = ours.communicate()[0].decode()
         status, guest_output = guest.finish()
-        run_pair.check((ours.returncode, status) == (0, 0), f"{ours.returncode} {output.decode()}\n{status} {guest_output}")
-        return "300 times there and back"
+        both = f"{ours.returncode} {output}\n{status} {guest_output}"
+        run_pair.check((ours.returncode, status) == (0, 0), both)
+        try:
+            self.judge(*((output, guest_output) if self.role == "client" else (guest_output, output)))
+        except AssertionError as why:
+            raise AssertionError(f"{why}\n{both}") from None
+        return "unmodified"
 
 
 def wait_for_listener(list_sockets):
-    """ibv_rc_pingpong takes the first connection for its peer, so it cannot be tried by connecting."""
+    """These programs take the first connection for their peer, so it cannot be tried by connecting."""
     deadline = time.monotonic() + 10
     while ":18515 " not in list_sockets():
-        run_pair.check(time.monotonic() < deadline, "ibv_rc_pingpong does not listen")
+        run_pair.check(time.monotonic() < deadline, "the server does not listen")
         time.sleep(0.05)
 
 
@@ -111,9 +122,26 @@ def cases():
             yield Transfer(role, 4, op, 5000, 4096, options=["--bidir"])
         yield Transfer(role, 4, "mixed", 5001, 1024, options=["--events"])
         yield Transfer(role, 4, "mixed", 200, 1024, options=["--inline"])
-        if shutil.which("ibv_rc_pingpong"):
-            yield PingPong(role, 4)
-            yield PingPong(role, 6)
+        yield from programs(role)
+
+
+def programs(role):
+    """Those that are installed, with RC and, where a slow guest cannot lose packets (one at a time), UC and UD."""
+    if shutil.which("ibv_rc_pingpong"):
+        for family in (4, 6):
+            yield Program(role, family, "ibv_rc_pingpong -n 300 -s 5000 -c -e", judges.pingpong(300))
+        for kind in ("uc", "ud", "srq"):
+            size = 1000 if kind == "ud" else 5000
+            yield Program(role, 4, f"ibv_{kind}_pingpong -n 100 -s {size} -c", judges.pingpong(100))
+    if shutil.which("ib_send_bw"):
+        for program in PERFTEST:
+            size = 8 if "atomic" in program else 5000
+            options = "-F -n 100 -u 18" if "atomic" in program else f"-F -n 100 -s {size} -u 18"
+            yield Program(role, 4, f"{program} {options}", judges.perftest(program[-3:].strip("_"), [size], 100))
+        yield Program(role, 4, "ib_send_lat -F -n 100 -s 1000 -c UD", judges.perftest("lat", [1000], 100))
+        yield Program(role, 4, "ib_send_lat -F -n 100 -s 5000 -c UC", judges.perftest("lat", [5000], 100))
+        yield Program(role, 4, "ib_send_bw -F -a -n 5 -u 18", judges.perftest("bw", [1 << n for n in range(1, 24)], 5))
+        yield Program(role, 4, "ib_read_bw -F -n 50 -s 5000 -q 16 -u 18", judges.perftest("bw", [5000], 50))
 
 
 class GuestTool:
@@ -240,9 +268,10 @@ def provide_tools(binaries):
     """Puts the tools, and the libraries that they need, where the guest sees them."""
     (SHARE / "bin").mkdir(exist_ok=True)
     (SHARE / "lib").mkdir(exist_ok=True)
-    for tool in ("rdma_server", "rdma_client"):
-        shutil.copy2(binaries / tool, SHARE / "bin" / tool)
-        for line in subprocess.run(["ldd", binaries / tool], check=True, capture_output=True, text=True).stdout.splitlines():
+    tools = [binaries / "rdma_server", binaries / "rdma_client", *filter(None, map(shutil.which, PERFTEST))]
+    for tool in tools:
+        shutil.copy2(tool, SHARE / "bin")
+        for line in subprocess.run(["ldd", tool], check=True, capture_output=True, text=True).stdout.splitlines():
             path = line.split("=>")[-1].split()[0]
             if path.startswith("/") and not os.path.basename(path).startswith(OF_THE_SYSTEM):
                 shutil.copy2(os.path.realpath(path), SHARE / "lib" / os.path.basename(path))
