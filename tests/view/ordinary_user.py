@@ -24,7 +24,8 @@ TCP_PORT = 18515
 WAS_ROOT = os.environ.get(INSIDE, str(os.geteuid())) == "0"
 AS_USER = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if WAS_ROOT else []
 CLEAN = ["env", "-i", "PATH=/usr/bin:/bin"]
-RUN = [*AS_USER, *CLEAN, f"{PREFIX}/bin/uroce", "run", "--"]
+RUN = [*AS_USER, *CLEAN, f"{PREFIX}/bin/uroce", "run"]
+SHARED = ["--addr", "127.0.0.9"]  # Options of `uroce run`: server and client on one address.
 PAIRS = [
     ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-c"],
     ["ib_write_bw", "-x", "1", "-F", "-n", "100"],
@@ -34,8 +35,8 @@ PAIRS = [
 ]
 
 
-def start(*command):
-    return subprocess.Popen([*RUN, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+def start(*command, options=()):
+    return subprocess.Popen([*RUN, *options, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True)
 
 
@@ -52,28 +53,28 @@ def is_listening():
     return any(f[3] == "0A" and int(f[1].rsplit(":", 1)[1], 16) == TCP_PORT for f in fields)
 
 
-def pair(command):
-    server = start(*command)
+def pair(command, options=()):
+    server = start(*command, options=options)
     wait_until("the server listens", lambda: is_listening() or server.poll() is not None)
-    client = start(*command, "127.0.0.1")
+    client = start(*command, "127.0.0.1", options=options)
     texts = [process.communicate(timeout=TIMEOUT)[0] for process in (client, server)]
     status = [process.returncode for process in (client, server)]
     assert status == [0, 0], f"{command} ended with {status}:\n" + "\n".join(texts)
-    print("ok", *command)
+    print("ok", *options, *command)
 
 
-def kill_everything():
+def kill_everything(options=()):
     """A server and a client are killed in the middle of it; the next ones don't notice."""
     command = ["ib_write_bw", "-x", "1", "-F", "-D", str(TIMEOUT)]
-    both = [start(*command)]
+    both = [start(*command, options=options)]
     wait_until("the server listens", is_listening)
-    both.append(start(*command, "127.0.0.1"))
+    both.append(start(*command, "127.0.0.1", options=options))
     wait_until("the client has met the server", lambda: not is_listening() and has_socket(both[1].pid))
     for process in both:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=TIMEOUT)
         assert process.returncode == -signal.SIGKILL, process.returncode
-    print("ok, killed", *command)
+    print("ok, killed", *options, *command)
 
 
 def has_socket(pid):
@@ -109,10 +110,12 @@ def inside(cmake, build):
     for command in PAIRS:
         pair(command)
     check_nothing_left()
-    kill_everything()
-    check_nothing_left()
-    pair(PAIRS[0])
-    check_nothing_left()
+    for options in ((), SHARED):
+        pair(PAIRS[0], options)
+        kill_everything(options)
+        check_nothing_left()
+        pair(PAIRS[0], options)
+        check_nothing_left()
 
 
 def main(cmake, build):
