@@ -70,11 +70,19 @@ def kill_everything(options=()):
     wait_until("the server listens", is_listening)
     both.append(start(*command, "127.0.0.1", options=options))
     wait_until("the client has met the server", lambda: not is_listening() and has_socket(both[1].pid))
+    wait_until("a third process sees their counters", lambda: sent_packets(options) > 0)
     for process in both:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=TIMEOUT)
         assert process.returncode == -signal.SIGKILL, process.returncode
+    assert sent_packets(options) == 0, "counters of processes that are gone"
     print("ok, killed", *options, *command)
+
+
+def sent_packets(options):
+    file = "/sys/class/infiniband/uroce0/ports/1/hw_counters/sent_pkts"
+    text, _ = start("cat", file, options=options).communicate(timeout=TIMEOUT)
+    return int(text)
 
 
 def has_socket(pid):

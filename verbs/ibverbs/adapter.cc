@@ -7,8 +7,8 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
-#include "verbs/ibverbs/capture.h"
 #include "verbs/ibverbs/call_faults.h"
+#include "verbs/ibverbs/capture.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/objects.h"
@@ -114,20 +114,28 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     config.qpn_slot = receivers->slot.slot;
     config.first_local_qpn = receivers->slot.first_local;
   }
-  return std::shared_ptr<Adapter>(
-      new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap), std::move(receivers->slot)));
+  auto published = PublishedCounters::make(
+      counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
+  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap),
+                                              std::move(receivers->slot), std::move(published)));
 }
 
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-                 engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot)
+                 engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+                 std::unique_ptr<PublishedCounters> published)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
       slot_(std::move(slot)),
+      published_(std::move(published)),
       nic_(with_faults(std::move(config))),
+      port_(*port),
       wire_(
           nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
           witness_for(tap)),
-      runner_(wire_, std::move(port), [this] { deliver_events(nic_); }) {}
+      runner_(wire_, std::move(port), [this] {
+        deliver_events(nic_);
+        publish_counters();
+      }) {}
 
 Adapter::~Adapter() {
   if (abandoned_) return;
@@ -195,14 +203,38 @@ bool Adapter::is_port_up() {
   return port_up_;
 }
 
+/// The caller holds the NIC's lock.
+CounterSet Adapter::count() const {
+  const engine::PortCounters port = port_.counters();
+  return {.nic = nic_.counters(),
+          .wire = {.sent_packets = port.sent_packets,
+                   .sent_bytes = port.sent_bytes,
+                   .received_packets = port.received_packets,
+                   .received_bytes = port.received_bytes,
+                   .send_errors = port.send_errors,
+                   .receive_overruns = port.receive_overruns},
+          .link_downed = link_downed_};
+}
+
+/// After every turn of the crank; the runner holds the lock.
+void Adapter::publish_counters() {
+  const std::uint64_t packets = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts;
+  if (!published_ || packets == published_pkts_) return;
+  published_pkts_ = packets;
+  published_->publish(count());
+}
+
+CounterSet Adapter::counters() {
+  const NicLock lock(*this, NicLock::Purpose::kCleanUp);
+  return lock ? count() : CounterSet{};
+}
+
 NicFacts Adapter::facts() {
   NicFacts facts;
   const auto& all = gids();
   for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
   facts.pcap = pcap_;
   if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
-    facts.port_up = port_up_ && works();
-    facts.link_downed = link_downed_;
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
@@ -227,6 +259,7 @@ void Adapter::after_fork_in_child() {
   runner_.abandon_after_fork();
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
+  published_.reset();
 }
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {

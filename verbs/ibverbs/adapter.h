@@ -15,6 +15,7 @@
 #include "engine/runner.h"
 #include "proto/base/result.h"
 #include "verbs/ibverbs/facts.h"
+#include "verbs/ibverbs/published_counters.h"
 #include "verbs/nic/nic.h"
 
 namespace uroce::ibv {
@@ -51,6 +52,7 @@ class Adapter {
     if (works()) runner_.send_before_exit();
   }
   NicFacts facts();
+  CounterSet counters();
   /// Contexts hear of what happens to port and device.
   void add(Context& context);
   void remove(Context& context);
@@ -68,11 +70,15 @@ class Adapter {
  private:
   friend class NicLock;
   /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
+  /// `published`: where others see the counters, or null.
   Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-          engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot);
+          engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+          std::unique_ptr<PublishedCounters> published);
   nic::NicConfig with_faults(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
+  CounterSet count() const;
+  void publish_counters();
 
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
@@ -82,7 +88,10 @@ class Adapter {
   std::uint64_t link_downed_ = 0;
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
+  std::unique_ptr<PublishedCounters> published_;
+  std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
   nic::Nic nic_;
+  const engine::Port& port_;  ///< The runner's.
   engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
   std::unique_lock<std::mutex> fork_lock_;

@@ -14,7 +14,7 @@
 #include "proto/base/result.h"
 #include "proto/path.h"
 #include "verbs/ibverbs/environment.h"
-#include "verbs/ibverbs/facts.h"
+#include "verbs/ibverbs/published_counters.h"
 
 namespace uroce::ibv {
 
@@ -23,6 +23,11 @@ class Adapter;
 /// What all devices say of themselves, in the verbs and in sysfs.
 const char* firmware_version();
 inline constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+
+struct PortView {
+  bool up = true;
+  CounterSet counters;
+};
 
 struct Device : ibv_device {
   Device(std::uint32_t index, std::vector<proto::Gid> addresses);
@@ -41,8 +46,9 @@ struct Device : ibv_device {
   void close(std::shared_ptr<Adapter> adapter);
   /// The GID table, as ibv_query_gid() has it or would have it if the device were opened now.
   std::vector<proto::Gid> gids();
-  /// What is running, or nothing when the device is not open in this process.
-  std::optional<NicFacts> facts();
+  /// What its port says and what has been counted. When the device is not open in this process: the sum over others of
+  /// this user that run a NIC of this name with the same addresses.
+  PortView port_view();
   /// EUI-64 in network order. Of an automatic device that is not open: what it would be if it were opened now.
   std::array<std::uint8_t, 8> guid();
 

@@ -114,11 +114,12 @@ std::vector<proto::Gid> Device::gids() {
   return table;
 }
 
-std::optional<NicFacts> Device::facts() {
-  const std::scoped_lock lock(mutex_);
-  const auto adapter = adapter_.lock();
-  if (!adapter) return std::nullopt;
-  return adapter->facts();
+PortView Device::port_view() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
+  }
+  return {.up = true, .counters = sum_of_published(counters_name(index, addresses))};
 }
 
 void Device::send_before_exit() {

@@ -15,8 +15,6 @@ namespace uroce::ibv {
 
 struct NicFacts {
   std::vector<std::string> addresses;  ///< Textual IP addresses, in GID order.
-  bool port_up = true;
-  std::uint64_t link_downed = 0;  ///< How often the port went down.
   engine::PortInfo port;
   engine::PortCounters port_counters;
   nic::Counters counters;

@@ -6,15 +6,6 @@
 namespace uroce::ibv {
 namespace {
 
-view::WireCounters wire_counters(const engine::PortCounters& port) {
-  return {.sent_packets = port.sent_packets,
-          .sent_bytes = port.sent_bytes,
-          .received_packets = port.received_packets,
-          .received_bytes = port.received_bytes,
-          .send_errors = port.send_errors,
-          .receive_overruns = port.receive_overruns};
-}
-
 class ProcessSource : public view::NicSource {
  public:
   std::uint32_t count() const override {
@@ -33,12 +24,11 @@ class ProcessSource : public view::NicSource {
     view.guid = guid_of(view.gids.at(1));
     view.interface = interface_name(view.gids.at(1)).value_or("");
     view.port_capabilities = kPortCapabilities;
-    if (const auto facts = device.facts()) {
-      view.port_up = facts->port_up;
-      view.link_downed = facts->link_downed;
-      view.counters = facts->counters;
-      view.wire = wire_counters(facts->port_counters);
-    }
+    const PortView port = device.port_view();
+    view.port_up = port.up;
+    view.link_downed = port.counters.link_downed;
+    view.counters = port.counters.nic;
+    view.wire = port.counters.wire;
     return view;
   }
 };

@@ -2,12 +2,16 @@
 // the InfiniBand specification (PortCounters, IBTA Vol 1, 16.1.3.5) in ports/1/counters.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 
 #include "verbs/view/nic_view.h"
 
 namespace uroce::view {
+
+/// How old the values may be, at most: a file beside them says so.
+inline constexpr std::chrono::milliseconds kCounterLifespan{10};
 
 struct CounterRow {
   const char* name;

@@ -118,7 +118,7 @@ class NicFiles {
       constant(dir + "/gid_attrs/ndevs/" + number, first_.interface);
     }
     add_counters(dir + "/hw_counters/", hw_counters());
-    constant(dir + "/hw_counters/lifespan", "0");  // Milliseconds that a value may be old.
+    constant(dir + "/hw_counters/lifespan", std::to_string(kCounterLifespan.count()));
     add_counters(dir + "/counters/", port_counters());
   }
 
