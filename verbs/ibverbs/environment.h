@@ -3,6 +3,7 @@
 //   UROCE_ADDR=a,b;c         addresses: commas between those of one NIC, semicolons between NICs. A NIC without takes
 //   the
 //                            first free loopback address when it is opened.
+//   UROCE_BROKER=auto|off    whether other processes may use addresses that UROCE_ADDR names too (engine/broker)
 //   UROCE_ENGINE=auto|io_uring|socket
 //   UROCE_OFFLOAD=gso        trains of packets by segmentation offload, see docs/performance.md; not with io_uring
 //   UROCE_VENDOR=VENDOR:PART what ibv_query_device says who made it, for programs that go by that
