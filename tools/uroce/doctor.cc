@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 
+#include "engine/broker/start_broker.h"
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
@@ -83,7 +85,13 @@ void check_kernel(Findings& findings) {
 
 /// The port, and who has it already. An automatic NIC takes the first loopback address that is free.
 std::optional<proto::Gid> check_addresses(Findings& findings) {
+  std::set<std::string> told;  // A broker has a socket for every slot of an address.
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
+    if (!told.insert(holder.address + ' ' + holder.process).second) continue;
+    if (holder.process.starts_with("uroce-broker ")) {
+      findings.good(fmt::format("UDP port 4791 of {}: shared by NICs of user {}", holder.address, holder.uid));
+      continue;
+    }
     const std::string who =
         holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
     const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
@@ -104,8 +112,7 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
     findings.good("addresses: " + proto::to_string(candidate) + " is free");
     return candidate;
   }
-  findings.bad("addresses: UDP port 4791 can't be had on any of 127.0.0.1 .. 127.0.0.254",
-               "end what has the port");
+  findings.bad("addresses: UDP port 4791 can't be had on any of 127.0.0.1 .. 127.0.0.254", "end what has the port");
   return std::nullopt;
 }
 
@@ -151,6 +158,12 @@ void check_io_uring(Findings& findings, const proto::Gid& address) {
   findings.note("io_uring: " + port.error().sentence, io_uring_remedy());
 }
 
+void check_broker(Findings& findings) {
+  if (const auto broker = engine::find_broker()) return findings.good("sharing of addresses: " + *broker);
+  findings.note("sharing of addresses: there is no uroce-broker beside this program",
+                "every process needs an address of its own; or install uroce whole");
+}
+
 void check_memlock(Findings& findings) {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -183,7 +196,7 @@ void check_captures(Findings& findings) {
 
 void check_environment(Findings& findings) {
   for (const char* variable :
-       {"UROCE_ADDR", "UROCE_DEVICES", "UROCE_ENGINE", "UROCE_OFFLOAD", "UROCE_PCAP", "UROCE_FAULTS"}) {
+       {"UROCE_ADDR", "UROCE_BROKER", "UROCE_DEVICES", "UROCE_ENGINE", "UROCE_OFFLOAD", "UROCE_PCAP", "UROCE_FAULTS"}) {
     const char* const value = std::getenv(variable);
     if (value != nullptr) findings.note(fmt::format("{}={}", variable, value), "set in your environment: it counts");
   }
@@ -200,6 +213,7 @@ int doctor() {
     check_sockets(findings, *address);
     check_io_uring(findings, *address);
   }
+  check_broker(findings);
   check_memlock(findings);
   check_ipv6(findings);
   check_captures(findings);
