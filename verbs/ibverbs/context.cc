@@ -82,6 +82,7 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
 Context::~Context() {
   adapter->remove(*this);
   for (QueuePair* qp : qps) destroy_queue_pair(qp);
+  for (AddressHandle* ah : ahs) destroy_address_handle(ah);
   if (const NicLock lock(*adapter, NicLock::Purpose::kCleanUp); lock) {
     for (const SharedReceiveQueue* srq : srqs) lock->destroy_srq(srq->nic_srq);
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
@@ -167,6 +168,7 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->max_srq = nic::kMaxSrq;
   attr->max_srq_wr = nic::kMaxSrqWr;
   attr->max_srq_sge = nic::kMaxSrqSge;
+  attr->max_ah = nic::kMaxAh;
   attr->max_pkeys = 1;
   attr->local_ca_ack_delay = 15;  // 134 ms: a NIC that is a process may have to wait for a processor.
   attr->phys_port_cnt = 1;

@@ -171,6 +171,7 @@ Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int ma
   out.rq_psn = nic::Psn(attr.rq_psn);
   out.sq_psn = nic::Psn(attr.sq_psn);
   out.dest_qpn = attr.dest_qp_num & nic::Psn::kMask;
+  out.qkey = attr.qkey;
   return out;
 }
 
@@ -193,6 +194,7 @@ void merge(struct ibv_qp_attr& to, const struct ibv_qp_attr& from, int mask) {
   take(IBV_QP_SQ_PSN, to.sq_psn, from.sq_psn & nic::Psn::kMask);
   take(IBV_QP_MAX_DEST_RD_ATOMIC, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
   take(IBV_QP_PATH_MIG_STATE, to.path_mig_state, from.path_mig_state);
+  take(IBV_QP_QKEY, to.qkey, from.qkey);
   take(IBV_QP_DEST_QPN, to.dest_qp_num, from.dest_qp_num & nic::Psn::kMask);
 }
 

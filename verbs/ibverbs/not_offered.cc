@@ -7,22 +7,11 @@
 namespace uroce::ibv::impl {
 namespace {
 
-constexpr char kNoUd[] = "the NIC has no UD queue pairs, which address handles are for";
 constexpr char kNoMulticast[] = "the NIC has no UD queue pairs, which multicast groups are for";
 constexpr char kNoImport[] = "objects of another process can't be imported: there is no kernel driver that shares them";
 
 }  // namespace
 
-struct ibv_ah* ibv_create_ah(struct ibv_pd*, struct ibv_ah_attr*) {
-  return refuse_null(EOPNOTSUPP, kNoUd);
-}
-struct ibv_ah* ibv_create_ah_from_wc(struct ibv_pd*, struct ibv_wc*, struct ibv_grh*, std::uint8_t) {
-  return refuse_null(EOPNOTSUPP, kNoUd);
-}
-int ibv_init_ah_from_wc(struct ibv_context*, std::uint8_t, struct ibv_wc*, struct ibv_grh*, struct ibv_ah_attr*) {
-  return refuse(EOPNOTSUPP, kNoUd);
-}
-int ibv_destroy_ah(struct ibv_ah*) { return refuse(EOPNOTSUPP, kNoUd); }
 int ibv_attach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 int ibv_detach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 

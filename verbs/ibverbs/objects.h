@@ -96,6 +96,13 @@ struct QueuePair : ibv_qp_ex {
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
 };
 
+/// Lives in the PD's user count as well: a PD with address handles can't be deallocated.
+struct AddressHandle : ibv_ah {
+  proto::Path path;
+  nic::Pd* nic_pd = nullptr;
+  std::optional<HeldSourcePort> source_port;
+};
+
 struct Context : verbs_context {
   Context(Device& device, std::shared_ptr<Adapter> adapter);
   ~Context();  ///< Destroys what the user left behind, as the kernel does.
@@ -112,6 +119,7 @@ struct Context : verbs_context {
   std::unordered_set<CompletionQueue*> cqs;
   std::unordered_set<SharedReceiveQueue*> srqs;
   std::unordered_set<QueuePair*> qps;
+  std::unordered_set<AddressHandle*> ahs;
 };
 
 /// From what the user holds to what we made.
@@ -121,6 +129,7 @@ inline CompChannel* own(struct ibv_comp_channel* channel) { return static_cast<C
 inline CompletionQueue* own(struct ibv_cq_ex* cq) { return static_cast<CompletionQueue*>(cq); }
 inline CompletionQueue* own(struct ibv_cq* cq) { return own(reinterpret_cast<struct ibv_cq_ex*>(cq)); }
 inline SharedReceiveQueue* own(struct ibv_srq* srq) { return static_cast<SharedReceiveQueue*>(srq); }
+inline AddressHandle* own(struct ibv_ah* ah) { return static_cast<AddressHandle*>(ah); }
 inline QueuePair* own(struct ibv_qp_ex* qp) { return static_cast<QueuePair*>(qp); }
 inline QueuePair* own(struct ibv_qp* qp) { return own(reinterpret_cast<struct ibv_qp_ex*>(qp)); }
 
@@ -131,6 +140,7 @@ void raise(Context& context, enum ibv_event_type type);
 
 /// Destroys a QP without a word to anybody. The caller has made sure that no event of it is in the user's hands.
 void destroy_queue_pair(QueuePair* qp);
+void destroy_address_handle(AddressHandle* ah);
 
 /// Initialises and destroys the lock and the condition variable that ibv_cq, ibv_srq and ibv_qp have for acknowledgements.
 template <class Object>

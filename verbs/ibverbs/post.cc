@@ -6,7 +6,17 @@
 #include "verbs/ibverbs/objects.h"
 #include "verbs/transport/qp.h"
 
-namespace uroce::ibv::impl {
+namespace uroce::ibv {
+namespace {
+
+/// Where the WR of a UD QP goes.
+nic::UdTarget target_of(const struct ibv_send_wr& wr) {
+  return {own(wr.wr.ud.ah)->path, wr.wr.ud.remote_qpn & nic::Psn::kMask, wr.wr.ud.remote_qkey};
+}
+
+}  // namespace
+
+namespace impl {
 
 // 0, or an errno value with *bad_wr at the first WR that was refused; those before it stay posted.
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
@@ -20,7 +30,12 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
   if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
-    const auto converted = from_wr(*wr, sges);
+    auto converted = from_wr(*wr, sges);
+    nic::UdTarget target;
+    if (converted.ok() && nic_qp->type() == nic::QpType::kUd && wr->wr.ud.ah != nullptr) {
+      target = target_of(*wr);
+      converted->target = &target;
+    }
     error = converted.ok() ? lock->post_send(nic_qp, *converted) : converted.error();
     if (error == 0) continue;
     *bad_wr = wr;
@@ -52,4 +67,5 @@ int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** ba
   return error;
 }
 
-}  // namespace uroce::ibv::impl
+}  // namespace impl
+}  // namespace uroce::ibv

@@ -5,73 +5,28 @@
 #include <cstring>
 
 #include "engine/os_clock.h"
-#include "proto/address.h"
 #include "proto/entropy.h"
-#include "verbs/ibverbs/address.h"
 #include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/path_to.h"
 
 namespace uroce::ibv {
 namespace {
 
-constexpr std::uint8_t kDefaultHopLimit = 64;
-
 Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
-
-/// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
-/// reach; ENODATA: a GID without an address behind it; ETIMEDOUT: no route.
-Result<proto::Path, int> resolve(const Adapter& adapter, const struct ibv_ah_attr& ah) {
-  if (ah.is_global == 0)
-    return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
-  if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
-  // Other devices have longer GID tables, with empty entries.
-  if (ah.grh.sgid_index >= adapter.gids().size()) {
-    return Err{refuse(ENODATA, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
-                                   std::to_string(adapter.gids().size()) + " entries")};
-  }
-  proto::Path path;
-  path.source = adapter.gids()[ah.grh.sgid_index];
-  std::copy(std::begin(ah.grh.dgid.raw), std::end(ah.grh.dgid.raw), path.destination.raw.begin());
-  if (is_link_local(path.source)) {
-    return Err{refuse(ENODATA, "GID 0 is link-local and no interface has it; use sgid_index 1")};
-  }
-  if (path.destination.is_zero() || path.destination.is_multicast()) {
-    return Err{refuse(EINVAL, "a connected QP needs a unicast destination GID")};
-  }
-  if (path.source.is_v4() != path.destination.is_v4()) {
-    return Err{refuse(EINVAL, "source " + proto::to_string(path.source) + " and destination " +
-                                  proto::to_string(path.destination) + " are of different IP versions")};
-  }
-  // What the kernel says too, after a second: it looks for unknown peers beside the NIC's netdev.
-  if (const int error = find_route(path.source, path.destination)) {
-    return Err{refuse(ETIMEDOUT, "no route from " + proto::to_string(path.source) + " to " +
-                                     proto::to_string(path.destination) + ": " + std::strerror(error))};
-  }
-  path.tclass = ah.grh.traffic_class;
-  // 0 and 1 are what programs written for InfiniBand pass. The kernel replaces them by the route's value.
-  path.hop_limit = ah.grh.hop_limit <= 1 ? kDefaultHopLimit : ah.grh.hop_limit;
-  path.flow_label = path.source.is_v4() ? 0 : ah.grh.flow_label & 0xFFFFF;
-  return path;
-}
 
 /// Sets the path of `attr`, with a source port that the caller now holds.
 Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const struct ibv_qp_attr& attr, int mask,
                                       nic::QpAttr& out) {
-  const auto path = resolve(adapter_of(qp), attr.ah_attr);
+  const auto path = path_to(adapter_of(qp), attr.ah_attr, Reach::kUnicast);
   if (!path.ok()) return Err{path.error()};
   out.path = *path;
   out.sgid_index = attr.ah_attr.grh.sgid_index;
   const std::uint32_t peer = (mask & IBV_QP_DEST_QPN) != 0 ? out.dest_qpn : qp.nic_qp->attr().dest_qpn;
   const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_base.qp_num, peer);
-  out.path.source_port = lock.port().acquire_source_port(path->source, wanted);
-  return HeldSourcePort{path->source, out.path.source_port};
-}
-
-void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
-  if (held) lock.port().release_source_port(held->local, held->port);
-  held.reset();
+  return hold(lock, out.path, wanted);
 }
 
 /// After this the NIC knows the QP no more, and raises no event for it.
@@ -84,7 +39,10 @@ void take_from_nic(QueuePair& qp) {
 }
 
 int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
-  if (raw(init.qp_type) != IBV_QPT_RC) return refuse(EOPNOTSUPP, "the NIC has RC queue pairs only");
+  const int type = raw(init.qp_type);
+  if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD) {
+    return refuse(EOPNOTSUPP, "the NIC has RC, UC and UD queue pairs");
+  }
   struct ibv_qp_cap cap = init.cap;
   if (init.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;  // Ignored (ibv_create_qp(3)).
   if (std::max(cap.max_send_wr, cap.max_recv_wr) > nic::kMaxQpWr ||
@@ -122,6 +80,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   Context& context = context_of(pd->context);
   auto* qp = new QueuePair{};
   nic::QpInit wanted;
+  wanted.type = static_cast<nic::QpType>(raw(init->qp_type));
   wanted.pd = own(pd)->nic_pd;
   wanted.send_cq = own(init->send_cq)->nic_cq;
   wanted.recv_cq = own(init->recv_cq)->nic_cq;

@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kMaxCq = 65536;
 inline constexpr std::uint32_t kMaxCqe = 1u << 22;
 inline constexpr std::uint32_t kMaxMr = 1u << 20;
 inline constexpr std::uint32_t kMaxPd = 65536;
+inline constexpr std::uint32_t kMaxAh = 65536;
 inline constexpr std::uint32_t kMaxRdAtomic = 128;           ///< Per QP, as initiator and as target.
 inline constexpr std::uint32_t kMaxMessageBytes = 1u << 31;  ///< IBTA Vol 1, 9.7.1.
 inline constexpr std::uint32_t kFirstQpn = 0x11;             ///< 0 and 1 are SMI and GSI; users know rxe's 17.

@@ -95,7 +95,8 @@ constexpr bool well_formed(std::span<const Transition> table) {
   }
   return true;
 }
-static_assert(well_formed(kRcTransitions) && well_formed(kUcTransitions) && well_formed(kUdTransitions), "one row per transition, and an attribute is required or optional, not both");
+static_assert(well_formed(kRcTransitions) && well_formed(kUcTransitions) && well_formed(kUdTransitions),
+              "one row per transition, and an attribute is required or optional, not both");
 
 std::span<const Transition> transitions(QpType type) {
   switch (type) {

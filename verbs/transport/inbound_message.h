@@ -16,8 +16,8 @@ struct InboundMessage {
   std::uint32_t left = 0;  ///< WRITE: bytes that RETH announced and that have not come.
 
   /// Whether the next packet, of a SEND or WRITE, has the length that it may have (IBTA Vol 1, 9.7.4.1.6): FIRST and
-  /// MIDDLE carry exactly one path MTU, LAST 1..MTU, ONLY 0..MTU; RETH's length is the sum of the payloads; no message is
-  /// longer than 2^31.
+  /// MIDDLE carry exactly one path MTU, LAST 1..MTU, ONLY 0..MTU; RETH's length is the sum of the payloads; no message
+  /// is longer than 2^31.
   bool has_right_length(const proto::PacketView& packet, std::uint32_t mtu) const;
 };
 

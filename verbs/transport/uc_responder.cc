@@ -26,8 +26,8 @@ void UcResponder::clear() {
   failure_.reset();
 }
 
-/// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next message
-/// is as good as any, wherever it begins.
+/// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next
+/// message is as good as any, wherever it begins.
 void UcResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
   if (packet.psn() != expected_) {

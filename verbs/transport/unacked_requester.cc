@@ -78,8 +78,7 @@ Errno UnackedRequester::post(const SendWr& wr) {
   wqe.length = static_cast<std::uint32_t>(length);
   const auto& fail_send = c_.env.config.faults.fail_send;
   wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
-  wqe.packets =
-      is_ud() || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  wqe.packets = is_ud() || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
   return 0;
 }
 
@@ -129,9 +128,9 @@ bool UnackedRequester::fill_payload(MutBytes out) const {
 bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
   const SendWqe& wqe = sq_.at(sq_.head());
   const UdTarget* const target = is_ud() ? &targets_[sq_.head() % targets_.size()] : nullptr;
-  const Opcode opcode = target == nullptr              ? opcode_at(wqe, packet_)
+  const Opcode opcode = target == nullptr            ? opcode_at(wqe, packet_)
                         : wqe.op == SendOp::kSendImm ? Opcode::kUdSendOnlyImm
-                                                       : Opcode::kUdSendOnly;
+                                                     : Opcode::kUdSendOnly;
   const proto::OpcodeInfo& op = proto::info(opcode);
   proto::PacketBuilder builder = c_.begin(frame, opcode, next_);
   if (target != nullptr) {
@@ -147,7 +146,8 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
         .set<proto::Reth::DmaLength>(wqe.length);
   }
   if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
-  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu())))) return false;
+  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu()))))
+    return false;
   const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
   builder.bth().set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
   const Path& path = target != nullptr ? target->path : c_.attr.path;

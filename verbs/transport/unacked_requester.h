@@ -1,6 +1,6 @@
 // The requester half of UC and UD QPs (IBTA Vol 1, 9.8): turns send WRs into packets and forgets them. A WR completes
-// when its last packet has been handed over; whether anybody got it, nobody says. An error ends the sending, not the QP:
-// it goes to SQE.
+// when its last packet has been handed over; whether anybody got it, nobody says. An error ends the sending, not the
+// QP: it goes to SQE.
 #pragma once
 
 #include "verbs/transport/halves.h"
