@@ -86,6 +86,9 @@ std::uint32_t access_of(const Command& command) {
   return access;
 }
 
+/// Of UD QPs, where the script names no other.
+constexpr std::uint32_t kQkey = 0x11111111;
+
 std::uint32_t crc32(Bytes bytes) {
   std::uint32_t crc = ~0u;
   for (const std::uint8_t byte : bytes) {
@@ -122,6 +125,7 @@ Differences compare_completions(const json& rxe, const Completion& ours) {
   compare("completion opcode", rxe.at("opcode"), std::string(name_of(ours.opcode)));
   compare("completion byte_len", rxe.at("byte_len").dump(), std::to_string(ours.byte_len));
   compare("completion flags", rxe.at("flags").dump(), std::to_string(ours.flags));
+  if ((ours.flags & nic::kWcGrh) != 0) compare("completion src_qp", rxe.at("src_qp").dump(), std::to_string(ours.src_qp));
   if (rxe.contains("imm")) compare("completion imm", rxe.at("imm").dump(), std::to_string(ours.imm));
   return out;
 }
@@ -162,6 +166,8 @@ Differences Endpoint::execute(const Command& command) {
     return compare_errno(command, srq_->arm(u32(command.number("limit", 0))));
   } else if (verb == "qp") {
     create_qp(command);
+  } else if (verb == "ah") {
+    handles_[command.text("name")] = path(command, 0);
   } else if (verb == "destroy" && command.text("name") == "qp") {
     nic_.destroy_qp(qp_);
     qp_ = nullptr;
@@ -192,8 +198,9 @@ Differences Endpoint::execute(const Command& command) {
 }
 
 void Endpoint::create_qp(const Command& command) {
-  if (command.text("type") != "rc") throw NotOffered(command.line());
   nic::QpInit init;
+  const std::string type = command.text("type");
+  init.type = type == "rc" ? nic::QpType::kRc : type == "uc" ? nic::QpType::kUc : nic::QpType::kUd;
   init.pd = pd_;
   init.send_cq = init.recv_cq = cq_;
   if (command.has("srq")) init.srq = srq_;
@@ -220,7 +227,7 @@ nic::Path Endpoint::path(const Command& command, std::uint32_t dest_qpn) const {
 }
 
 void Endpoint::hear_of_no_credits(Instant now) {
-  if (qp_ == nullptr) return;
+  if (qp_ == nullptr || qp_->type() != nic::QpType::kRc) return;
   const nic::QpAttr& attr = qp_->attr();
   proto::Path path = attr.path;
   std::swap(path.source, path.destination);
@@ -235,33 +242,36 @@ void Endpoint::hear_of_no_credits(Instant now) {
 nic::Errno Endpoint::modify(const Command& command) {
   using namespace nic;
   QpAttr attr;
-  std::uint32_t mask = kAttrState;
   const std::string state = command.text("state");
   for (std::size_t i = 0; i < kStates.size(); ++i) {
     const auto same = [](char a, char b) { return a == (b | 0x20); };
     if (std::equal(state.begin(), state.end(), kStates[i].begin(), kStates[i].end(), same)) attr.state = QpState(i);
   }
   if (attr.state == QpState::kInit) {
-    mask |= kAttrPkeyIndex | kAttrPort | kAttrAccess;
+    attr.qkey = u32(command.number("qkey", kQkey));
     attr.access = command.has("access") ? access_of(command) : 0xF;
   } else if (attr.state == QpState::kRtr) {
-    mask |= kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
     const std::uint64_t mtu = command.number("mtu", 1024);
     while (proto::mtu_bytes(attr.path_mtu) != mtu) ++attr.path_mtu;
     attr.dest_qpn = u32(command.number("dqpn", 0));
     attr.rq_psn = Psn{u32(command.number("rpsn", 0))};
     attr.max_dest_rd_atomic = u8(command.number("drd", 4));
     attr.min_rnr_timer = u8(command.number("minrnr", 12));
-    attr.path = path(command, attr.dest_qpn);
+    if (command.has("gid")) attr.path = path(command, attr.dest_qpn);
   } else if (attr.state == QpState::kRts) {
-    mask |= kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic;
     attr.timeout = u8(command.number("timeout", 18));
     attr.retry_cnt = u8(command.number("retry", 7));
     attr.rnr_retry = u8(command.number("rnr", 7));
     attr.max_rd_atomic = u8(command.number("rd", 4));
     attr.sq_psn = Psn{u32(command.number("spsn", 0))};
   }
-  return nic_.modify_qp(qp_, attr, mask);
+  return nic_.modify_qp(qp_, attr, kAttrState | mask_for(attr.state));
+}
+
+/// What the transition needs. The lab gave no more to any of them.
+std::uint32_t Endpoint::mask_for(nic::QpState to) const {
+  const auto verdict = nic::check_transition(qp_->type(), qp_->state(), to, nic::kAttrState);
+  return verdict.code == nic::TransitionVerdict::Code::kMissingAttr ? verdict.offending : 0;
 }
 
 std::vector<nic::Sge> Endpoint::sges(const Command& command) const {
@@ -298,6 +308,11 @@ nic::Errno Endpoint::post_send(const Command& command) {
   wr.swap = command.number("swp", 0);
   const std::vector<nic::Sge> list = sges(command);
   wr.sges = list;
+  nic::UdTarget target;
+  if (command.has("ah")) {
+    target = {handles_.at(command.text("ah")), u32(command.number("rqpn", 0)), u32(command.number("rqkey", kQkey))};
+    wr.target = &target;
+  }
   return nic_.post_send(qp_, wr);
 }
 

@@ -2,6 +2,7 @@
 // says where their outcome is another.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -32,12 +33,15 @@ class Endpoint {
   nic::Nic& nic() { return nic_; }
   /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's as the others from its.
   std::uint32_t qpn_of(std::uint32_t in_capture) const;
+  /// Whether both name the QP of this endpoint, in the packets that it sends.
+  bool is_own_qpn(std::uint64_t rxe, std::uint64_t ours) const { return rxe == rxe_qpn_ && ours == our_qpn_; }
   std::uint32_t key_of(std::uint32_t in_capture) const { return mr_->key + (in_capture - rxe_key_); }
   /// Request packets that the WR of a `post` command takes.
   std::uint32_t packets_of(const Command& post) const;
 
  private:
   void create_qp(const Command& command);
+  std::uint32_t mask_for(nic::QpState to) const;
   nic::Errno modify(const Command& command);
   nic::Path path(const Command& command, std::uint32_t dest_qpn) const;
   std::vector<nic::Sge> sges(const Command& command) const;
@@ -61,6 +65,7 @@ class Endpoint {
   nic::Qp* qp_ = nullptr;
   std::uint32_t our_qpn_ = 0, rxe_qpn_ = 0, rxe_key_ = 0;
   std::vector<nic::Event> events_;
+  std::map<std::string, nic::Path> handles_;  ///< Address handles by name.
 };
 
 }  // namespace uroce::replay

@@ -20,7 +20,7 @@ struct Pkt {
   Opcode opcode;
   std::int64_t psn;
   std::optional<std::uint8_t> syndrome_;
-  std::optional<std::uint32_t> msn_, imm_, invalidate_, rkey_, length_;
+  std::optional<std::uint32_t> msn_, imm_, invalidate_, rkey_, length_, qkey_;
   std::optional<std::uint64_t> at_, va_, compare_, swap_add_, original_;
   std::optional<std::size_t> bytes_;
   std::optional<bool> ack_req_, solicited_;
@@ -36,6 +36,7 @@ struct Pkt {
   Pkt&& ack_req(bool v = true) && { return ack_req_ = v, std::move(*this); }
   Pkt&& solicited(bool v = true) && { return solicited_ = v, std::move(*this); }
   Pkt&& imm(std::uint32_t v) && { return imm_ = v, std::move(*this); }
+  Pkt&& qkey(std::uint32_t v) && { return qkey_ = v, std::move(*this); }
   Pkt&& at(std::uint64_t offset) && { return at_ = offset, std::move(*this); }
   Pkt&& va(std::uint64_t absolute) && { return va_ = absolute, std::move(*this); }
   Pkt&& rkey(std::uint32_t v) && { return rkey_ = v, std::move(*this); }

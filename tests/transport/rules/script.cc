@@ -10,18 +10,13 @@ using proto::Aeth;
 using proto::AtomicAckEth;
 using proto::AtomicEth;
 using proto::Bth;
+using proto::Deth;
 using proto::Ieth;
 using proto::ImmDt;
 using proto::Reth;
 
 const proto::Gid kUs = proto::Gid::from_v4(10, 0, 0, 1);
 const proto::Gid kPeer = proto::Gid::from_v4(10, 0, 0, 2);
-
-constexpr std::uint32_t kToInit = nic::kAttrPkeyIndex | nic::kAttrPort | nic::kAttrAccess;
-constexpr std::uint32_t kToRtr = nic::kAttrAv | nic::kAttrPathMtu | nic::kAttrDestQpn | nic::kAttrRqPsn |
-                                 nic::kAttrMaxDestRdAtomic | nic::kAttrMinRnrTimer;
-constexpr std::uint32_t kToRts =
-    nic::kAttrTimeout | nic::kAttrRetryCnt | nic::kAttrRnrRetry | nic::kAttrSqPsn | nic::kAttrMaxRdAtomic;
 
 }  // namespace
 
@@ -32,6 +27,7 @@ Script::Script(Setup s)
   mr = *nic.mrs().add(pd, memory.data(), memory.size(), kVa, s.mr_access);
   key_ = mr->key;
   nic::QpInit init;
+  init.type = s.type;
   init.pd = pd;
   init.send_cq = init.recv_cq = cq;
   init.max_send_wr = init.max_recv_wr = s.max_wr;
@@ -70,19 +66,21 @@ nic::QpAttr Script::attributes() const {
   a.sq_psn = Psn{setup.sq_psn};
   a.rq_psn = Psn{setup.rq_psn};
   a.dest_qpn = kPeerQpn;
+  a.qkey = kQkey;
   return a;
+}
+
+/// What a transition of this type of QP needs, and no more.
+std::uint32_t Script::mask_for(QpState to) const {
+  const auto verdict = nic::check_transition(qp->type(), qp->state(), to, nic::kAttrState);
+  return verdict.code == nic::TransitionVerdict::Code::kMissingAttr ? verdict.offending : 0;
 }
 
 void Script::move_to(QpState state, std::uint32_t mask, const std::function<void(nic::QpAttr&)>& change) {
   nic::QpAttr a = attributes();
   a.state = state;
   if (change) change(a);
-  if (mask == 0) {
-    mask = state == QpState::kInit                                  ? kToInit
-           : state == QpState::kRtr                                 ? kToRtr
-           : state == QpState::kRts && qp->state() == QpState::kRtr ? kToRts
-                                                                    : 0;
-  }
+  if (mask == 0) mask = mask_for(state);
   ASSERT_EQ(nic.modify_qp(qp, a, mask | nic::kAttrState), 0);
   collect();
 }
@@ -97,6 +95,8 @@ void Script::post_send(std::uint64_t id, SendOp op, std::uint32_t length,
   wr.remote_addr = kPeerVa;
   wr.rkey = kPeerKey;
   wr.sges = sges;
+  const nic::UdTarget to_peer = target();
+  wr.target = &to_peer;
   if (change) change(wr);
   ASSERT_EQ(nic.post_send(qp, wr), 0);
   collect();
@@ -114,6 +114,15 @@ void Script::post_recv(std::uint64_t id, std::vector<nic::Sge> sges) {
 void Script::post_srq(std::uint64_t id, std::uint32_t length, std::uint32_t offset) {
   const nic::Sge sges[] = {sge(offset, length)};
   ASSERT_EQ(srq->post({id, sges}), 0);
+}
+
+nic::UdTarget Script::target() const {
+  nic::UdTarget to;
+  to.path.source = kUs;
+  to.path.destination = kPeer;
+  to.qpn = kPeerQpn;
+  to.qkey = kQkey;
+  return to;
 }
 
 proto::Path Script::path_to_us() const {
@@ -144,6 +153,9 @@ void Script::deliver(const proto::Path& path, const Pkt& p) {
         .set<Reth::Va>(va)
         .set<Reth::RKey>(p.rkey_.value_or(key_))
         .set<Reth::DmaLength>(p.length_.value_or(0));
+  }
+  if (op.has(proto::HeaderId::kDeth)) {
+    builder.header<Deth>().set<Deth::QKey>(p.qkey_.value_or(kQkey)).set<Deth::SourceQp>(kPeerQpn);
   }
   if (op.has(proto::HeaderId::kAtomicEth)) {
     builder.header<AtomicEth>()
@@ -239,6 +251,10 @@ std::string Script::differences(const Pkt& want, const proto::PacketView& got) c
     const auto reth = got.header<Reth>();
     compare_va(reth.get<Reth::Va>(), reth.get<Reth::RKey>());
     compare("RETH length", want.length_, reth.get<Reth::DmaLength>());
+  }
+  if (got.has<Deth>()) {
+    compare("Q_Key", want.qkey_, got.header<Deth>().get<Deth::QKey>());
+    compare("source QPN", std::optional(qp->qpn()), got.header<Deth>().get<Deth::SourceQp>());
   }
   if (got.has<AtomicEth>()) {
     const auto atomic = got.header<AtomicEth>();

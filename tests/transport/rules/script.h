@@ -36,6 +36,7 @@ inline constexpr std::uint32_t kAllAccess =
 inline constexpr std::uint32_t kMtu = 1024;  ///< Of a script that does not say otherwise.
 
 struct Setup {
+  nic::QpType type = nic::QpType::kRc;
   std::uint8_t mtu_code = 3;
   std::uint32_t rq_psn = 0xFFFFFE;  ///< Of what the peer sends first: wraps in nearly every script.
   std::uint32_t sq_psn = 0xFFFFFD;
@@ -103,6 +104,9 @@ class Script {
   static constexpr std::uint32_t kPeerQpn = 0x77;
   nic::Sge sge(std::uint32_t offset, std::uint32_t length) const { return {kVa + offset, length, key_}; }
   proto::Path path_to_us() const;
+  /// UD: the address of the peer's QP.
+  nic::UdTarget target() const;
+  static constexpr std::uint32_t kQkey = 0x11111111;
 
   std::vector<std::uint8_t> memory;
   nic::Nic nic;
@@ -121,6 +125,7 @@ class Script {
   static constexpr Instant kStart{std::chrono::seconds(1000)};
 
   nic::QpAttr attributes() const;
+  std::uint32_t mask_for(QpState to) const;
   Psn absolute(const Pkt& packet, bool from_peer) const;
   void deliver(const proto::Path& path, const Pkt& packet);
   void collect();
