@@ -19,19 +19,48 @@ constexpr std::uint32_t kBits = 21;
 // Bits:        CUR_STATE, EN_SQD, ACCESS, PKEY, PORT, QKEY, AV, MTU, TIMEOUT, RETRY, RNR_RETRY, RQ_PSN, MAX_RD, ALT,
 // MIN_RNR,
 //              SQ_PSN, MAX_DEST_RD, PATH_MIG, CAP, DEST_QPN
-const std::map<std::pair<QpState, QpState>, std::string> kGolden{
-    {{kReset, kInit}, "..!!!..............."},  //
-    {{kInit, kInit}, "..ooo..............."},   //
-    {{kInit, kRtr}, "..oo..!!...!.o!.!..!"},    //
-    {{kRtr, kRts}, "o.o.....!!!.!oo!.o.."},     //
-    {{kRts, kRts}, "o.o..........oo..o.."},     //
-    {{kRts, kSqd}, ".o.................."},     //
-    {{kSqd, kRts}, "o.o..........oo..o.."},     //
-    {{kSqd, kSqd}, "..ooo.o.ooo.ooo.oo.."},
+using Golden = std::map<std::pair<QpState, QpState>, std::string>;
+const std::map<QpType, Golden> kGolden{
+    {QpType::kRc,
+     {
+         {{kReset, kInit}, "..!!!..............."},
+         {{kInit, kInit}, "..ooo..............."},
+         {{kInit, kRtr}, "..oo..!!...!.o!.!..!"},
+         {{kRtr, kRts}, "o.o.....!!!.!oo!.o.."},
+         {{kRts, kRts}, "o.o..........oo..o.."},
+         {{kRts, kSqd}, ".o.................."},
+         {{kSqd, kRts}, "o.o..........oo..o.."},
+         {{kSqd, kSqd}, "..ooo.o.ooo.ooo.oo.."},
+     }},
+    {QpType::kUc,
+     {
+         {{kReset, kInit}, "..!!!..............."},
+         {{kInit, kInit}, "..ooo..............."},
+         {{kInit, kRtr}, "..oo..!!...!.o.....!"},
+         {{kRtr, kRts}, "o.o..........o.!.o.."},
+         {{kRts, kRts}, "o.o..........o...o.."},
+         {{kRts, kSqd}, ".o.................."},
+         {{kSqd, kRts}, "o.o..........o...o.."},
+         {{kSqd, kSqd}, "..oo..o......o...o.."},
+         {{kSqe, kRts}, "o.o................."},
+     }},
+    {QpType::kUd,
+     {
+         {{kReset, kInit}, "...!!!.............."},
+         {{kInit, kInit}, "...ooo.............."},
+         {{kInit, kRtr}, "...o.o.............."},
+         {{kRtr, kRts}, "o....o.........!...."},
+         {{kRts, kRts}, "o....o.............."},
+         {{kRts, kSqd}, ".o.................."},
+         {{kSqd, kRts}, "o....o.............."},
+         {{kSqd, kSqd}, "...o.o.............."},
+         {{kSqe, kRts}, "o....o.............."},
+     }},
 };
 
-std::string letters(QpState from, QpState to) {
-  if (auto it = kGolden.find({from, to}); it != kGolden.end()) return it->second;
+std::string letters(QpType type, QpState from, QpState to) {
+  const Golden& golden = kGolden.at(type);
+  if (auto it = golden.find({from, to}); it != golden.end()) return it->second;
   return to == kReset || to == kErr ? std::string(kBits - 1, '.') : "";
 }
 
@@ -43,27 +72,34 @@ std::uint32_t bits_with(const std::string& row, char letter) {
   return bits;
 }
 
-TEST(QpState, EveryTransitionTimesEveryAttribute) {
+class EveryType : public testing::TestWithParam<QpType> {};
+INSTANTIATE_TEST_SUITE_P(QpState, EveryType, testing::Values(QpType::kRc, QpType::kUc, QpType::kUd),
+                         [](const auto& test) {
+                           return test.param == QpType::kRc ? "Rc" : test.param == QpType::kUc ? "Uc" : "Ud";
+                         });
+
+TEST_P(EveryType, TransitionTimesAttribute) {
+  const QpType type = GetParam();
   for (QpState from : kStates) {
     for (QpState to : kStates) {
       SCOPED_TRACE(std::to_string(static_cast<int>(from)) + " -> " + std::to_string(static_cast<int>(to)));
-      const std::string row = letters(from, to);
+      const std::string row = letters(type, from, to);
       if (row.empty()) {
         for (std::uint32_t bit = 0; bit < kBits; ++bit) {
-          EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | 1u << bit).code, Code::kIllegalTransition);
+          EXPECT_EQ(check_transition(type, from, to, kAttrState | 1u << bit).code, Code::kIllegalTransition);
         }
         continue;
       }
       ASSERT_EQ(row.size(), kBits - 1);
       const std::uint32_t required = bits_with(row, '!');
       const std::uint32_t optional = bits_with(row, 'o');
-      EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | required).code, Code::kOk);
-      EXPECT_EQ(check_transition(QpType::kRc, from, to, required).code, Code::kOk) << "the state bit is implied";
-      EXPECT_EQ(check_transition(QpType::kRc, from, to, kAttrState | required | optional).code, Code::kOk);
+      EXPECT_EQ(check_transition(type, from, to, kAttrState | required).code, Code::kOk);
+      EXPECT_EQ(check_transition(type, from, to, required).code, Code::kOk) << "the state bit is implied";
+      EXPECT_EQ(check_transition(type, from, to, kAttrState | required | optional).code, Code::kOk);
       for (std::uint32_t bit = 1; bit < kBits; ++bit) {
         const std::uint32_t one = 1u << bit;
-        const TransitionVerdict with = check_transition(QpType::kRc, from, to, kAttrState | required | one);
-        const TransitionVerdict without = check_transition(QpType::kRc, from, to, kAttrState | (required & ~one));
+        const TransitionVerdict with = check_transition(type, from, to, kAttrState | required | one);
+        const TransitionVerdict without = check_transition(type, from, to, kAttrState | (required & ~one));
         const bool allowed = ((required | optional) & one) != 0;
         EXPECT_EQ(with.code, allowed ? Code::kOk : Code::kUnexpectedAttr) << "bit " << bit;
         EXPECT_EQ(with.offending, allowed ? 0 : one) << "bit " << bit;
