@@ -99,7 +99,7 @@ Side::Side(int device, const SideOptions& options) : context(open_device(device)
   struct ibv_qp_init_attr init {};
   init.send_cq = init.recv_cq = cq;
   init.cap = options.cap;
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = options.type;
   init.sq_sig_all = options.signal_all ? 1 : 0;
   qp.reset(v().ibv_create_qp(pd, &init));
   EXPECT_TRUE(pd && channel && cq && mr && qp) << uroce::ibv::last_error();

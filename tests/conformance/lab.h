@@ -19,9 +19,10 @@ struct SideOptions {
   bool signal_all = false;
   int access = kAllAccess;
   int cqe = 256;
+  enum ibv_qp_type type = IBV_QPT_RC;
 };
 
-/// One NIC with a PD, an MR, a CQ for both queues (with a channel) and an RC QP.
+/// One NIC with a PD, an MR, a CQ for both queues (with a channel) and a QP.
 class Side {
  public:
   explicit Side(int device, const SideOptions& options = {});

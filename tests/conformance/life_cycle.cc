@@ -66,7 +66,14 @@ std::string dereg_in_use() {
 
 Chapter life_cycle() {
   const auto mw = [] { return try_mw(IBV_MW_TYPE_1); };
-  const auto ah = [] { return try_ah({}); };
+  const auto ah = [] {
+    struct ibv_ah_attr attr {};
+    attr.is_global = attr.port_num = attr.grh.sgid_index = 1;
+    attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xFF;
+    attr.grh.dgid.raw[12] = 127;
+    attr.grh.dgid.raw[15] = 1;
+    return try_ah(attr, true);
+  };
   return {"life_cycle",
           "Object life cycle",
           {
@@ -74,7 +81,7 @@ Chapter life_cycle() {
               {"destroy CQ with a QP on it", kCqInUse, "EBUSY", "EBUSY", kSame, destroy_used_cq},
               {"dealloc PD with only an MR", kPdInUse, "EBUSY", "EBUSY", kSame, dealloc_pd_with_mr},
               {"dealloc PD with only an MW", kPdInUse, "alloc MW: EOPNOTSUPP", "EBUSY", kNotOffered, mw},
-              {"dealloc PD with only an AH", kPdInUse, "create AH: EOPNOTSUPP", "EBUSY", kNotOffered, ah},
+              {"dealloc PD with only an AH", kPdInUse, "EBUSY", "EBUSY", kSame, ah},
               {"dealloc PD with only an SRQ", kPdInUse, "EBUSY", "EBUSY", kSame, dealloc_pd_with_srq},
               {"dealloc empty PD", kPdInUse, "ok", "ok", kSame, dealloc_empty_pd},
               {"destroy completion channel with a CQ", kChannelInUse, "EBUSY", "EBUSY", kSame, destroy_used_channel},

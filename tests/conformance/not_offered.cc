@@ -33,10 +33,14 @@ std::string try_mw(enum ibv_mw_type type) {
   return attempt("alloc MW", ibv_alloc_mw(side.pd, type));
 }
 
-std::string try_ah(const struct ibv_ah_attr& attr) {
+std::string try_ah(const struct ibv_ah_attr& attr, bool then_dealloc_pd) {
   Side side(0);
   struct ibv_ah_attr wanted = attr;
-  return attempt("create AH", uroce::ibv::impl::ibv_create_ah(side.pd, &wanted));
+  struct ibv_ah* ah = uroce::ibv::impl::ibv_create_ah(side.pd, &wanted);
+  if (ah == nullptr) return word(errno);
+  const std::string in_use = word(v().ibv_dealloc_pd(side.pd));
+  EXPECT_EQ(uroce::ibv::impl::ibv_destroy_ah(ah), 0);
+  return then_dealloc_pd ? in_use : "ok";
 }
 
 }  // namespace uroce::conformance

@@ -50,12 +50,12 @@ Node::~Node() {
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
 }
 
-QpPtr Node::make_qp(const struct ibv_qp_cap& cap, bool signal_all) {
+QpPtr Node::make_qp(const struct ibv_qp_cap& cap, bool signal_all, enum ibv_qp_type type) {
   struct ibv_qp_init_attr init {};
   init.send_cq = send_cq;
   init.recv_cq = recv_cq;
   init.cap = cap;
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = type;
   init.sq_sig_all = signal_all ? 1 : 0;
   QpPtr qp(v().ibv_create_qp(pd, &init));
   EXPECT_NE(qp, nullptr) << last_error();
@@ -68,10 +68,26 @@ union ibv_gid Node::gid(int index) const {
   return gid;
 }
 
+int mask_for(const struct ibv_qp& qp, enum ibv_qp_state state) {
+  const bool ud = qp.qp_type == IBV_QPT_UD;
+  switch (state) {
+    case IBV_QPS_INIT:
+      return ud ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : kInitMask;
+    case IBV_QPS_RTR:
+      if (ud) return IBV_QP_STATE;
+      return qp.qp_type == IBV_QPT_RC ? kRtrMask : kRtrMask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    case IBV_QPS_RTS:
+      return qp.qp_type == IBV_QPT_RC ? kRtsMask : IBV_QP_STATE | IBV_QP_SQ_PSN;
+    default:
+      return IBV_QP_STATE;
+  }
+}
+
 struct ibv_qp_attr init_attr(const ConnectOptions& options) {
   struct ibv_qp_attr attr {};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
+  attr.qkey = kQkey;
   attr.qp_access_flags = static_cast<unsigned int>(options.qp_access);
   return attr;
 }
@@ -119,13 +135,13 @@ enum ibv_qp_state state_of(struct ibv_qp* qp) {
 void bring_to(struct ibv_qp* qp, enum ibv_qp_state state, const union ibv_gid& dgid, std::uint32_t dest_qpn,
               const ConnectOptions& options) {
   struct ibv_qp_attr attr = init_attr(options);
-  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, kInitMask), 0) << last_error();
+  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, mask_for(*qp, IBV_QPS_INIT)), 0) << last_error();
   if (state == IBV_QPS_INIT) return;
   attr = rtr_attr(dgid, dest_qpn, options);
-  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, kRtrMask), 0) << last_error();
+  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, mask_for(*qp, IBV_QPS_RTR)), 0) << last_error();
   if (state == IBV_QPS_RTR) return;
   attr = rts_attr(options);
-  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, kRtsMask), 0) << last_error();
+  ASSERT_EQ(v().ibv_modify_qp(qp, &attr, mask_for(*qp, IBV_QPS_RTS)), 0) << last_error();
 }
 
 Pair::Pair(const ConnectOptions& options, const NodeOptions& a_options, const NodeOptions& b_options,

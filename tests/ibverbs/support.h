@@ -48,7 +48,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  QpPtr make_qp(const struct ibv_qp_cap& cap = {64, 64, 16, 16, 256}, bool signal_all = false);
+  QpPtr make_qp(const struct ibv_qp_cap& cap = {64, 64, 16, 16, 256}, bool signal_all = false,
+                enum ibv_qp_type type = IBV_QPT_RC);
   union ibv_gid gid(int index = 1) const;
   std::uint64_t address(std::size_t offset = 0) const {
     return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
@@ -85,6 +86,11 @@ inline constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRtsMask =
     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+
+/// Of UD QPs.
+inline constexpr std::uint32_t kQkey = 0x11111111;
+/// The mask that a QP of this type needs for INIT, RTR or RTS.
+int mask_for(const struct ibv_qp& qp, enum ibv_qp_state state);
 
 struct ibv_qp_attr init_attr(const ConnectOptions& options = {});
 struct ibv_qp_attr rtr_attr(const union ibv_gid& dgid, std::uint32_t dest_qpn, const ConnectOptions& options = {});

@@ -25,7 +25,7 @@ std::uint64_t offered_ops(int qp_type) {
     case IBV_QPT_RC:
       return kSend | kWrite | kKeys | kFetch;
     case IBV_QPT_UC:
-      return kSend | kWrite | kKeys;
+      return kSend | kWrite;
     case IBV_QPT_UD:
       return kSend;
     default:
