@@ -53,13 +53,14 @@ def is_listening():
     return any(f[3] == "0A" and int(f[1].rsplit(":", 1)[1], 16) == TCP_PORT for f in fields)
 
 
-def pair(command, options=()):
+def pair(command, options=(), wanted=""):
     server = start(*command, options=options)
     wait_until("the server listens", lambda: is_listening() or server.poll() is not None)
     client = start(*command, "127.0.0.1", options=options)
     texts = [process.communicate(timeout=TIMEOUT)[0] for process in (client, server)]
     status = [process.returncode for process in (client, server)]
     assert status == [0, 0], f"{command} ended with {status}:\n" + "\n".join(texts)
+    assert wanted in texts[0], f"{command} does not say '{wanted}':\n{texts[0]}"
     print("ok", *options, *command)
 
 
@@ -73,8 +74,9 @@ def kill_everything(options=()):
     wait_until("a third process sees their counters", lambda: sent_packets(options) > 0)
     for process in both:
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=TIMEOUT)
-        assert process.returncode == -signal.SIGKILL, process.returncode
+    for process in both:
+        text, _ = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == -signal.SIGKILL, f"it had ended with {process.returncode}:\n{text}"
     assert sent_packets(options) == 0, "counters of processes that are gone"
     print("ok, killed", *options, *command)
 
@@ -117,6 +119,8 @@ def inside(cmake, build):
     check_view()
     for command in PAIRS:
         pair(command)
+    # It opens the counter once, and reads it before and after.
+    pair(["ib_send_bw", "-x", "1", "-F", "-n", "100", "-W", "hw_counters/rdma_sends"], wanted="hw_counters/rdma_sends=100")
     check_nothing_left()
     for options in ((), SHARED):
         pair(PAIRS[0], options)

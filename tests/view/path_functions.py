@@ -30,8 +30,9 @@ def check_equal(what, left, right):
 
 def check_completeness(library, nm):
     """path_probe knows every function that the library exports without a version."""
-    names = [line.split()[2] for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines()
-             if line.split()[1] == "T" and "@" not in line]
+    lines = output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines()
+    symbols = [line.split()[1:] for line in lines if "@" not in line]
+    names = [name for kind, name in symbols if kind != "A"]  # Not the names of versions.
     assert len(names) > 50, names
     source = (pathlib.Path(__file__).parent / "path_probe.c").read_text()
     unknown = [name for name in names if not re.search(rf'\b{name}\(|"{name}"', source)]
