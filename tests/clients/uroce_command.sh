@@ -32,6 +32,7 @@ fi
 
 expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
 expect 0 'libibverbs.so.1:before' env LD_PRELOAD=before "$uroce" run -- sh -c 'echo $LD_PRELOAD'
+expect 0 'verify_asan_link_order=0:x=1' env ASAN_OPTIONS=x=1 "$uroce" run -- sh -c 'echo $ASAN_OPTIONS'
 expect 0 'gso' "$uroce" run --offload gso -- sh -c 'echo $UROCE_OFFLOAD'
 expect 0 'loss=1%' "$uroce" run --faults loss=1% -- sh -c 'echo $UROCE_FAULTS'
 expect 2 'no such fault' "$uroce" run --faults los=1% -- true

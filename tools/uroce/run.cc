@@ -58,6 +58,9 @@ int run(const RunOptions& options) {
   prepend("LD_PRELOAD", library);
   prepend("LD_LIBRARY_PATH", std::filesystem::path(library).parent_path().string());
 
+  // Programs with gcc's address sanitizer insist on its library being the first; it need not be, before ours.
+  prepend("ASAN_OPTIONS", "verify_asan_link_order=0");
+
   std::vector<char*> argv;
   for (const std::string& argument : options.command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
