@@ -9,10 +9,12 @@ have an address each. At the end every packet of all captures must satisfy tshar
 When a case fails, its captures are kept. Exit status: 0, 1, or 77 = skipped.
 """
 
+import contextlib
 import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,11 +36,12 @@ class Runner:
         self.captures = []
 
     def command(self, case, role, address, more=""):
-        """The command line of `role`, on an emulated NIC with a capture."""
-        capture = self.directory / f"{case.name}.{role}.pcap"
-        self.captures.append(capture)
-        return [str(self.uroce), "run", "--addr", address, "--pcap", str(capture), "--",
-                *shlex.split(case.command), *shlex.split(more)]
+        """The command line of `role`, on an emulated NIC."""
+        command = [str(self.uroce), "run", "--addr", address]
+        if case.capture:
+            self.captures.append(self.directory / f"{case.name}.{role}.pcap")
+            command += ["--pcap", str(self.captures[-1])]
+        return [*command, "--", *shlex.split(case.command), *shlex.split(more)]
 
     def run(self, case):
         """Raises AssertionError, with all output in it, when something is not as it should be."""
@@ -95,11 +98,13 @@ def check_captures(captures):
 def start(command, log, cwd=None, settings=None):
     with open(log, "w") as file:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=cwd,
-                                env={**os.environ, **(settings or {})})
+                                start_new_session=True, env={**os.environ, **(settings or {})})
 
 
 def end(process):
-    process.kill()
+    """Ends the process and what it has started: it leads a group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 

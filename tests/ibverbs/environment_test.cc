@@ -59,12 +59,27 @@ TEST(Environment, TellsWhatItIsToldOfItsVendor) {
   }
 }
 
+TEST(Environment, LidsAreOnOrOff) {
+  EXPECT_FALSE(*lids_wanted(nullptr));
+  EXPECT_FALSE(*lids_wanted("off"));
+  EXPECT_TRUE(*lids_wanted("on"));
+  EXPECT_FALSE(lids_wanted("1").ok());
+}
+
 TEST(Environment, EachNicHasACaptureOfItsOwn) {
   EXPECT_EQ(capture_file("", 1), "");
   EXPECT_EQ(capture_file("x.pcap", 0), "x.pcap");
   EXPECT_EQ(capture_file("x.pcap", 1), "x.uroce1.pcap");
   EXPECT_EQ(capture_file("dir.d/x", 2), "dir.d/x.uroce2");
   EXPECT_EQ(capture_file("dir/.hidden", 1), "dir/.hidden.uroce1");
+}
+
+TEST(Address, LidsAreTheEndOfTheAddress) {
+  const auto own = proto::Gid::from_v4(127, 0, 1, 2);
+  EXPECT_EQ(lid_of(own), 0x0102);
+  EXPECT_EQ(address_of_lid(0xBFFF, own), proto::Gid::from_v4(127, 0, 0xBF, 0xFF));
+  EXPECT_EQ(lid_of(proto::Gid::from_v4(10, 0, 0xC0, 0)), 0) << "multicast LIDs";
+  EXPECT_EQ(lid_of(*proto::parse_gid("fd00::1")), 0);
 }
 
 TEST(Address, PathMtuFollowsTheInterface) {

@@ -101,6 +101,19 @@ proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid) {
 
 bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
 
+std::uint16_t lid_of(const proto::Gid& address) {
+  constexpr int kLastUnicast = 0xBFFF;
+  const int lid = address.is_v4() ? address.raw[14] << 8 | address.raw[15] : 0;
+  return lid <= kLastUnicast ? static_cast<std::uint16_t>(lid) : std::uint16_t{0};
+}
+
+proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own) {
+  proto::Gid address = own;
+  address.raw[14] = static_cast<std::uint8_t>(lid >> 8);
+  address.raw[15] = static_cast<std::uint8_t>(lid);
+  return address;
+}
+
 bool is_port_free(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const engine::SocketAddress local(address, proto::kRocePort);

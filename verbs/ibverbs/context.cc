@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "verbs/ibverbs/address.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
@@ -43,6 +44,7 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
   attr.port_cap_flags = kPortCapabilities;
   attr.max_msg_sz = nic::kMaxMessageBytes;
   attr.pkey_tbl_len = 1;
+  if (device_table().lids) attr.lid = lid_of(adapter.gids().at(1));
   attr.max_vl_num = 1;
   attr.active_width = kWidth1x;
   attr.active_speed = kSpeed10Gbps;

@@ -74,6 +74,7 @@ struct DeviceTable {
   std::mutex mutex;
   std::vector<Device*> devices;  ///< Never destroyed.
   VendorId vendor;
+  bool lids = false;  ///< Ports have LIDs.
 };
 DeviceTable& device_table();
 

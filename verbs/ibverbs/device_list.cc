@@ -159,7 +159,10 @@ Result<const std::vector<Device*>*, std::string> devices() {
     if (const std::string wrong = check_faults(std::getenv("UROCE_FAULTS")); !wrong.empty()) return Err{wrong};
     const auto vendor = vendor_id(std::getenv("UROCE_VENDOR"));
     if (!vendor.ok()) return Err{vendor.error()};
+    const auto lids = lids_wanted(std::getenv("UROCE_LID"));
+    if (!lids.ok()) return Err{lids.error()};
     t.vendor = *vendor;
+    t.lids = *lids;
     for (std::vector<proto::Gid>& addresses : *plan) {
       const auto index = static_cast<std::uint32_t>(t.devices.size());
       t.devices.push_back(new Device(index, std::move(addresses)));

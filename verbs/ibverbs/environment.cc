@@ -82,6 +82,13 @@ Result<VendorId, std::string> vendor_id(const char* value) {
   return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + std::string(value) + "'"};
 }
 
+Result<bool, std::string> lids_wanted(const char* value) {
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text.empty() || text == "off") return false;
+  if (text == "on") return true;
+  return Err{"UROCE_LID must be on or off, not '" + std::string(text) + "'"};
+}
+
 std::string check_faults(const char* faults) {
   const auto spec = engine::faults::parse_faults(faults == nullptr ? "" : faults);
   if (!spec) return "UROCE_FAULTS: " + spec.error();

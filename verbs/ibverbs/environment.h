@@ -7,6 +7,7 @@
 //   UROCE_ENGINE=auto|io_uring|socket
 //   UROCE_OFFLOAD=gso        trains of packets by segmentation offload, see docs/performance.md; not with io_uring
 //   UROCE_VENDOR=VENDOR:PART what ibv_query_device says who made it, for programs that go by that
+//   UROCE_LID=on|off         whether the port has a LID, by which programs without GIDs reach it (address.h); default off
 //   UROCE_PCAP=FILE          capture of everything uroce0 sends and receives; uroceN writes FILE with .uroceN in its
 //   name
 #pragma once
@@ -35,6 +36,9 @@ struct VendorId {
 };
 /// Reads the value of UROCE_VENDOR (null = not set): two numbers, hexadecimal with 0x. The error is a sentence for people.
 Result<VendorId, std::string> vendor_id(const char* value);
+
+/// Reads the value of UROCE_LID (null = not set): on or off. The error is a sentence for people.
+Result<bool, std::string> lids_wanted(const char* value);
 
 /// What is wrong with the value of UROCE_FAULTS (null = not set), or "".
 std::string check_faults(const char* faults);

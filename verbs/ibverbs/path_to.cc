@@ -5,16 +5,31 @@
 
 #include "proto/address.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/device.h"
 #include "verbs/ibverbs/errors.h"
 
 namespace uroce::ibv {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
+constexpr std::uint8_t kFirstAddress = 1;  ///< In the GID table, after the link-local one.
+
+/// The same address vector with the GID instead of the LID. Where there are no LIDs, it stays as it is.
+struct ibv_ah_attr with_gid(const Adapter& adapter, struct ibv_ah_attr ah) {
+  const proto::Gid& own = adapter.gids()[kFirstAddress];
+  if (!device_table().lids || lid_of(own) == 0 || ah.dlid == 0) return ah;
+  const proto::Gid destination = address_of_lid(ah.dlid, own);
+  ah.is_global = 1;
+  ah.grh = {};
+  std::copy(destination.raw.begin(), destination.raw.end(), ah.grh.dgid.raw);
+  ah.grh.sgid_index = kFirstAddress;
+  return ah;
+}
 
 }  // namespace
 
-Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& ah, Reach reach) {
+Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& asked, Reach reach) {
+  const struct ibv_ah_attr ah = asked.is_global == 0 ? with_gid(adapter, asked) : asked;
   if (ah.is_global == 0)
     return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
   if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
