@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/address.h"
 #include "verbs/ibverbs/address.h"
 
 namespace uroce::ibv {
