@@ -4,6 +4,7 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/post.h"
 #include "verbs/transport/qp.h"
 
 namespace uroce::ibv {
@@ -15,6 +16,16 @@ nic::UdTarget target_of(const struct ibv_send_wr& wr) {
 }
 
 }  // namespace
+
+Result<nic::SendWr, nic::Errno> to_nic(const QueuePair& qp, const struct ibv_send_wr& wr, SgeArray& sges,
+                                       nic::UdTarget& target) {
+  auto converted = from_wr(wr, sges);
+  if (converted.ok() && qp.nic_qp->type() == nic::QpType::kUd && wr.wr.ud.ah != nullptr) {
+    target = target_of(wr);
+    converted->target = &target;
+  }
+  return converted;
+}
 
 namespace impl {
 
@@ -30,12 +41,8 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
   if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   for (; wr != nullptr; wr = wr->next) {
     SgeArray sges;
-    auto converted = from_wr(*wr, sges);
     nic::UdTarget target;
-    if (converted.ok() && nic_qp->type() == nic::QpType::kUd && wr->wr.ud.ah != nullptr) {
-      target = target_of(*wr);
-      converted->target = &target;
-    }
+    const auto converted = to_nic(*own(qp), *wr, sges, target);
     error = converted.ok() ? lock->post_send(nic_qp, *converted) : converted.error();
     if (error == 0) continue;
     *bad_wr = wr;

@@ -5,6 +5,7 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/post.h"
 #include "verbs/ibverbs/verbs_front.h"
 
 namespace uroce::ibv {
@@ -174,9 +175,10 @@ int post_all(QueuePair& qp, const std::vector<struct ibv_send_wr>& wrs) {
   NicLock lock(*context_of(qp.qp_base.context).adapter);
   if (!lock) return refuse_without_nic();
   SgeArray sges;
+  nic::UdTarget target;
   std::uint32_t ahead = 0;
   for (const struct ibv_send_wr& wr : wrs) {
-    const auto converted = from_wr(wr, sges);
+    const auto converted = to_nic(qp, wr, sges, target);
     if (!converted.ok()) return converted.error();
     if (const int error = lock->check_send(qp.nic_qp, *converted, ahead++)) {
       return refuse(error, "WR " + std::to_string(ahead) + " of the list, wr_id " + std::to_string(wr.wr_id));
@@ -184,7 +186,7 @@ int post_all(QueuePair& qp, const std::vector<struct ibv_send_wr>& wrs) {
   }
   int error = 0;
   for (const struct ibv_send_wr& wr : wrs) {
-    error = lock->post_send(qp.nic_qp, *from_wr(wr, sges));
+    error = lock->post_send(qp.nic_qp, *to_nic(qp, wr, sges, target));
     if (error != 0) break;
   }
   lock.posted();
