@@ -11,6 +11,7 @@
 #include "verbs/ibverbs/capture.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/memory_check.h"
 #include "verbs/ibverbs/objects.h"
 
 namespace uroce::ibv {
@@ -40,6 +41,7 @@ constexpr std::uint64_t kGsoWindowBytes = 640 * 1024;
 
 nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
+  config.probe_memory = touch_memory;
   config.gids.push_back(link_local_gid(guid_of(addresses.front())));
   config.gids.insert(config.gids.end(), addresses.begin(), addresses.end());
   for (const proto::Gid& address : addresses) {

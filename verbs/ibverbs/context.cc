@@ -65,6 +65,13 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   verbs_context::create_qp_ex = front::create_qp_ex;
   verbs_context::create_srq_ex = impl::create_srq_ex;
   verbs_context::get_srq_num = impl::get_srq_num;
+  verbs_context::query_device_ex = front::query_device_ex;
+  verbs_context::query_rt_values = front::query_rt_values;
+  verbs_context::alloc_td = front::alloc_td;
+  verbs_context::dealloc_td = front::dealloc_td;
+  verbs_context::alloc_parent_domain = front::alloc_parent_domain;
+  verbs_context::alloc_null_mr = front::alloc_null_mr;
+  verbs_context::advise_mr = front::advise_mr;
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
   // Slots that stay null make the inline verbs return EOPNOTSUPP.
@@ -89,7 +96,12 @@ Context::~Context() {
     for (const SharedReceiveQueue* srq : srqs) lock->destroy_srq(srq->nic_srq);
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
     for (const MemoryRegion* mr : mrs) lock->mrs().remove(mr->nic_mr);
-    for (const ProtectionDomain* pd : pds) lock->dealloc_pd(pd->nic_pd);
+    for (const ProtectionDomain* pd : pds) {
+      if (pd->is_parent) --pd->nic_pd->users;
+    }
+    for (const ProtectionDomain* pd : pds) {
+      if (!pd->is_parent) lock->dealloc_pd(pd->nic_pd);
+    }
   }
   for (CompletionQueue* cq : cqs) {
     destroy_ack(*cq);
@@ -101,6 +113,7 @@ Context::~Context() {
   }
   for (MemoryRegion* mr : mrs) delete mr;
   for (ProtectionDomain* pd : pds) delete pd;
+  for (ThreadDomain* td : tds) delete td;
   for (CompChannel* channel : channels) delete channel;
   struct ibv_context& base = verbs_context::context;
   pthread_mutex_destroy(&base.mutex);

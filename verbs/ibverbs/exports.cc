@@ -15,6 +15,7 @@ extern "C" {
 #define UROCE_VERB(ret, name, params, args, version) \
   __attribute__((visibility("default"))) ret name params { return uroce::ibv::impl::name args; }
 #include "verbs/ibverbs/functions_extra.def"
+#include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB
 // NOLINTEND(bugprone-macro-parentheses)
 }

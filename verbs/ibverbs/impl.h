@@ -1,6 +1,7 @@
 // Our verbs, each under the name of the C function it stands for. One file per object: device_list.cc, context.cc, ...
 #pragma once
 
+#include "verbs/ibverbs/newer.h"
 #include "verbs/ibverbs/verbs_table.h"
 
 struct ibv_sa_path_rec;
@@ -13,6 +14,7 @@ namespace uroce::ibv::impl {
 #define UROCE_VERB(ret, name, params, args, version) ret name params;
 #include "verbs/ibverbs/functions.def"
 #include "verbs/ibverbs/functions_extra.def"
+#include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB
 
 // Verbs that <infiniband/verbs.h> reaches through the context.
@@ -29,6 +31,14 @@ int wr_complete(struct ibv_qp_ex* qp);
 int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
 struct ibv_srq* create_srq_ex(struct ibv_context* context, struct ibv_srq_init_attr_ex* init);
 int get_srq_num(struct ibv_srq* srq, uint32_t* number);
+int query_device_ex(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
+                    struct ibv_device_attr_ex* attr, size_t attr_size);
+int query_rt_values(struct ibv_context* context, struct ibv_values_ex* values);
+struct ibv_td* alloc_td(struct ibv_context* context, struct ibv_td_init_attr* init);
+int dealloc_td(struct ibv_td* td);
+struct ibv_pd* alloc_parent_domain(struct ibv_context* context, struct ibv_parent_domain_init_attr* init);
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd);
+int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge* list, uint32_t count);
 // Exported under private version nodes (exports_private.cc).
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, int* type);
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);

@@ -72,4 +72,12 @@ int check_memory(const void* start, std::size_t length, bool writable) {
   return at >= end ? 0 : EFAULT;
 }
 
+bool touch_memory(const void* start, std::size_t length, bool write) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(start);
+  if (length > UINTPTR_MAX - at - page) return false;
+  const std::uintptr_t first = at & ~(page - 1), end = (at + length + page - 1) & ~(page - 1);
+  return madvise(reinterpret_cast<void*>(first), end - first, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+}
+
 }  // namespace uroce::ibv

@@ -9,4 +9,8 @@ namespace uroce::ibv {
 /// finds out when it pins the pages for a device. Says nothing about later: who unmaps registered memory crashes.
 int check_memory(const void* start, std::size_t length, bool writable);
 
+/// Brings the pages of [start, start + length) in and tells whether they can be read, or written. For memory that may
+/// come and go; one system call.
+bool touch_memory(const void* start, std::size_t length, bool write);
+
 }  // namespace uroce::ibv

@@ -30,8 +30,15 @@ struct AsyncEvent {
   SharedReceiveQueue* srq = nullptr;
 };
 
+/// A promise of the program that one thread at a time uses what is made under it.
+struct ThreadDomain : ibv_td {
+  std::uint32_t parents = 0;  ///< Parent domains that it is in. Guarded by the context's objects_mutex.
+};
+
 struct ProtectionDomain : ibv_pd {
   nic::Pd* nic_pd = nullptr;
+  bool is_parent = false;      ///< A parent domain: `nic_pd` is that of the protection domain it was made from.
+  ThreadDomain* td = nullptr;  ///< Of a parent domain.
 };
 
 struct MemoryRegion : ibv_mr {
@@ -113,6 +120,7 @@ struct Context : verbs_context {
 
   // What lives in this context. `mutex` of ibv_context is the user's business.
   std::mutex objects_mutex;
+  std::unordered_set<ThreadDomain*> tds;
   std::unordered_set<ProtectionDomain*> pds;
   std::unordered_set<MemoryRegion*> mrs;
   std::unordered_set<CompChannel*> channels;
@@ -123,6 +131,7 @@ struct Context : verbs_context {
 };
 
 /// From what the user holds to what we made.
+inline ThreadDomain* own(struct ibv_td* td) { return static_cast<ThreadDomain*>(td); }
 inline ProtectionDomain* own(struct ibv_pd* pd) { return static_cast<ProtectionDomain*>(pd); }
 inline MemoryRegion* own(struct ibv_mr* mr) { return static_cast<MemoryRegion*>(mr); }
 inline CompChannel* own(struct ibv_comp_channel* channel) { return static_cast<CompChannel*>(channel); }

@@ -30,18 +30,14 @@ Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, st
   return access;
 }
 
-struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
-                               unsigned int flags) {
-  const auto access = check_region(addr, length, iova, flags);
-  if (!access.ok()) {
-    errno = access.error();
-    return nullptr;
-  }
+/// Adds a region to the NIC and to the user's context.
+struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, std::uint32_t access,
+                          nic::MrKind kind) {
   Context& context = context_of(pd->context);
   auto* mr = new MemoryRegion{};
   {
     const NicLock lock(*context.adapter);
-    auto made = lock ? lock->mrs().add(own(pd)->nic_pd, static_cast<std::uint8_t*>(addr), length, iova, *access)
+    auto made = lock ? lock->mrs().add(own(pd)->nic_pd, static_cast<std::uint8_t*>(addr), length, iova, access, kind)
                      : Err{refuse_without_nic()};
     if (!made.ok()) {
       delete mr;
@@ -59,6 +55,33 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
   const std::scoped_lock lock(context.objects_mutex);
   context.mrs.insert(mr);
   return mr;
+}
+
+/// On-demand paging. Nothing is pinned here anyway; what these regions have beyond others is that their memory need not
+/// be there. All of the address space is one when the program asks for that (implicit).
+struct ibv_mr* register_on_demand(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                                  unsigned int flags) {
+  const auto access = from_access(flags & ~static_cast<unsigned int>(IBV_ACCESS_ON_DEMAND));
+  if (!access.ok()) {
+    errno = access.error();
+    return nullptr;
+  }
+  const bool implicit = length == SIZE_MAX;
+  if (length == 0 || (implicit && addr != nullptr)) {
+    return refuse_null(EINVAL, "an implicit on-demand region begins at 0; any other has a size");
+  }
+  return add_region(pd, addr, length, iova, *access, nic::MrKind::kOnDemand);
+}
+
+struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                               unsigned int flags) {
+  if ((flags & IBV_ACCESS_ON_DEMAND) != 0) return register_on_demand(pd, addr, length, iova, flags);
+  const auto access = check_region(addr, length, iova, flags);
+  if (!access.ok()) {
+    errno = access.error();
+    return nullptr;
+  }
+  return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
 }
 
 }  // namespace
@@ -80,15 +103,19 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
   return pd;
 }
 
+// Also for parent domains, which give back the protection domain that they were made from.
 int ibv_dealloc_pd(struct ibv_pd* pd) {
   ProtectionDomain* const ours = own(pd);
   Context& context = context_of(pd->context);
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
-    if (const int error = lock->dealloc_pd(ours->nic_pd)) {
-      return refuse(error, "memory regions, SRQs or QPs are in the protection domain");
+    if (ours->is_parent) {
+      --ours->nic_pd->users;
+    } else if (const int error = lock->dealloc_pd(ours->nic_pd)) {
+      return refuse(error, "memory regions, SRQs, QPs or parent domains are in the protection domain");
     }
   }
   const std::scoped_lock lock(context.objects_mutex);
+  if (ours->td != nullptr) --ours->td->parents;
   context.pds.erase(ours);
   delete ours;
   return 0;
@@ -105,6 +132,32 @@ struct ibv_mr* ibv_reg_mr_iova(struct ibv_pd* pd, void* addr, std::size_t length
 struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
                                 unsigned int access) {
   return register_memory(pd, addr, length, iova, access);
+}
+
+// A region whose lkey reads zeros and swallows what is received into it, wherever it is said to be.
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
+  return add_region(pd, nullptr, SIZE_MAX, 0, nic::kLocalWrite, nic::MrKind::kNull);
+}
+
+// EINVAL: advice or flags that do not exist, a bad lkey or range; EFAULT: the memory is not there.
+int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t flags, struct ibv_sge* list,
+              std::uint32_t count) {
+  const int kind = raw(advice);
+  if (kind < IBV_ADVISE_MR_ADVICE_PREFETCH || kind > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ||
+      (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || count == 0) {
+    return refuse(EINVAL, "there is no such advice or flag, or nothing to advise about");
+  }
+  const std::uint32_t rights = kind == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? std::uint32_t{nic::kLocalWrite} : 0;
+  const NicLock lock(*context_of(pd->context).adapter);
+  if (!lock) return refuse_without_nic();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // Looks up the region; what on-demand regions have is brought in on the way.
+    const auto found = lock->mrs().resolve(list[i].lkey, list[i].addr, list[i].length, own(pd)->nic_pd, rights);
+    if (found.ok() || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
+    const bool is_range = found.error() == nic::AccessError::kOutOfBounds;
+    return refuse(is_range ? EFAULT : EINVAL, "SGE " + std::to_string(i) + " names no memory that can be used so");
+  }
+  return 0;
 }
 
 // 0, or one of ibv_rereg_mr_err_code with errno set; the region stays valid as it was.

@@ -96,4 +96,34 @@ int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_w
   return impl::post_srq_recv(srq, wr, bad_wr);
 }
 
+int query_device_ex(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
+                    struct ibv_device_attr_ex* attr, std::size_t attr_size) {
+  return call<int>("ibv_query_device_ex", [&] { return impl::query_device_ex(context, input, attr, attr_size); });
+}
+
+int query_rt_values(struct ibv_context* context, struct ibv_values_ex* values) {
+  return call<int>("ibv_query_rt_values_ex", [&] { return impl::query_rt_values(context, values); });
+}
+
+struct ibv_td* alloc_td(struct ibv_context* context, struct ibv_td_init_attr* init) {
+  return call<struct ibv_td*>("ibv_alloc_td", [&] { return impl::alloc_td(context, init); });
+}
+
+int dealloc_td(struct ibv_td* td) {
+  return call<int>("ibv_dealloc_td", [&] { return impl::dealloc_td(td); });
+}
+
+struct ibv_pd* alloc_parent_domain(struct ibv_context* context, struct ibv_parent_domain_init_attr* init) {
+  return call<struct ibv_pd*>("ibv_alloc_parent_domain", [&] { return impl::alloc_parent_domain(context, init); });
+}
+
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
+  return call<struct ibv_mr*>("ibv_alloc_null_mr", [&] { return impl::alloc_null_mr(pd); });
+}
+
+int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t flags, struct ibv_sge* list,
+              std::uint32_t count) {
+  return call<int>("ibv_advise_mr", [&] { return impl::advise_mr(pd, advice, flags, list, count); });
+}
+
 }  // namespace uroce::ibv::front

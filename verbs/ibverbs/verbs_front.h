@@ -21,5 +21,13 @@ int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init);
 int wr_complete(struct ibv_qp_ex* qp);
 int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+int query_device_ex(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
+                    struct ibv_device_attr_ex* attr, size_t attr_size);
+int query_rt_values(struct ibv_context* context, struct ibv_values_ex* values);
+struct ibv_td* alloc_td(struct ibv_context* context, struct ibv_td_init_attr* init);
+int dealloc_td(struct ibv_td* td);
+struct ibv_pd* alloc_parent_domain(struct ibv_context* context, struct ibv_parent_domain_init_attr* init);
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd);
+int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge* list, uint32_t count);
 
 }  // namespace uroce::ibv::front

@@ -35,14 +35,15 @@ MrTable::MrTable(std::uint32_t max_mrs) : max_mrs_(max_mrs) {
 MrTable::~MrTable() = default;
 
 Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova,
-                                std::uint32_t access) {
+                                std::uint32_t access, MrKind kind) {
   UROCE_ASSERT(pd != nullptr);
+  if (kind == MrKind::kNull && nothing_ == nullptr) nothing_ = std::make_unique<Nothing>();
   if (!valid_range(memory, length, iova) || !valid_access(access)) return Err{EINVAL};
   if (count_ == max_mrs_) return Err{ENOMEM};
   const std::uint32_t index = take_index();
   Slot& slot = slots_[index];
   UROCE_ASSERT(slot.mr == nullptr);
-  slot.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index)});
+  slot.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index), kind});
   ++pd->users;
   ++count_;
   return slot.mr.get();
@@ -95,7 +96,16 @@ Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint
   if (va < mr.iova) return Err{AccessError::kOutOfBounds};
   const std::uint64_t offset = va - mr.iova;
   if (offset > mr.length || length > mr.length - offset) return Err{AccessError::kOutOfBounds};
+  if (mr.kind == MrKind::kPlain) return mr.memory + offset;
+  if (mr.kind == MrKind::kNull) return resolve_null(length, rights);
+  const bool write = (rights & (kLocalWrite | kRemoteWrite | kRemoteAtomic)) != 0;
+  if (length != 0 && probe_ && !probe_(mr.memory + offset, length, write)) return Err{AccessError::kOutOfBounds};
   return mr.memory + offset;
+}
+
+Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, std::uint32_t rights) const {
+  if (length > nothing_->zeros.size()) return Err{AccessError::kOutOfBounds};
+  return (rights & kLocalWrite) != 0 ? nothing_->sink.data() : nothing_->zeros.data();
 }
 
 std::uint32_t MrTable::take_index() {

@@ -3,7 +3,9 @@
 // memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +19,10 @@ struct Pd {
   std::uint32_t users = 0;  ///< MRs, QPs, ... in it: a PD in use can't be deallocated.
 };
 
+/// kOnDemand: its memory may come and go, and is asked for at each access. kNull: reads give zeros, writes go nowhere;
+/// only for local use.
+enum class MrKind : std::uint8_t { kPlain, kOnDemand, kNull };
+
 struct Mr {
   Pd* pd = nullptr;
   std::uint8_t* memory = nullptr;  ///< Where the region's first byte lies.
@@ -24,6 +30,7 @@ struct Mr {
   std::uint64_t iova = 0;    ///< The address by which WRs and peers name the first byte.
   std::uint32_t access = 0;  ///< Access bits. Local read is always granted.
   std::uint32_t key = 0;     ///< lkey and rkey.
+  MrKind kind = MrKind::kPlain;
 };
 
 enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
@@ -35,7 +42,8 @@ class MrTable {
 
   /// Registers memory. EINVAL: length 0, a range that wraps around, unknown access bits, or remote write/atomic without
   /// local write (IBTA Vol 1, 10.6.3.1, and every provider); ENOMEM: table full. The PD's user count goes up.
-  Result<Mr*, Errno> add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova, std::uint32_t access);
+  Result<Mr*, Errno> add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova, std::uint32_t access,
+                         MrKind kind = MrKind::kPlain);
   void remove(Mr* mr);
   /// Gives the region new rights, memory and/or PD (ibv_rereg_mr). Null/0 pointers keep the old value. New memory or a
   /// new PD come under a new key; new rights alone do not (as rxe and mlx5: peers go on with the key that they know).
@@ -56,6 +64,10 @@ class MrTable {
                                              std::uint32_t rights) const;
   std::uint32_t size() const { return count_; }
 
+  /// Tells whether the memory of on-demand regions can be read, or written, at the moment.
+  using Probe = std::function<bool(const std::uint8_t* memory, std::uint64_t length, bool write)>;
+  void set_probe(Probe probe) { probe_ = std::move(probe); }
+
  private:
   static constexpr std::size_t kRestingIndices = 256;
   struct Slot {
@@ -64,6 +76,15 @@ class MrTable {
   };
   std::uint32_t take_index();
   std::uint32_t key_of(std::uint32_t index) const;
+
+  Result<std::uint8_t*, AccessError> resolve_null(std::uint64_t length, std::uint32_t rights) const;
+
+  Probe probe_;
+  /// What null regions read and write. As long as the longest packet's payload, which is what is copied at a time.
+  struct Nothing {
+    std::array<std::uint8_t, 4096> zeros{}, sink{};
+  };
+  mutable std::unique_ptr<Nothing> nothing_;
 
   std::uint32_t max_mrs_;
   std::uint32_t count_ = 0;

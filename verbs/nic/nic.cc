@@ -137,7 +137,9 @@ struct Nic::Core final : QpEnv {
 };
 
 Nic::Nic(NicConfig config)
-    : config_(std::move(config)), mrs_(kMaxMr), core_(std::make_unique<Core>(config_, mrs_, counters_)) {}
+    : config_(std::move(config)), mrs_(kMaxMr), core_(std::make_unique<Core>(config_, mrs_, counters_)) {
+  mrs_.set_probe(config_.probe_memory);
+}
 Nic::~Nic() = default;
 
 void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
