@@ -15,6 +15,7 @@ constexpr Rule kRemoteNeedsLocal{"remote write and remote atomic need local writ
 constexpr Rule kKeys{"a region gets an lkey and an rkey", "IBTA Vol 1, 10.6.2 ?; ibv_reg_mr(3)"};
 constexpr Rule kMapped{"the memory exists", "kernel: get_user_pages()"};
 constexpr Rule kIova{"a region may have another address for WRs and peers", "ibv_reg_mr(3): ibv_reg_mr_iova()"};
+constexpr Why kOnDemand = choice("what a process touches is always brought in on demand");
 constexpr Rule kOptional{"a device may lack it, and says so", "ibv_reg_mr(3)"};
 constexpr Rule kHint{"relaxed ordering is a hint", "<infiniband/verbs.h>: IBV_ACCESS_OPTIONAL_RANGE"};
 constexpr Rule kStale{"a key of a region that is gone names no other soon", "IBTA Vol 1, 10.6.2 ? (8-bit key part)"};
@@ -78,7 +79,7 @@ Chapter memory_regions() {
               {"reg_mr with iova 0x5000", kIova, "ok, lkey = rkey", "ok, lkey = rkey", kSame, reg_iova},
               {"reg_mr zero based", kOptional, "EOPNOTSUPP", "EOPNOTSUPP", kSame,
                reg_with(4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED)},
-              {"reg_mr on demand paging", kOptional, "EOPNOTSUPP", "EOPNOTSUPP", kSame,
+              {"reg_mr on demand paging", kOptional, "ok, lkey = rkey", "EOPNOTSUPP", kOnDemand,
                reg_with(4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND)},
               {"reg_mr relaxed ordering", kHint, "ok, lkey = rkey", "ok, lkey = rkey", kSame,
                reg_with(4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)},

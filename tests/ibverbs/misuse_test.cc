@@ -239,9 +239,6 @@ TEST_F(MisusePosting, ListStopsAtTheFirstBadWr) {
 TEST_F(MisusePosting, UnsupportedVerbsSaySo) {
   EXPECT_EQ(ibv_alloc_mw(p.a.pd, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  struct ibv_td_init_attr td {};
-  EXPECT_EQ(ibv_alloc_td(p.a.context.get(), &td), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 // --- Failures that are completions --------------------------------------------------------------------------------
