@@ -14,9 +14,13 @@ std::unique_ptr<Port> socket_port(std::vector<ReceiveSocket> receivers, std::str
 }  // namespace
 
 Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
-  auto receivers = open_receive_sockets(addresses);
-  if (!receivers) return Err{receivers.error()};
-  return open_port_on(std::move(*receivers), choice);
+  std::vector<ReceiveSocket> receivers;
+  for (const proto::Gid& address : addresses) {
+    Result<ReceiveSocket, SetupError> socket = open_receive_socket(address);
+    if (!socket) return Err{socket.error()};
+    receivers.push_back(std::move(*socket));
+  }
+  return open_port_on(std::move(receivers), choice);
 }
 
 Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {

@@ -119,16 +119,6 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, S
   return socket;
 }
 
-Result<std::vector<ReceiveSocket>, SetupError> open_receive_sockets(std::span<const proto::Gid> locals) {
-  std::vector<ReceiveSocket> sockets;
-  for (const proto::Gid& local : locals) {
-    Result<ReceiveSocket, SetupError> socket = open_receive_socket(local);
-    if (!socket) return Err{socket.error()};
-    sockets.push_back(std::move(*socket));
-  }
-  return sockets;
-}
-
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local) {
   std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t size = sizeof memory;

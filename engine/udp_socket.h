@@ -6,8 +6,6 @@
 
 #include <array>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "engine/fd.h"
 #include "engine/setup_error.h"
@@ -34,9 +32,6 @@ enum class Sharing : std::uint8_t {
 /// that in the kernel's accounting), or as much as net.core.rmem_max allows without CAP_NET_ADMIN. Non-blocking,
 /// close-on-exec. The error says which address is taken and what to do.
 Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing = Sharing::kNone);
-
-/// The same for every address of a NIC.
-Result<std::vector<ReceiveSocket>, SetupError> open_receive_sockets(std::span<const proto::Gid> locals);
 
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);

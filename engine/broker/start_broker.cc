@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10;
 constexpr int kStartTimeoutMs = 5000;
+constexpr int kDescriptorsMax = 1 << 16;  ///< More than programs have.
 
 struct Plan {
   const char* path;
@@ -42,7 +43,9 @@ UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
   ::syscall(SYS_setsid);
   for (int fd = 0; fd < kBrokerReport; ++fd) ::syscall(SYS_dup3, plan.null, fd, 0);
   ::syscall(SYS_dup3, plan.report, kBrokerReport, 0);
-  ::syscall(SYS_close_range, kBrokerReport + 1, ~0u, 0);
+  if (::syscall(SYS_close_range, kBrokerReport + 1, ~0u, 0) != 0) {  // A seccomp filter that is older than it.
+    for (int fd = kBrokerReport + 1; fd < kDescriptorsMax; ++fd) ::syscall(SYS_close, fd);
+  }
   ::syscall(SYS_chdir, "/");
   ::syscall(SYS_execve, plan.path, plan.arguments, plan.environment);
   ::syscall(SYS_exit_group, 1);

@@ -26,6 +26,7 @@ constexpr std::size_t kPage = 4096;
 // Before the first verb. Loopback addresses: nothing is sent there, but verbs ask the host for routes.
 const bool environment_is_set = [] {
   setenv("UROCE_ADDR", "127.99.0.1;127.99.0.2,127.99.0.3", 1);
+  setenv("UROCE_BROKER", "off", 1);
   for (const char* name : {"UROCE_DEVICES", "UROCE_PCAP", "UROCE_ENGINE"}) unsetenv(name);
   return true;
 }();

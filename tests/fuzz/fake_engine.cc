@@ -102,6 +102,10 @@ Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> 
   return std::unique_ptr<Port>(std::make_unique<fuzz::FakePort>(addresses));
 }
 
+Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket>, EngineChoice) {
+  return Err{SetupError{EINVAL, "there are no sockets here"}};
+}
+
 std::unique_ptr<std::thread> start_background_thread(std::function<void()>) {
   return std::make_unique<std::thread>([] {});
 }

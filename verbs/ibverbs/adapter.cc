@@ -51,35 +51,37 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   return config;
 }
 
-/// What a NIC receives with.
-struct Receivers {
-  std::vector<engine::ReceiveSocket> sockets;
-  engine::SlotLeases slot;  ///< Without leases when the NIC has its addresses alone.
+/// A port, and the slot that it receives for: without leases when it has its addresses alone.
+struct OpenPort {
+  engine::SlotLeases slot;
+  std::unique_ptr<engine::Port> port;
 };
 
-Result<Receivers, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses) {
-  auto sockets = engine::open_receive_sockets(addresses);
-  if (!sockets) return Err{sockets.error()};
-  return Receivers{.sockets = std::move(*sockets), .slot = {}};
+Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses, engine::EngineChoice choice) {
+  auto port = engine::open_port(addresses, choice);
+  if (!port) return Err{port.error()};
+  return OpenPort{.slot = {}, .port = std::move(*port)};
 }
 
 /// On addresses that others may use too. Where no broker can be had, they have to be free.
-Result<Receivers, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses) {
+Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses,
+                                                 engine::EngineChoice choice) {
   std::string why_not = "there is no uroce-broker beside this library";
   if (const auto broker = engine::find_broker()) {
     auto slot = engine::acquire_slot(addresses, *broker);
     if (slot) {
-      Receivers receivers{.sockets = {}, .slot = std::move(*slot)};
-      for (const auto& lease : receivers.slot.leases) receivers.sockets.push_back(lease->take_socket());
-      return receivers;
+      std::vector<engine::ReceiveSocket> sockets;
+      for (const auto& lease : slot->leases) sockets.push_back(lease->take_socket());
+      auto port = engine::open_port_on(std::move(sockets), choice);
+      if (!port) return Err{port.error()};
+      return OpenPort{.slot = std::move(*slot), .port = std::move(*port)};
     }
     if (slot.error().error != ECHILD) return Err{slot.error()};
     why_not = slot.error().sentence;
   }
-  auto alone = open_alone(addresses);
-  if (alone) return alone;
-  return Err{
-      engine::SetupError{alone.error().error, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
+  auto alone = open_alone(addresses, choice);
+  if (alone || alone.error().error != EADDRINUSE) return alone;
+  return Err{engine::SetupError{EADDRINUSE, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
 }
 
 }  // namespace
@@ -95,11 +97,9 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
   const bool alone = sharing == engine::Sharing::kNone || broker == "off";
-  auto receivers = alone ? open_alone(addresses) : open_shared(addresses);
-  if (!receivers.ok()) return Err{refuse(receivers.error().error, receivers.error().sentence)};
-  auto port = engine::open_port_on(std::move(receivers->sockets), *choice);
-  if (!port.ok()) return Err{refuse(port.error().error, port.error().sentence)};
-  std::unique_ptr<engine::Port> top = std::move(*port);
+  auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
+  if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
+  std::unique_ptr<engine::Port> top = std::move(opened->port);
   engine::CaptureTap* tap = nullptr;
   std::string pcap = capture_file(environment("UROCE_PCAP"), index);
   if (!pcap.empty()) {
@@ -112,14 +112,14 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   }
   nic::NicConfig config = config_for(addresses);
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
-  if (!receivers->slot.leases.empty()) {
-    config.qpn_slot = receivers->slot.slot;
-    config.first_local_qpn = receivers->slot.first_local;
+  if (!opened->slot.leases.empty()) {
+    config.qpn_slot = opened->slot.slot;
+    config.first_local_qpn = opened->slot.first_local;
   }
   auto published = PublishedCounters::make(
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
   return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap),
-                                              std::move(receivers->slot), std::move(published)));
+                                              std::move(opened->slot), std::move(published)));
 }
 
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
