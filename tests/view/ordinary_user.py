@@ -36,8 +36,8 @@ PAIRS = [
 
 
 def start(*command, options=()):
-    return subprocess.Popen([*RUN, *options, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True)
+    return subprocess.Popen([*RUN, *options, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
 
 
 def wait_until(what, condition):
@@ -120,7 +120,8 @@ def inside(cmake, build):
     for command in PAIRS:
         pair(command)
     # It opens the counter once, and reads it before and after.
-    pair(["ib_send_bw", "-x", "1", "-F", "-n", "100", "-W", "hw_counters/rdma_sends"], wanted="hw_counters/rdma_sends=100")
+    counter = "hw_counters/rdma_sends"
+    pair(["ib_send_bw", "-x", "1", "-F", "-n", "100", "-W", counter], wanted=f"{counter}=100")
     check_nothing_left()
     for options in ((), SHARED):
         pair(PAIRS[0], options)

@@ -49,7 +49,8 @@ def main(uroce, probe, library, nm):
         check_equal("a real tree, without and with uroce", real,
                     output(uroce, "run", "--", probe, f"{copy}/{DEVICE}", *NAMES))
         view = output(uroce, "run", "--", probe, f"{VIEW}/{DEVICE}", *NAMES)
-        check_equal("a real tree and the view of the same contents", real.replace(copy, "BASE"), view.replace(VIEW, "BASE"))
+        check_equal("a real tree and the view of the same contents", real.replace(copy, "BASE"),
+                    view.replace(VIEW, "BASE"))
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ TEST_F(SysfsTest, TellsOfThePort) {
   EXPECT_EQ(read(dir + "link_layer"), "Ethernet\n");
   EXPECT_EQ(read(dir + "rate"), "10 Gb/sec (1X QDR)\n");
   EXPECT_EQ(read(dir + "lid"), "0x0\n");
+  source_.nics[0].lid = 7;
+  EXPECT_EQ(read(dir + "lid"), "0x7\n");
   EXPECT_EQ(read(dir + "cap_mask"), "0x04010000\n");
   EXPECT_EQ(read(dir + "pkeys/0"), "0xffff\n");
   EXPECT_EQ(read(dir + "gids/1"), "0000:0000:0000:0000:0000:ffff:7f00:0007\n");

@@ -23,6 +23,7 @@ class ProcessSource : public view::NicSource {
     view.gids = device.gids();
     view.guid = guid_of(view.gids.at(1));
     view.interface = interface_name(view.gids.at(1)).value_or("");
+    if (device_table().lids) view.lid = lid_of(view.gids.at(1));
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();
     view.port_up = port.up;

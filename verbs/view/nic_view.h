@@ -30,6 +30,7 @@ struct NicView {
   std::array<std::uint8_t, 8> guid{};
   std::vector<proto::Gid> gids;  ///< 0 is link-local.
   std::uint32_t port_capabilities = 0;
+  std::uint16_t lid = 0;
   bool port_up = true;
   std::uint64_t link_downed = 0;  ///< How often the port went down.
   nic::Counters counters;

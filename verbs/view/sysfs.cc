@@ -1,5 +1,6 @@
 #include "verbs/view/sysfs.h"
 
+#include <algorithm>
 #include <array>
 
 #include "verbs/view/port_counters.h"
@@ -21,6 +22,10 @@ std::string hex(std::uint64_t value, int digits) {
   std::string text;
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text += kDigits[(value >> shift) & 0xF];
   return text;
+}
+
+std::string without_zeros(const std::string& digits) {
+  return digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1));
 }
 
 template <std::size_t N>
@@ -105,7 +110,7 @@ class NicFiles {
     file(dir + "/cap_mask", [](const NicView& nic) { return "0x" + hex(nic.port_capabilities, 8); });
     constant(dir + "/rate", "10 Gb/sec (1X QDR)");
     constant(dir + "/link_layer", "Ethernet");
-    constant(dir + "/lid", "0x0");
+    file(dir + "/lid", [](const NicView& nic) { return "0x" + without_zeros(hex(nic.lid, 4)); });
     constant(dir + "/lid_mask_count", "0");
     constant(dir + "/sm_lid", "0x0");
     constant(dir + "/sm_sl", "0");
