@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/verbs.md from the lists of verbs/ibverbs, what the device says of itself, and what rdma-core's tests said:
+"""docs/verbs.md from the lists of verbs/ibverbs and what the device says of itself:
    document.py VERBS_FACTS [--check]
 
 Prints the page; with --check, fails when docs/verbs.md is another.
@@ -7,7 +7,6 @@ Prints the page; with --check, fails when docs/verbs.md is another.
 
 import collections
 import difflib
-import json
 import pathlib
 import re
 import subprocess
@@ -16,21 +15,19 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IBVERBS = ROOT / "verbs/ibverbs"
 PAGE = ROOT / "docs/verbs.md"
-PYVERBS = ROOT / "tests/clients/pyverbs_tests.json"
 
 HEAD = """# Verbs
 
 What `libibverbs.so.1` of this build offers, and `uroce_verbs()`, which is the part of it that our own tools use.
 
 This page is printed by `tests/every_verb/document.py`: from the lists of functions (`verbs/ibverbs/functions*.def`, `slots.def`), from what
-`support.def` says of them, from what the device says of itself, and from the record of rdma-core's tests. `ctest -L every_verb` fails when
+`support.def` says of them, and from what the device says of itself. `ctest -L every_verb` fails when
 the page is out of date; it also calls every function and every verb, as a program would and as none should, and fails when one crashes
 or does not do what this page says. How verbs behave, case by case and beside the specification and Soft-RoCE: [conformance.md](conformance.md).
 
 The library has all public symbols under the versions of rdma-core, IBVERBS_1.0 to 1.18, and in the nodes of all series of
-rdma-core (IBVERBS_PRIVATE_25 to 65) what its other libraries (libmlx5, libefa, ...) need to load. Programs that were compiled against
-rdma-core 28 to 65 start with it. What is not offered returns EOPNOTSUPP, or NULL with that errno; the sentence in the last column is what
-`last_error()` says too.
+rdma-core (IBVERBS_PRIVATE_25 to 65) what its other libraries (libmlx5, libefa, ...) need to load, so that programs linked against
+rdma-core 28 to 65 find what they look for. What is not offered returns EOPNOTSUPP, or NULL with that errno.
 """
 
 
@@ -106,15 +103,8 @@ def page(program):
     text.append("## Capabilities\n\nWhat `ibv_query_device_ex` says; 0 is what is not offered.\n")
     text.append(table(("attribute", "value"), [(f"`{f[1]}`", f[2]) for f in seen if f[0] == "cap"]))
 
-    if PYVERBS.exists():
-        text.append("## rdma-core's own tests\n\nThe classes of pyverbs (v44.0) that `tests/clients` runs, and why tests were skipped.\n")
-        results = json.loads(PYVERBS.read_text())
-        lines = [(f"`{name}`", str(r["ok"]), str(sum(r["skip"].values())), str(r["fail"]), str(r["crash"]),
-                  "; ".join(f"{reason} ({n})" for reason, n in sorted(r["skip"].items())))
-                 for name, r in sorted(results.items())]
-        total = [sum(int(line[i]) for line in lines) for i in range(1, 5)]
-        lines.append(("all", *map(str, total), ""))
-        text.append(table(("class", "ok", "skip", "fail", "crash", "why skipped"), lines))
+    text.append("## rdma-core's own tests\n\nWhat the classes of pyverbs say, and why tests are skipped: [pyverbs.md](pyverbs.md). "
+                "Programs that run:\n[clients.md](clients.md).\n")
     return "\n".join(text)
 
 

@@ -70,8 +70,9 @@ int ibv_query_port_speed(struct ibv_context*, std::uint32_t port_num, std::uint6
 
 void* ibv_alloc_buf(struct ibv_pd* pd, std::size_t size, struct ibv_buf** buf) {
   if (size == 0) return refuse_null(EINVAL, "a buffer cannot be empty");
-  void* const memory =
-      std::aligned_alloc(kPage, size > SIZE_MAX - kPage ? SIZE_MAX : (size + kPage - 1) / kPage * kPage);
+  // Beyond PTRDIFF_MAX nothing can be allocated, and rounding up might wrap.
+  const bool possible = size <= static_cast<std::size_t>(PTRDIFF_MAX) - kPage;
+  void* const memory = possible ? std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage) : nullptr;
   if (memory == nullptr) return refuse_null(ENOMEM, "no memory for a buffer of " + std::to_string(size) + " bytes");
   *buf = new ibv_buf{pd, static_cast<std::uint8_t*>(memory), size};
   return memory;
