@@ -26,6 +26,11 @@ constexpr Symbol kSymbols[] = {
 #include "verbs/ibverbs/functions_extra.def"
 #undef UROCE_VERB
 };
+constexpr Symbol kNewerSymbols[] = {
+#define UROCE_VERB(ret, name, params, args, version) {#name, version},
+#include "verbs/ibverbs/functions_newer.def"
+#undef UROCE_VERB
+};
 
 struct CloseLibrary {
   void operator()(void* library) const { dlclose(library); }
@@ -44,6 +49,10 @@ TEST(Exports, EveryFunctionUnderItsVersionAndNoOther) {
   for (const Symbol& symbol : kSymbols) {
     EXPECT_NE(dlvsym(library.get(), symbol.name, symbol.version), nullptr) << symbol.name << "@" << symbol.version;
     EXPECT_EQ(dlvsym(library.get(), symbol.name, "IBVERBS_1.18"), nullptr) << symbol.name;
+  }
+  for (const Symbol& symbol : kNewerSymbols) {
+    EXPECT_NE(dlvsym(library.get(), symbol.name, symbol.version), nullptr) << symbol.name << "@" << symbol.version;
+    EXPECT_EQ(dlvsym(library.get(), symbol.name, "IBVERBS_1.1"), nullptr) << symbol.name;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "tests/ibverbs/support.h"
 #include "verbs/ibverbs/environment.h"
+#include "verbs/ibverbs/verbs_front.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -11,7 +12,13 @@ namespace {
 /// Calls are counted per process, from its first verb on: these are verbs that the other tests here do not use.
 constexpr const char* kCalls =
     "call=ibv_rereg_mr#1:ENOMEM,call=ibv_create_comp_channel#2:EMFILE,call=ibv_query_pkey#1..2:EIO,"
-    "call=ibv_req_notify_cq#1:EBUSY,call=ibv_query_port#101:EIO";
+    "call=ibv_req_notify_cq#1:EBUSY,call=ibv_query_port#101:EIO,"
+    "call=ibv_create_cq_ex#1:ENOMEM,call=ibv_start_poll#1:EIO,call=ibv_modify_cq#1:EBUSY,call=ibv_create_qp_ex#1:"
+    "ENOMEM,"
+    "call=ibv_wr_complete#1:ENOMEM,call=ibv_query_device_ex#1:EIO,call=ibv_query_rt_values_ex#1:EIO,"
+    "call=ibv_alloc_td#1:ENOMEM,call=ibv_dealloc_td#1:EBUSY,call=ibv_alloc_parent_domain#1:ENOMEM,"
+    "call=ibv_alloc_null_mr#1:ENOMEM,call=ibv_advise_mr#1:EFAULT,call=ibv_alloc_buf#1:ENOMEM,call=ibv_create_srq_ex#1:"
+    "ENOMEM";
 
 /// Times in `faults` count from the opening of the device: a second is enough for what a test does before.
 void ask_for(const std::string& faults) {
@@ -59,11 +66,81 @@ TEST(InjectedFaults, TheNthCallFailsAndTouchesNothing) {
   EXPECT_EQ(nic_facts(context)->faults.calls, 6u);
 }
 
+TEST(InjectedFaults, ExtendedVerbsFailOnceAndThenDoWhatTheyShould) {
+  ask_for("");
+  Node node(0);
+  struct ibv_context* const context = node.context.get();
+  const struct verbs_context& slots = *verbs_get_ctx(context);
+  const auto fails_with = [](int error, void* returned) {
+    EXPECT_EQ(returned, nullptr);
+    EXPECT_EQ(errno, error);
+  };
+  struct ibv_cq_init_attr_ex cq_attr {};
+  cq_attr.cqe = 4;
+  fails_with(ENOMEM, ibv_create_cq_ex(context, &cq_attr));
+  struct ibv_cq_ex* const cq = ibv_create_cq_ex(context, &cq_attr);
+  ASSERT_NE(cq, nullptr);
+  struct ibv_poll_cq_attr poll {};
+  EXPECT_EQ(ibv_start_poll(cq, &poll), EIO);
+  EXPECT_EQ(ibv_start_poll(cq, &poll), ENOENT);
+  struct ibv_modify_cq_attr moderation {};
+  moderation.attr_mask = IBV_CQ_ATTR_MODERATE;
+  EXPECT_EQ(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation), EBUSY);
+  EXPECT_EQ(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation), 0);
+  EXPECT_EQ(v().ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+
+  struct ibv_qp_init_attr_ex init {};
+  init.send_cq = init.recv_cq = node.send_cq;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = node.pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  fails_with(ENOMEM, slots.create_qp_ex(context, &init));
+  const QpPtr qp(slots.create_qp_ex(context, &init));
+  ASSERT_NE(qp, nullptr);
+  struct ibv_qp_ex* const builder = impl::ibv_qp_to_qp_ex(qp.get());
+  ibv_wr_start(builder);
+  EXPECT_EQ(ibv_wr_complete(builder), ENOMEM) << "and the list has ended";
+  ibv_wr_start(builder);
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+
+  struct ibv_device_attr_ex device {};
+  EXPECT_EQ(slots.query_device_ex(context, nullptr, &device, sizeof device), EIO);
+  EXPECT_EQ(slots.query_device_ex(context, nullptr, &device, sizeof device), 0);
+  struct ibv_values_ex values {};
+  EXPECT_EQ(ibv_query_rt_values_ex(context, &values), EIO);
+  EXPECT_EQ(ibv_query_rt_values_ex(context, &values), 0);
+
+  struct ibv_td_init_attr td_init {};
+  fails_with(ENOMEM, ibv_alloc_td(context, &td_init));
+  struct ibv_td* const td = ibv_alloc_td(context, &td_init);
+  ASSERT_NE(td, nullptr);
+  struct ibv_parent_domain_init_attr parent_init {};
+  parent_init.pd = node.pd;
+  fails_with(ENOMEM, ibv_alloc_parent_domain(context, &parent_init));
+  struct ibv_pd* const parent = ibv_alloc_parent_domain(context, &parent_init);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
+
+  fails_with(ENOMEM, ibv_alloc_null_mr(node.pd));
+  struct ibv_sge sge = node.sge(0, 8);
+  EXPECT_EQ(ibv_advise_mr(node.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
+  EXPECT_EQ(ibv_advise_mr(node.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), 0);
+  struct ibv_buf* buf = nullptr;
+  fails_with(ENOMEM, front::ibv_alloc_buf(node.pd, 64, &buf));
+  struct ibv_srq_init_attr_ex srq_init {};
+  fails_with(ENOMEM, slots.create_srq_ex(context, &srq_init));
+}
+
 TEST(InjectedFaults, OnlyVerbsThatCanFailAreAcceptedAsCalls) {
-  for (const char* verb : {"ibv_create_qp", "ibv_query_port", "ibv_post_send", "ibv_get_device_list"}) {
+  for (const char* verb :
+       {"ibv_create_qp", "ibv_query_port", "ibv_post_send", "ibv_get_device_list", "ibv_create_ah", "ibv_reg_mr_ex"}) {
     EXPECT_EQ(check_faults(("call=" + std::string(verb) + "#1:EIO").c_str()), "");
   }
-  for (const char* verb : {"ibv_creat_qp", "ibv_free_device_list", "ibv_wc_status_str", "ibv_get_device_guid", " "}) {
+  for (const char* verb :
+       {"ibv_creat_qp", "ibv_free_device_list", "ibv_wc_status_str", "ibv_get_device_guid", "ibv_rate_to_mult", " "}) {
     EXPECT_NE(check_faults(("call=" + std::string(verb) + "#1:EIO").c_str()).find("no such verb, or it can't fail"),
               std::string::npos)
         << verb;

@@ -63,8 +63,8 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   verbs_context::create_cq_ex = front::create_cq_ex;
   verbs_context::modify_cq = front::modify_cq;
   verbs_context::create_qp_ex = front::create_qp_ex;
-  verbs_context::create_srq_ex = impl::create_srq_ex;
-  verbs_context::get_srq_num = impl::get_srq_num;
+  verbs_context::create_srq_ex = front::create_srq_ex;
+  verbs_context::get_srq_num = front::get_srq_num;
   verbs_context::query_device_ex = front::query_device_ex;
   verbs_context::query_rt_values = front::query_rt_values;
   verbs_context::alloc_td = front::alloc_td;

@@ -11,9 +11,6 @@ extern "C" {
 #define UROCE_VERB(ret, name, params, args, version) \
   __attribute__((visibility("default"))) ret name params { return uroce::ibv::front::name args; }
 #include "verbs/ibverbs/functions.def"
-#undef UROCE_VERB
-#define UROCE_VERB(ret, name, params, args, version) \
-  __attribute__((visibility("default"))) ret name params { return uroce::ibv::impl::name args; }
 #include "verbs/ibverbs/functions_extra.def"
 #include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB

@@ -38,6 +38,9 @@ __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(st
 #include "verbs/ibverbs/private_symbols.def"
 UROCE_IN_ALL_NODES(uroce_private_query_gid_type, ibv_query_gid_type)
 
+// Drivers from before 2007 registered themselves so.
+__asm__(".symver uroce_private_refused, ibv_register_driver@IBVERBS_1.1");
+
 // The one name that changes with the series: providers register themselves when they are loaded.
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_25, 25)
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_34, 34)

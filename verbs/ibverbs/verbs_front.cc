@@ -9,7 +9,8 @@ namespace {
 
 constexpr bool returns_minus_one(std::string_view verb) {
   for (const std::string_view one : {"ibv_query_gid", "ibv_query_pkey", "ibv_get_pkey_index", "ibv_get_device_index",
-                                     "ibv_get_async_event", "ibv_get_cq_event", "ibv_poll_cq"}) {
+                                     "ibv_get_async_event", "ibv_get_cq_event", "ibv_poll_cq", "ibv_read_sysfs_file",
+                                     "ibv_dm_export_dmabuf_fd", "ibv_export_buf_dmabuf_fd"}) {
     if (verb == one) return true;
   }
   return false;
@@ -30,6 +31,8 @@ Return call(const char* name, Verb verb) {
     return call<ret>(#name, [&] { return impl::name args; }); \
   }
 #include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/functions_extra.def"
+#include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB
 
 int query_port(struct ibv_context* context, std::uint8_t port_num, struct ibv_port_attr* attr, std::size_t attr_size) {
@@ -124,6 +127,14 @@ struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
 int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t flags, struct ibv_sge* list,
               std::uint32_t count) {
   return call<int>("ibv_advise_mr", [&] { return impl::advise_mr(pd, advice, flags, list, count); });
+}
+
+struct ibv_srq* create_srq_ex(struct ibv_context* context, struct ibv_srq_init_attr_ex* init) {
+  return call<struct ibv_srq*>("ibv_create_srq_ex", [&] { return impl::create_srq_ex(context, init); });
+}
+
+int get_srq_num(struct ibv_srq* srq, std::uint32_t* number) {
+  return call<int>("ibv_get_srq_num", [&] { return impl::get_srq_num(srq, number); });
 }
 
 }  // namespace uroce::ibv::front

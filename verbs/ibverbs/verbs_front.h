@@ -7,6 +7,8 @@ namespace uroce::ibv::front {
 
 #define UROCE_VERB(ret, name, params, args, version) ret name params;
 #include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/functions_extra.def"
+#include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB
 
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);
@@ -20,6 +22,8 @@ int next_poll(struct ibv_cq_ex* cq);
 int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* init);
 int wr_complete(struct ibv_qp_ex* qp);
+struct ibv_srq* create_srq_ex(struct ibv_context* context, struct ibv_srq_init_attr_ex* init);
+int get_srq_num(struct ibv_srq* srq, uint32_t* number);
 int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
 int query_device_ex(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
                     struct ibv_device_attr_ex* attr, size_t attr_size);
