@@ -33,6 +33,13 @@ def pingpongs(transport, events=True, missing=""):
         yield Case(f"{transport}_pingpong_{name}", command, judges.pingpong(iterations), TCP_PORT, missing=missing)
 
 
+def extended_pingpongs():
+    """ibv_rc_pingpong with extended CQs (-t), the builder API (-N), on-demand regions (-o, with prefetch -P; -O: implicit)."""
+    for name, more in {"timestamps": "-t", "new_send": "-N -c", "timestamps_new_send": "-t -N", "on_demand": "-o -c",
+                       "prefetch": "-o -P -c", "implicit_on_demand": "-O -c", "on_demand_events": "-o -e -c"}.items():
+        yield Case(f"rc_pingpong_{name}", f"ibv_rc_pingpong -g 1 -n 200 {more}", judges.pingpong(200), TCP_PORT)
+
+
 # perftest posts with ibv_wr_* on the cards that it knows, and with ibv_post_send on others.
 A_CARD_IT_KNOWS = {"UROCE_VENDOR": "0x02c9:4119"}
 
@@ -118,7 +125,7 @@ GROUPS = {
         Case("memcheck_devinfo", f"{MEMCHECK} ibv_devinfo -v", judges.says("PORT_ACTIVE")),
         Case("memcheck_rc_pingpong", f"{MEMCHECK} ibv_rc_pingpong -g 1 -n 50 -c", judges.pingpong(50), TCP_PORT),
     ],
-    "rc_pingpong": list(pingpongs("rc")),
+    "rc_pingpong": [*pingpongs("rc"), *extended_pingpongs()],
     "uc_pingpong": list(pingpongs("uc")),
     "ud_pingpong": list(pingpongs("ud")),
     "srq_pingpong": list(pingpongs("srq")),
