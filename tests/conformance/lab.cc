@@ -24,6 +24,8 @@ const char* name_of(enum ibv_wc_status status) {
       return "LOC_QP_OP_ERR";
     case IBV_WC_LOC_PROT_ERR:
       return "LOC_PROT_ERR";
+    case IBV_WC_MW_BIND_ERR:
+      return "MW_BIND_ERR";
     case IBV_WC_WR_FLUSH_ERR:
       return "WR_FLUSH_ERR";
     case IBV_WC_REM_INV_REQ_ERR:
@@ -53,6 +55,10 @@ const char* name_of(enum ibv_wc_opcode opcode) {
       return "COMP_SWAP";
     case IBV_WC_FETCH_ADD:
       return "FETCH_ADD";
+    case IBV_WC_BIND_MW:
+      return "BIND_MW";
+    case IBV_WC_LOCAL_INV:
+      return "LOCAL_INV";
     case IBV_WC_RECV:
       return "RECV";
     case IBV_WC_RECV_RDMA_WITH_IMM:

@@ -28,11 +28,6 @@ std::string try_qp(enum ibv_qp_type type) {
   return tried;
 }
 
-std::string try_mw(enum ibv_mw_type type) {
-  Side side(0);
-  return attempt("alloc MW", ibv_alloc_mw(side.pd, type));
-}
-
 std::string try_ah(const struct ibv_ah_attr& attr, bool then_dealloc_pd) {
   Side side(0);
   struct ibv_ah_attr wanted = attr;

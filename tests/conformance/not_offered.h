@@ -9,7 +9,6 @@ namespace uroce::conformance {
 
 /// "create QP: EOPNOTSUPP" for a type that does not exist.
 std::string try_qp(enum ibv_qp_type type);
-std::string try_mw(enum ibv_mw_type type);
 /// An address handle; `then_dealloc_pd`: what deallocating its PD says then.
 std::string try_ah(const struct ibv_ah_attr& attr, bool then_dealloc_pd = false);
 

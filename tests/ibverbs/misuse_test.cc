@@ -145,7 +145,7 @@ class MisusePosting : public testing::Test {
 };
 
 TEST_F(MisusePosting, OpcodesAndFlagsThatDoNotExist) {
-  for (const int opcode : {-1, 7, 8, 10, 11, 99}) {
+  for (const int opcode : {-1, 8, 10, 11, 99}) {
     struct ibv_send_wr wr = send_wr(1, IBV_WR_SEND, &sge);
     set_raw(wr.opcode, opcode);
     EXPECT_EQ(post(p.qa.get(), wr), EINVAL) << opcode;
@@ -237,7 +237,8 @@ TEST_F(MisusePosting, ListStopsAtTheFirstBadWr) {
 }
 
 TEST_F(MisusePosting, UnsupportedVerbsSaySo) {
-  EXPECT_EQ(ibv_alloc_mw(p.a.pd, IBV_MW_TYPE_1), nullptr);
+  struct ibv_xrcd_init_attr xrcd {};
+  EXPECT_EQ(ibv_open_xrcd(p.a.context.get(), &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 

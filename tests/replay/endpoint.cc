@@ -83,6 +83,7 @@ std::uint32_t access_of(const Command& command) {
   if (command.lists("access", "rw")) access |= nic::kRemoteWrite;
   if (command.lists("access", "rr")) access |= nic::kRemoteRead;
   if (command.lists("access", "ra")) access |= nic::kRemoteAtomic;
+  if (command.lists("access", "mb")) access |= nic::kMwBind;
   return access;
 }
 
@@ -160,6 +161,10 @@ Differences Endpoint::execute(const Command& command) {
     std::copy(bytes.begin(), bytes.end(), memory_at(command.number("off", 0), bytes.size()));
   } else if (verb == "cq") {
     cq_ = *nic_.create_cq(u32(command.number("cqe", 64)), nullptr);
+  } else if (verb == "mw") {
+    mw_ = *nic_.mrs().add_window(pd_, static_cast<nic::MwType>(command.number("type", 1)));
+  } else if (verb == "bindmw") {
+    return compare_errno(command, post_bind(command));
   } else if (verb == "srq") {
     srq_ = *nic_.create_srq({pd_, u32(command.number("wr", 0)), u32(command.number("sge", 1)), nullptr});
   } else if (verb == "modsrq") {
@@ -287,6 +292,7 @@ std::vector<nic::Sge> Endpoint::sges(const Command& command) const {
 
 std::uint32_t Endpoint::packets_of(const Command& post) const {
   if (post.text("op") == "cas" || post.text("op") == "faa") return 1;
+  if (post.text("op") == "bind" || post.text("op") == "inv") return 0;
   std::uint32_t length = 0;
   for (const std::string& word : split(post.text("sge"), ',')) length += u32(std::stoull(split(word, ':').at(2)));
   return length == 0 ? 1 : (length + mtu_ - 1) / mtu_;
@@ -294,7 +300,8 @@ std::uint32_t Endpoint::packets_of(const Command& post) const {
 
 nic::Errno Endpoint::post_send(const Command& command) {
   const auto op = std::find(kOps.begin(), kOps.end(), command.text("op"));
-  if (op == kOps.end() || command.text("op") == "bind") throw NotOffered(command.line());
+  if (op == kOps.end()) throw NotOffered(command.line());
+  if (command.text("op") == "bind") return post_bind(command);
   nic::SendWr wr;
   wr.wr_id = command.number("wr", 0);
   wr.op = static_cast<nic::SendOp>(op - kOps.begin());
@@ -314,6 +321,37 @@ nic::Errno Endpoint::post_send(const Command& command) {
     wr.target = &target;
   }
   return nic_.post_send(qp_, wr);
+}
+
+/// A bind, under the key that follows the window's; rxe's, too, in the reply, is its next one.
+nic::Errno Endpoint::post_bind(const Command& command) {
+  nic::SendWr wr;
+  wr.wr_id = command.number("wr", 0);
+  wr.op = nic::SendOp::kBindMw;
+  wr.flags = nic::kSignaled;
+  wr.bind.window = mw_->key;
+  wr.bind.new_key = (mw_->key & ~0xFFu) | ((mw_->key + 1) & 0xFF);
+  wr.bind.lkey = mr_->key;
+  wr.bind.addr = command.number("baddr", 0);
+  wr.bind.length = command.number("blen", 0);
+  for (const auto& [word, right] :
+       {std::pair{"rw", nic::kRemoteWrite}, {"rr", nic::kRemoteRead}, {"ra", nic::kRemoteAtomic}}) {
+    if (command.lists("bacc", word)) wr.bind.access |= right;
+  }
+  rxe_window_key_ = command.reply().at("rkey");
+  our_window_key_ = wr.bind.new_key;
+  const nic::Errno error = nic_.post_send(qp_, wr);
+  // In the setup nobody else turns the crank, and there is nothing to send yet.
+  std::vector<std::uint8_t> frame(proto::kMaxPacketSize);
+  if (nic_.poll_transmit({}, frame)) throw std::runtime_error("a bind sends nothing");
+  return error;
+}
+
+std::uint32_t Endpoint::key_of(std::uint32_t in_capture) const {
+  if (rxe_window_key_ != 0 && in_capture >> 8 == rxe_window_key_ >> 8) {
+    return our_window_key_ + (in_capture - rxe_window_key_);
+  }
+  return mr_->key + (in_capture - rxe_key_);
 }
 
 nic::Errno Endpoint::post_recv(const Command& command) {

@@ -31,11 +31,12 @@ class Endpoint {
   void hear_of_no_credits(Instant now);
 
   nic::Nic& nic() { return nic_; }
-  /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's as the others from its.
+  /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's (or window's) as the others
+  /// from its.
   std::uint32_t qpn_of(std::uint32_t in_capture) const;
   /// Whether both name the QP of this endpoint, in the packets that it sends.
   bool is_own_qpn(std::uint64_t rxe, std::uint64_t ours) const { return rxe == rxe_qpn_ && ours == our_qpn_; }
-  std::uint32_t key_of(std::uint32_t in_capture) const { return mr_->key + (in_capture - rxe_key_); }
+  std::uint32_t key_of(std::uint32_t in_capture) const;
   /// Request packets that the WR of a `post` command takes.
   std::uint32_t packets_of(const Command& post) const;
 
@@ -46,6 +47,7 @@ class Endpoint {
   nic::Path path(const Command& command, std::uint32_t dest_qpn) const;
   std::vector<nic::Sge> sges(const Command& command) const;
   nic::Errno post_send(const Command& command);
+  nic::Errno post_bind(const Command& command);
   nic::Errno post_recv(const Command& command);
   Differences poll(const Command& command);
   Differences take_async_events(const Command& command);
@@ -62,6 +64,8 @@ class Endpoint {
   nic::Cq* cq_ = nullptr;
   nic::Mr* mr_ = nullptr;
   nic::Srq* srq_ = nullptr;
+  nic::Mw* mw_ = nullptr;
+  std::uint32_t rxe_window_key_ = 0, our_window_key_ = 0;  ///< Once it is bound.
   nic::Qp* qp_ = nullptr;
   std::uint32_t our_qpn_ = 0, rxe_qpn_ = 0, rxe_key_ = 0;
   std::vector<nic::Event> events_;

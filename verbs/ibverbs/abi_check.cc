@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "verbs/ibverbs/device.h"
+#include "verbs/nic/mr_table.h"
 #include "verbs/nic/qp_state.h"
 #include "verbs/nic/types.h"
 
@@ -20,6 +21,9 @@ static_assert(same(nic::kLocalWrite,   IBV_ACCESS_LOCAL_WRITE));
 static_assert(same(nic::kRemoteWrite,  IBV_ACCESS_REMOTE_WRITE));
 static_assert(same(nic::kRemoteRead,   IBV_ACCESS_REMOTE_READ));
 static_assert(same(nic::kRemoteAtomic, IBV_ACCESS_REMOTE_ATOMIC));
+static_assert(same(nic::kMwBind,       IBV_ACCESS_MW_BIND));
+static_assert(same(nic::kZeroBased,    IBV_ACCESS_ZERO_BASED));
+static_assert(same(nic::MwType::k1, IBV_MW_TYPE_1) && same(nic::MwType::k2, IBV_MW_TYPE_2));
 
 static_assert(same(nic::QpState::kReset, IBV_QPS_RESET));
 static_assert(same(nic::QpState::kInit,  IBV_QPS_INIT));

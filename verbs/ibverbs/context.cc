@@ -80,6 +80,9 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   base.ops.post_send = front::post_send;
   base.ops.post_recv = front::post_recv;
   base.ops.post_srq_recv = front::post_srq_recv;
+  base.ops.alloc_mw = front::alloc_mw;
+  base.ops.dealloc_mw = front::dealloc_mw;
+  base.ops.bind_mw = front::bind_mw;
   base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   base.async_fd = async_events.fd();
   base.num_comp_vectors = 1;
@@ -95,6 +98,7 @@ Context::~Context() {
   if (const NicLock lock(*adapter, NicLock::Purpose::kCleanUp); lock) {
     for (const SharedReceiveQueue* srq : srqs) lock->destroy_srq(srq->nic_srq);
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
+    for (const MemoryWindow* mw : mws) lock->mrs().remove_window(mw->nic_mw);
     for (const MemoryRegion* mr : mrs) lock->mrs().remove(mr->nic_mr);
     for (const ProtectionDomain* pd : pds) {
       if (pd->is_parent) --pd->nic_pd->users;
@@ -111,6 +115,7 @@ Context::~Context() {
     destroy_ack(*srq);
     delete srq;
   }
+  for (MemoryWindow* mw : mws) delete mw;
   for (MemoryRegion* mr : mrs) delete mr;
   for (ProtectionDomain* pd : pds) delete pd;
   for (ThreadDomain* td : tds) delete td;
@@ -169,12 +174,14 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->max_qp = nic::kMaxQp;
   attr->max_qp_wr = nic::kMaxQpWr;
   attr->device_cap_flags =
-      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr->max_sge = nic::kMaxSge;
   attr->max_sge_rd = nic::kMaxSge;
   attr->max_cq = nic::kMaxCq;
   attr->max_cqe = nic::kMaxCqe;
   attr->max_mr = nic::kMaxMr;
+  attr->max_mw = nic::kMaxMw;
   attr->max_pd = nic::kMaxPd;
   attr->max_qp_rd_atom = nic::kMaxRdAtomic;
   attr->max_res_rd_atom = static_cast<int>(nic::kMaxRdAtomic * nic::kMaxQp);

@@ -79,6 +79,15 @@ void to_wc(const nic::Completion& completion, struct ibv_wc& wc) {
   wc.wc_flags = completion.flags;
 }
 
+nic::MwBind from_bind(const struct ibv_mw& mw, std::uint32_t new_key, const struct ibv_mw_bind_info& info) {
+  return {.window = mw.rkey,
+          .new_key = new_key,
+          .lkey = info.mr == nullptr ? 0 : info.mr->lkey,  // 0 is no region's.
+          .addr = info.addr,
+          .length = info.length,
+          .access = info.mw_access_flags};
+}
+
 Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& sges) {
   const int opcode = raw(wr.opcode);
   if (opcode < IBV_WR_RDMA_WRITE || opcode > IBV_WR_SEND_WITH_INV) {
@@ -107,6 +116,16 @@ Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& 
       out.remote_addr = wr.wr.rdma.remote_addr;
       out.rkey = wr.wr.rdma.rkey;
       break;
+    case nic::SendOp::kBindMw:
+      if (wr.bind_mw.mw == nullptr || raw(wr.bind_mw.mw->type) != IBV_MW_TYPE_2) {
+        return Err{refuse(EINVAL, "IBV_WR_BIND_MW binds windows of type 2; ibv_bind_mw() those of type 1")};
+      }
+      out.bind = from_bind(*wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+      out.sges = {};
+      return out;
+    case nic::SendOp::kLocalInv:
+      out.sges = {};
+      break;
     default:
       break;
   }
@@ -121,9 +140,9 @@ Result<nic::RecvWr, nic::Errno> from_wr(const struct ibv_recv_wr& wr, SgeArray& 
 }
 
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags) {
-  constexpr unsigned int kGranted = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic;
-  // Memory windows do not exist here, so that the right to bind one grants nothing; huge pages are as good as others.
-  constexpr unsigned int kHarmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+  constexpr unsigned int kGranted = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
+  // Huge pages are as good as others.
+  constexpr unsigned int kHarmless = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
   constexpr unsigned int kLacking = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
   if ((flags & kLacking) != 0) {
     return Err{refuse(EOPNOTSUPP, "zero-based regions and on-demand paging do not exist on this NIC")};

@@ -34,6 +34,9 @@ using SgeArray = std::array<nic::Sge, nic::kMaxSge>;
 Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& sges);
 Result<nic::RecvWr, nic::Errno> from_wr(const struct ibv_recv_wr& wr, SgeArray& sges);
 
+/// A bind of `mw` under a new key.
+nic::MwBind from_bind(const struct ibv_mw& mw, std::uint32_t new_key, const struct ibv_mw_bind_info& info);
+
 /// Those attributes in `mask` that need no address resolution: all but IBV_QP_AV. `current`: the QP's state. EINVAL: a
 /// value that no QP can have; EOPNOTSUPP: an attribute of a feature that the NIC lacks.
 Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int mask, nic::QpState current);

@@ -39,6 +39,9 @@ int dealloc_td(struct ibv_td* td);
 struct ibv_pd* alloc_parent_domain(struct ibv_context* context, struct ibv_parent_domain_init_attr* init);
 struct ibv_mr* alloc_null_mr(struct ibv_pd* pd);
 int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge* list, uint32_t count);
+struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type);
+int dealloc_mw(struct ibv_mw* mw);
+int bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
 // Exported under private version nodes (exports_private.cc).
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, int* type);
 int query_port(struct ibv_context* context, uint8_t port_num, struct ibv_port_attr* attr, size_t attr_size);

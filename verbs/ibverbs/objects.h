@@ -45,6 +45,10 @@ struct MemoryRegion : ibv_mr {
   nic::Mr* nic_mr = nullptr;
 };
 
+struct MemoryWindow : ibv_mw {
+  nic::Mw* nic_mw = nullptr;
+};
+
 struct CompChannel : ibv_comp_channel {
   EventQueue<CompletionQueue*> events;
 };
@@ -123,6 +127,7 @@ struct Context : verbs_context {
   std::unordered_set<ThreadDomain*> tds;
   std::unordered_set<ProtectionDomain*> pds;
   std::unordered_set<MemoryRegion*> mrs;
+  std::unordered_set<MemoryWindow*> mws;
   std::unordered_set<CompChannel*> channels;
   std::unordered_set<CompletionQueue*> cqs;
   std::unordered_set<SharedReceiveQueue*> srqs;
@@ -134,6 +139,7 @@ struct Context : verbs_context {
 inline ThreadDomain* own(struct ibv_td* td) { return static_cast<ThreadDomain*>(td); }
 inline ProtectionDomain* own(struct ibv_pd* pd) { return static_cast<ProtectionDomain*>(pd); }
 inline MemoryRegion* own(struct ibv_mr* mr) { return static_cast<MemoryRegion*>(mr); }
+inline MemoryWindow* own(struct ibv_mw* mw) { return static_cast<MemoryWindow*>(mw); }
 inline CompChannel* own(struct ibv_comp_channel* channel) { return static_cast<CompChannel*>(channel); }
 inline CompletionQueue* own(struct ibv_cq_ex* cq) { return static_cast<CompletionQueue*>(cq); }
 inline CompletionQueue* own(struct ibv_cq* cq) { return own(reinterpret_cast<struct ibv_cq_ex*>(cq)); }

@@ -111,7 +111,7 @@ int ibv_dealloc_pd(struct ibv_pd* pd) {
     if (ours->is_parent) {
       --ours->nic_pd->users;
     } else if (const int error = lock->dealloc_pd(ours->nic_pd)) {
-      return refuse(error, "memory regions, SRQs, QPs or parent domains are in the protection domain");
+      return refuse(error, "memory regions, windows, SRQs, QPs or parent domains are in the protection domain");
     }
   }
   const std::scoped_lock lock(context.objects_mutex);
@@ -206,7 +206,9 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
 int ibv_dereg_mr(struct ibv_mr* mr) {
   MemoryRegion* const ours = own(mr);
   Context& context = context_of(mr->context);
-  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) lock->mrs().remove(ours->nic_mr);
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
+    if (const int error = lock->mrs().remove(ours->nic_mr)) return refuse(error, "memory windows are bound to the region");
+  }
   const std::scoped_lock lock(context.objects_mutex);
   context.mrs.erase(ours);
   delete ours;

@@ -91,6 +91,18 @@ int wr_complete(struct ibv_qp_ex* qp) {
   return impl::wr_complete(qp);
 }
 
+struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
+  return call<struct ibv_mw*>("ibv_alloc_mw", [&] { return impl::alloc_mw(pd, type); });
+}
+
+int dealloc_mw(struct ibv_mw* mw) {
+  return call<int>("ibv_dealloc_mw", [&] { return impl::dealloc_mw(mw); });
+}
+
+int bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
+  return call<int>("ibv_bind_mw", [&] { return impl::bind_mw(qp, mw, bind); });
+}
+
 int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
   if (const int error = call_fault("ibv_post_srq_recv")) {
     *bad_wr = wr;

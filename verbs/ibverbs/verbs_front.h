@@ -24,6 +24,9 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
 int wr_complete(struct ibv_qp_ex* qp);
 struct ibv_srq* create_srq_ex(struct ibv_context* context, struct ibv_srq_init_attr_ex* init);
 int get_srq_num(struct ibv_srq* srq, uint32_t* number);
+struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type);
+int dealloc_mw(struct ibv_mw* mw);
+int bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
 int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
 int query_device_ex(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
                     struct ibv_device_attr_ex* attr, size_t attr_size);

@@ -15,6 +15,7 @@ inline constexpr std::uint32_t kMaxSrqSge = kMaxSge;
 inline constexpr std::uint32_t kMaxCq = 65536;
 inline constexpr std::uint32_t kMaxCqe = 1u << 22;
 inline constexpr std::uint32_t kMaxMr = 1u << 20;
+inline constexpr std::uint32_t kMaxMw = 1u << 20;
 inline constexpr std::uint32_t kMaxPd = 65536;
 inline constexpr std::uint32_t kMaxAh = 65536;
 inline constexpr std::uint32_t kMaxRdAtomic = 128;           ///< Per QP, as initiator and as target.

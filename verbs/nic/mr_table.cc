@@ -9,7 +9,7 @@
 namespace uroce::nic {
 namespace {
 
-constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic;
+constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
 
 /// Remote writers write locally too: without local write they have no right to give (IBTA Vol 1, 10.6.3.1).
 bool valid_access(std::uint32_t access) {
@@ -29,7 +29,7 @@ bool valid_range(const std::uint8_t* memory, std::uint64_t length, std::uint64_t
 }  // namespace
 
 MrTable::MrTable(std::uint32_t max_mrs) : max_mrs_(max_mrs) {
-  UROCE_ASSERT(max_mrs < 1u << 24);  // What is left of a key beside the tag.
+  UROCE_ASSERT(max_mrs + kMaxMw < 1u << 24);  // What is left of a key beside the tag.
 }
 
 MrTable::~MrTable() = default;
@@ -42,27 +42,30 @@ Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t leng
   if (count_ == max_mrs_) return Err{ENOMEM};
   const std::uint32_t index = take_index();
   Slot& slot = slots_[index];
-  UROCE_ASSERT(slot.mr == nullptr);
+  UROCE_ASSERT(slot.mr == nullptr && slot.mw == nullptr);
   slot.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index), kind});
   ++pd->users;
   ++count_;
   return slot.mr.get();
 }
 
-void MrTable::remove(Mr* mr) {
+Errno MrTable::remove(Mr* mr) {
   const std::uint32_t index = mr->key >> 8;
   UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  if (mr->windows != 0) return EBUSY;
   UROCE_ASSERT(mr->pd->users > 0);
   --mr->pd->users;
   ++slots_[index].tag;
   slots_[index].mr.reset();
   free_.push_back(index);
   --count_;
+  return 0;
 }
 
 Errno MrTable::change(Mr* mr, const Change& change) {
   const std::uint32_t index = mr->key >> 8;
   UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  if (mr->windows != 0) return EBUSY;
   if (change.change_memory && !valid_range(change.memory, change.length, change.iova)) return EINVAL;
   if (change.change_access && !valid_access(change.access)) return EINVAL;
   if (change.change_memory) {
@@ -96,6 +99,11 @@ Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint
   if (va < mr.iova) return Err{AccessError::kOutOfBounds};
   const std::uint64_t offset = va - mr.iova;
   if (offset > mr.length || length > mr.length - offset) return Err{AccessError::kOutOfBounds};
+  return reach(mr, offset, length, rights);
+}
+
+Result<std::uint8_t*, AccessError> MrTable::reach(const Mr& mr, std::uint64_t offset, std::uint64_t length,
+                                                  std::uint32_t rights) const {
   if (mr.kind == MrKind::kPlain) return mr.memory + offset;
   if (mr.kind == MrKind::kNull) return resolve_null(length, rights);
   const bool write = (rights & (kLocalWrite | kRemoteWrite | kRemoteAtomic)) != 0;
@@ -110,7 +118,7 @@ Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, s
 
 std::uint32_t MrTable::take_index() {
   // A freed index rests until many others are free: with 8 bits of tag, a stale key fits again after 256 reuses.
-  const bool exhausted = slots_.size() > max_mrs_;
+  const bool exhausted = slots_.size() > max_mrs_ + kMaxMw;
   if (free_.size() > kRestingIndices || (exhausted && !free_.empty())) {
     const std::uint32_t index = free_.front();
     free_.pop_front();
@@ -119,7 +127,7 @@ std::uint32_t MrTable::take_index() {
   UROCE_ASSERT(!exhausted);
   const auto index = static_cast<std::uint32_t>(slots_.size());
   // Neighbours start with different tags, so that a key that is off by one index names nothing.
-  slots_.push_back({nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu)});
+  slots_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu)});
   return index;
 }
 

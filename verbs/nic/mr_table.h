@@ -1,6 +1,6 @@
-// Memory regions and the keys that name them. lkey = rkey = index << 8 | tag, the tag changing with every use of an
-// index, so that a stale key of a deregistered region does not fit its successor. Every access of the NIC to user
-// memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
+// Memory regions, windows on them, and the keys that name both. lkey = rkey = index << 8 | tag, the tag changing with
+// every use of an index, so that a stale key of a deregistered region does not fit its successor. Every access of the
+// NIC to user memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/base/result.h"
+#include "verbs/nic/limits.h"
 #include "verbs/nic/types.h"
 
 namespace uroce::nic {
@@ -31,6 +32,24 @@ struct Mr {
   std::uint32_t access = 0;  ///< Access bits. Local read is always granted.
   std::uint32_t key = 0;     ///< lkey and rkey.
   MrKind kind = MrKind::kPlain;
+  std::uint32_t windows = 0;  ///< Bound to it.
+};
+
+/// ibv_mw_type. Windows of type 2 are 2B: they belong to the QP that they were bound with, and to a PD.
+enum class MwType : std::uint8_t { k1 = 1, k2 = 2 };
+
+/// Memory window: rights of peers to a part of a region, given and taken back by work requests.
+struct Mw {
+  Pd* pd = nullptr;
+  MwType type = MwType::k1;
+  std::uint32_t key = 0;  ///< rkey; never an lkey.
+  // While it is bound:
+  Mr* mr = nullptr;  ///< Null: it names nothing.
+  std::uint64_t offset = 0;  ///< Of its first byte in the region.
+  std::uint64_t start = 0;   ///< The address by which peers name the first byte; 0 when it is zero-based.
+  std::uint64_t length = 0;
+  std::uint32_t access = 0;
+  std::uint32_t qpn = 0;  ///< Type 2: the QP that it was bound with.
 };
 
 enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
@@ -44,7 +63,7 @@ class MrTable {
   /// local write (IBTA Vol 1, 10.6.3.1, and every provider); ENOMEM: table full. The PD's user count goes up.
   Result<Mr*, Errno> add(Pd* pd, std::uint8_t* memory, std::uint64_t length, std::uint64_t iova, std::uint32_t access,
                          MrKind kind = MrKind::kPlain);
-  void remove(Mr* mr);
+  Errno remove(Mr* mr);  ///< EBUSY while windows are bound to it.
   /// Gives the region new rights, memory and/or PD (ibv_rereg_mr). Null/0 pointers keep the old value. New memory or a
   /// new PD come under a new key; new rights alone do not (as rxe and mlx5: peers go on with the key that they know).
   struct Change {
@@ -56,7 +75,7 @@ class MrTable {
     bool change_access = false;
     std::uint32_t access = 0;
   };
-  Errno change(Mr* mr, const Change& change);
+  Errno change(Mr* mr, const Change& change);  ///< EINVAL as add(); EBUSY as remove().
 
   /// Memory behind [va, va + length) of the region named by `key`, if it belongs to `pd` and grants all of `rights`
   /// (Access bits; 0 = local read). length 0 is the caller's case: it needs no key (IBTA C9-88).
@@ -68,15 +87,36 @@ class MrTable {
   using Probe = std::function<bool(const std::uint8_t* memory, std::uint64_t length, bool write)>;
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
+  // memory_windows.cc
+  Result<Mw*, Errno> add_window(Pd* pd, MwType type);
+  void remove_window(Mw* mw);
+  /// Executes a bind on QP `qpn` of `pd`. False, and nothing has changed: a bind that may not be
+  /// (IBTA Vol 1, 10.6.7.2).
+  bool bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn);
+  /// Takes a type 2 window back, asked for on QP `qpn` by its owner or its peer. False: it names no such window.
+  bool invalidate(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn);
+  /// The QP goes, and with it the windows that belong to it.
+  void unbind_windows_of(std::uint32_t qpn);
+  /// As resolve(), for what the peer of QP `qpn` names: a region or a window. `rights` are remote ones.
+  Result<std::uint8_t*, AccessError> resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
+                                                    const Pd* pd, std::uint32_t qpn, std::uint32_t rights) const;
+
  private:
   static constexpr std::size_t kRestingIndices = 256;
   struct Slot {
-    std::unique_ptr<Mr> mr;
+    std::unique_ptr<Mr> mr;  ///< Or:
+    std::unique_ptr<Mw> mw;
     std::uint8_t tag = 0;
   };
+  void unbind(Mw& mw);
+  Mw* find_window(std::uint32_t key) const;
+  Mr* region_under(const MwBind& bind, const Pd* pd) const;
   std::uint32_t take_index();
   std::uint32_t key_of(std::uint32_t index) const;
 
+  /// Memory of `mr` from `offset` on, which is within bounds and granted.
+  Result<std::uint8_t*, AccessError> reach(const Mr& mr, std::uint64_t offset, std::uint64_t length,
+                                           std::uint32_t rights) const;
   Result<std::uint8_t*, AccessError> resolve_null(std::uint64_t length, std::uint32_t rights) const;
 
   Probe probe_;
@@ -88,6 +128,8 @@ class MrTable {
 
   std::uint32_t max_mrs_;
   std::uint32_t count_ = 0;
+  std::uint32_t windows_ = 0;
+  std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
   std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used: keys below 256 are nobody's.
   std::deque<std::uint32_t> free_;  ///< Longest-free first.
 };

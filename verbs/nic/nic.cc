@@ -299,6 +299,7 @@ void Nic::destroy_qp(Qp* qp) {
   --qp->init().send_cq->users;
   --qp->init().recv_cq->users;
   if (qp->init().srq != nullptr) --qp->init().srq->users;
+  mrs_.unbind_windows_of(qp->qpn());
   core_->qps.erase(qp->qpn());
 }
 

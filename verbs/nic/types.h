@@ -24,6 +24,8 @@ enum Access : std::uint32_t {
   kRemoteWrite = 1u << 1,
   kRemoteRead = 1u << 2,
   kRemoteAtomic = 1u << 3,
+  kMwBind = 1u << 4,     ///< Regions: windows may be bound to it.
+  kZeroBased = 1u << 5,  ///< Windows: addresses begin with 0.
 };
 
 /// ibv_qp_type.
@@ -98,15 +100,25 @@ struct UdTarget {
 };
 inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 
+/// What a bind asks for. Keys instead of pointers: the objects may be gone when it is executed.
+struct MwBind {
+  std::uint32_t window = 0;   ///< Any key that the window has had: its index counts.
+  std::uint32_t new_key = 0;  ///< As it shall be; the low byte is free.
+  std::uint32_t lkey = 0;     ///< Of the region.
+  std::uint64_t addr = 0, length = 0;
+  std::uint32_t access = 0;  ///< Remote rights, and kZeroBased.
+};
+
 struct SendWr {
   std::uint64_t wr_id = 0;
   SendOp op = SendOp::kSend;
   std::uint32_t flags = 0;  ///< SendFlag bits.
-  std::uint32_t imm = 0;    ///< Immediate data as a host integer; or the rkey of SEND with invalidate.
+  std::uint32_t imm = 0;    ///< Immediate data as a host integer; or the rkey that is invalidated, here or there.
   std::uint64_t remote_addr = 0;
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
+  MwBind bind;
   const UdTarget* target = nullptr;  ///< UD: needed. Borrowed for the call.
   std::span<const Sge> sges;  ///< Borrowed for the call.
 };

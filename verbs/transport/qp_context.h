@@ -25,6 +25,14 @@ struct QpContext {
   }
   proto::Transmit finish(proto::PacketBuilder& packet) const { return {attr.path, packet.finish(attr.path)}; }
 
+  /// Memory that our peer names; see MrTable::resolve_remote().
+  Result<std::uint8_t*, AccessError> resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
+                                                    std::uint32_t rights) const {
+    return env.mrs.resolve_remote(rkey, va, length, init.pd, qpn, rights);
+  }
+  /// Takes back a window that belongs to this QP; see MrTable::invalidate().
+  bool invalidate(std::uint32_t rkey) const { return env.mrs.invalidate(rkey, init.pd, qpn); }
+
   void complete(Cq& cq, Completion completion) const {
     completion.qpn = qpn;
     env.complete(cq, completion);

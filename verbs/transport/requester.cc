@@ -18,10 +18,9 @@ constexpr bool is_supported(SendOp op) {
     case SendOp::kRead:
     case SendOp::kCompareSwap:
     case SendOp::kFetchAdd:
-      return true;
     case SendOp::kLocalInv:
     case SendOp::kBindMw:
-      return false;
+      return true;
   }
   return false;
 }
@@ -79,10 +78,13 @@ Errno Requester::post(const SendWr& wr) {
   const auto& fail_send = c_.env.config.faults.fail_send;
   wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
   wqe.first_psn = post_;
-  wqe.packets = is_atomic || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  wqe.bind = wr.bind;
+  wqe.packets = wqe.is_local()             ? 0
+                : is_atomic || length == 0 ? 1
+                                           : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
   wqe.ssn = post_ssn_;
   post_ = wqe.end_psn();
-  post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : 1);
+  post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : wqe.is_local() ? 0 : 1);
   return 0;
 }
 

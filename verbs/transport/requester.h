@@ -53,6 +53,9 @@ class Requester final : public RequesterHalf {
   proto::Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) const;
   bool fill_payload(MutBytes out, std::uint32_t packet);
   bool build_request(MutBytes frame, proto::Transmit& out);
+  bool execute_local();
+  bool may_proceed(bool no_new_messages);
+  TxStatus send_next(Instant now, MutBytes frame, proto::Transmit& out);
   bool wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const;
   void account_sent(Psn end, Instant now);
 
@@ -66,6 +69,7 @@ class Requester final : public RequesterHalf {
   void acknowledge_before(Psn psn, Instant now);
   void advance_una(std::uint32_t packets);
   void complete_head(WcStatus status);
+  void succeed_head();
   void fail_head(WcStatus status);
 
   // requester_retry.cc

@@ -150,7 +150,7 @@ void Requester::advance_una(std::uint32_t packets) {
     local_error_.reset();  // It was about a packet that need not be sent again.
   }
   if (counted_from_ - una_ < 0) counted_from_ = una_;
-  if (done) complete_head(WcStatus::kSuccess);
+  if (done) succeed_head();
 }
 
 void Requester::complete_head(WcStatus status) {
@@ -167,6 +167,10 @@ void Requester::complete_head(WcStatus status) {
           return WcOpcode::kCompareSwap;
         case SendOp::kFetchAdd:
           return WcOpcode::kFetchAdd;
+        case SendOp::kBindMw:
+          return WcOpcode::kBindMw;
+        case SendOp::kLocalInv:
+          return WcOpcode::kLocalInv;
         default:
           return WcOpcode::kSend;
       }
@@ -180,9 +184,16 @@ void Requester::complete_head(WcStatus status) {
   }
   const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;
   if (is_send && status == WcStatus::kSuccess) ++c_.env.counters.rdma_sends;
-  credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
+  if (!wqe.is_local()) credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
   sq_.pop();
   if (cursor_ < sq_.head()) cursor_ = sq_.head();
+}
+
+/// Completes the head, and the binds and invalidations behind it that have been executed.
+void Requester::succeed_head() {
+  do {
+    complete_head(WcStatus::kSuccess);
+  } while (!sq_.empty() && sq_.at(sq_.head()).executed);
 }
 
 void Requester::fail_head(WcStatus status) {

@@ -76,19 +76,48 @@ bool Requester::waits_for_credit(const SendWqe& wqe, Instant now) {
   return true;
 }
 
-TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
-  waits_for_window_ = false;
-  if (cursor_ == sq_.tail()) return TxStatus::kIdle;
+/// Executes the bind or invalidation at the cursor, once: a rewind may come across it again. False when it failed.
+bool Requester::execute_local() {
+  SendWqe& wqe = sq_.at(cursor_);
+  if (!wqe.executed) {
+    const bool done =
+        wqe.op == SendOp::kBindMw ? c_.env.mrs.bind(wqe.bind, c_.init.pd, c_.qpn) : c_.invalidate(wqe.imm);
+    if (!done) return false;
+    wqe.executed = true;
+  }
+  const bool at_head = cursor_ == sq_.head();
+  ++cursor_;
+  if (at_head) succeed_head();
+  return true;
+}
+
+/// True when the WQE at the cursor may go on.
+bool Requester::may_proceed(bool no_new_messages) {
+  if (cursor_ == sq_.tail()) return false;
   const SendWqe& wqe = sq_.at(cursor_);
   if (wqe.needs_response() && c_.attr.max_rd_atomic == 0 && !local_error_) {
     fail_locally(WcStatus::kLocQpOpErr);  // It could never be sent.
-    return TxStatus::kIdle;
+    return false;
   }
-  if (blocked(wqe, no_new_messages)) return TxStatus::kIdle;
+  if (blocked(wqe, no_new_messages)) return false;
   if (wqe.injected_status) {
     fail_locally(*wqe.injected_status);
-    return TxStatus::kIdle;
+    return false;
   }
+  return true;
+}
+
+TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
+  waits_for_window_ = false;
+  while (may_proceed(no_new_messages)) {
+    if (!sq_.at(cursor_).is_local()) return send_next(now, frame, out);
+    if (!execute_local()) fail_locally(WcStatus::kMwBindErr);  // IBTA Vol 1, 11.6.2: memory management operation error.
+  }
+  return TxStatus::kIdle;
+}
+
+TxStatus Requester::send_next(Instant now, MutBytes frame, proto::Transmit& out) {
+  const SendWqe& wqe = sq_.at(cursor_);
   if (waits_for_credit(wqe, now)) return TxStatus::kIdle;
   if (!c_.env.window.has_room()) {
     waits_for_window_ = true;

@@ -157,7 +157,7 @@ bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
                                 : (last ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseFirst);
   const std::uint8_t* memory = nullptr;
   if (size != 0) {
-    const auto resolved = c_.env.mrs.resolve(r.rkey, r.va, size, c_.init.pd, kRemoteRead);
+    const auto resolved = c_.resolve_remote(r.rkey, r.va, size, kRemoteRead);
     if (!resolved) return false;
     memory = *resolved;
   }

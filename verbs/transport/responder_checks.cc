@@ -88,7 +88,7 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
     right = kRemoteAtomic;
   }
   if (length == 0) return Verdict::go_on();  // IBTA C9-88: a request of zero bytes does not check the R_Key.
-  return c_.env.mrs.resolve(rkey, va, length, c_.init.pd, right).ok() ? Verdict::go_on()
+  return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on()
                                                                       : Verdict::nak(NakCode::kRemoteAccessError);
 }
 

@@ -44,9 +44,10 @@ Responder::Verdict Responder::execute_send(const PacketView& packet) {
   }
   message_.offset += payload.size();
   if (packet.op().ends()) {
-    // Without memory windows no R_Key can be invalidated from remote, so the request names one that is not valid for
-    // it.
-    if (packet.has<proto::Ieth>()) return Verdict::nak(NakCode::kRemoteAccessError);
+    // IBTA Vol 1, 9.4.1.1 and 10.6.5: before the receive completes. What can't be invalidated is an access violation.
+    if (packet.has<proto::Ieth>() && !c_.invalidate(packet.header<proto::Ieth>().get<proto::Ieth::RKey>())) {
+      return Verdict::nak(NakCode::kRemoteAccessError);
+    }
     complete_receive(packet, WcOpcode::kRecv, static_cast<std::uint32_t>(message_.offset));
     finish_message();
   }
@@ -63,7 +64,7 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
   const Bytes payload = packet.payload();
   if (!payload.empty()) {
     // Again for every packet: the region may have been deregistered since the first one.
-    const auto memory = c_.env.mrs.resolve(message_.rkey, message_.va, payload.size(), c_.init.pd, kRemoteWrite);
+    const auto memory = c_.resolve_remote(message_.rkey, message_.va, payload.size(), kRemoteWrite);
     if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
     std::memcpy(*memory, payload.data(), payload.size());
   }
@@ -90,6 +91,10 @@ void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std:
   if (packet.has<proto::ImmDt>()) {
     completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
     completion.flags |= kWcWithImm;
+  }
+  if (packet.has<proto::Ieth>()) {
+    completion.imm = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
+    completion.flags |= kWcWithInv;
   }
   receives_.complete(completion);
   ++c_.env.counters.rdma_recvs;
@@ -118,7 +123,7 @@ Responder::Verdict Responder::execute_read(const PacketView& packet) {
 Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   const auto atomic = packet.header<proto::AtomicEth>();
   const std::uint64_t va = atomic.get<proto::AtomicEth::Va>();
-  const auto memory = c_.env.mrs.resolve(atomic.get<proto::AtomicEth::RKey>(), va, 8, c_.init.pd, kRemoteAtomic);
+  const auto memory = c_.resolve_remote(atomic.get<proto::AtomicEth::RKey>(), va, 8, kRemoteAtomic);
   UROCE_ASSERT(memory.ok());  // check_access() has just looked.
   // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
   if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);

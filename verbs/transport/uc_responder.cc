@@ -84,7 +84,7 @@ bool UcResponder::take_write(const PacketView& packet) {
   // What remains of the range, so that no byte of a WRITE without the right to all of it is written, and the region may
   // go in the middle of it. Zero bytes need no right (IBTA C9-88).
   if (message_.left != 0) {
-    const auto memory = c_.env.mrs.resolve(message_.rkey, message_.va, message_.left, c_.init.pd, kRemoteWrite);
+    const auto memory = c_.resolve_remote(message_.rkey, message_.va, message_.left, kRemoteWrite);
     if (!memory) return false;
     std::memcpy(*memory, packet.payload().data(), packet.payload().size());
   }

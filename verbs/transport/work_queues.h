@@ -21,6 +21,7 @@ struct SendWqe {
   std::uint32_t rkey = 0;
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0, swap = 0;
+  MwBind bind;
   std::uint32_t length = 0;  ///< Message bytes; 8 for atomics.
   std::uint32_t sge_count = 0;
   std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
@@ -29,12 +30,16 @@ struct SendWqe {
   std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.
 
   Psn end_psn() const { return first_psn + packets; }
+  bool executed = false;  ///< Of one that is local: it is done, and waits for its turn to complete.
+
+  /// Bind and local invalidate take no packets, nor a message sequence number.
+  bool is_local() const { return op == SendOp::kBindMw || op == SendOp::kLocalInv; }
   bool is_read() const { return op == SendOp::kRead; }
   bool is_atomic() const { return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd; }
   /// READ and atomics are completed by a response that carries data, never by a plain ACK.
   bool needs_response() const { return is_read() || is_atomic(); }
   /// Takes a receive WQE: a SEND at its first packet, a WRITE with immediate at its last.
-  bool takes_receive() const { return !needs_response() && op != SendOp::kWrite; }
+  bool takes_receive() const { return !needs_response() && !is_local() && op != SendOp::kWrite; }
   /// Payload bytes of packet `i`: of the request, or for a READ of the response.
   std::uint32_t packet_bytes(std::uint32_t i, std::uint32_t mtu) const {
     return is_atomic() ? 0 : std::min(mtu, length - i * mtu);

@@ -265,6 +265,7 @@ std::string Script::differences(const Pkt& want, const proto::PacketView& got) c
   if (got.has<AtomicAckEth>()) {
     compare("original", want.original_, got.header<AtomicAckEth>().get<AtomicAckEth::Original>());
   }
+  if (got.has<Ieth>()) compare("invalidated R_Key", want.invalidate_, got.header<Ieth>().get<Ieth::RKey>());
   if (got.has<ImmDt>()) compare("immediate", want.imm_, got.header<ImmDt>().get<ImmDt::Data>());
   return out;
 }
