@@ -126,7 +126,8 @@ Differences compare_completions(const json& rxe, const Completion& ours) {
   compare("completion opcode", rxe.at("opcode"), std::string(name_of(ours.opcode)));
   compare("completion byte_len", rxe.at("byte_len").dump(), std::to_string(ours.byte_len));
   compare("completion flags", rxe.at("flags").dump(), std::to_string(ours.flags));
-  if ((ours.flags & nic::kWcGrh) != 0) compare("completion src_qp", rxe.at("src_qp").dump(), std::to_string(ours.src_qp));
+  if ((ours.flags & nic::kWcGrh) != 0)
+    compare("completion src_qp", rxe.at("src_qp").dump(), std::to_string(ours.src_qp));
   if (rxe.contains("imm")) compare("completion imm", rxe.at("imm").dump(), std::to_string(ours.imm));
   return out;
 }

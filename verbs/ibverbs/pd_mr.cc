@@ -207,7 +207,8 @@ int ibv_dereg_mr(struct ibv_mr* mr) {
   MemoryRegion* const ours = own(mr);
   Context& context = context_of(mr->context);
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
-    if (const int error = lock->mrs().remove(ours->nic_mr)) return refuse(error, "memory windows are bound to the region");
+    if (const int error = lock->mrs().remove(ours->nic_mr))
+      return refuse(error, "memory windows are bound to the region");
   }
   const std::scoped_lock lock(context.objects_mutex);
   context.mrs.erase(ours);

@@ -44,7 +44,7 @@ struct Mw {
   MwType type = MwType::k1;
   std::uint32_t key = 0;  ///< rkey; never an lkey.
   // While it is bound:
-  Mr* mr = nullptr;  ///< Null: it names nothing.
+  Mr* mr = nullptr;          ///< Null: it names nothing.
   std::uint64_t offset = 0;  ///< Of its first byte in the region.
   std::uint64_t start = 0;   ///< The address by which peers name the first byte; 0 when it is zero-based.
   std::uint64_t length = 0;
