@@ -140,7 +140,8 @@ Result<nic::RecvWr, nic::Errno> from_wr(const struct ibv_recv_wr& wr, SgeArray& 
 }
 
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags) {
-  constexpr unsigned int kGranted = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
+  constexpr unsigned int kGranted =
+      nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
   // Huge pages are as good as others.
   constexpr unsigned int kHarmless = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
   constexpr unsigned int kLacking = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
