@@ -8,7 +8,8 @@
 namespace uroce::nic {
 namespace {
 
-constexpr std::uint32_t kRemoteAccess = kRemoteWrite | kRemoteRead | kRemoteAtomic;
+/// Local write is a right that programs ask for and nobody can use: the key is an R_Key. Real cards take it too.
+constexpr std::uint32_t kWindowAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kZeroBased;
 
 }  // namespace
 
@@ -61,7 +62,7 @@ Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
 bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   Mw* const mw = find_window(bind.window);
   if (mw == nullptr || mw->pd != pd || bind.new_key >> 8 != bind.window >> 8) return false;
-  if ((bind.access & ~(kRemoteAccess | kZeroBased)) != 0) return false;
+  if ((bind.access & ~kWindowAccess) != 0) return false;
   if (mw->type == MwType::k1) {
     if ((bind.access & kZeroBased) != 0) return false;
   } else if (mw->mr != nullptr || bind.length == 0) {

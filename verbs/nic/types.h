@@ -106,7 +106,7 @@ struct MwBind {
   std::uint32_t new_key = 0;  ///< As it shall be; the low byte is free.
   std::uint32_t lkey = 0;     ///< Of the region.
   std::uint64_t addr = 0, length = 0;
-  std::uint32_t access = 0;  ///< Remote rights, and kZeroBased.
+  std::uint32_t access = 0;  ///< Remote rights, kLocalWrite (which grants nothing) and kZeroBased.
 };
 
 struct SendWr {
