@@ -211,15 +211,25 @@ TEST(Srq, AnErrorCostsOneReceive) {
 
 // IBTA 10.2.9.?: L_Keys are of the SRQ's PD, which need not be the QP's.
 TEST(Srq, KeysAreOfItsPd) {
-  Script s({.srq_wr = 8});
+  Script s(kShared);
   nic::Pd* const other = s.nic.alloc_pd();
   std::vector<std::uint8_t> theirs(64);
   nic::Mr* const mr = *s.nic.mrs().add(other, theirs.data(), theirs.size(), 0x1000, nic::kLocalWrite);
-  const nic::Sge sges[] = {{0x1000, 64, mr->key}};
-  ASSERT_EQ(s.srq->post({7, sges}), 0);
+  nic::QpInit init = s.qp->init();
+  init.srq = *s.nic.create_srq({.pd = other, .max_wr = 8, .max_sge = 1});
+  s.nic.destroy_qp(s.qp);
+  s.qp = *s.nic.create_qp(init);
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) s.move_to(state);
+  const nic::Sge good[] = {{0x1000, 64, mr->key}}, of_the_qp[] = {s.sge(0, 64)};
+  ASSERT_EQ(init.srq->post({7, good}), 0);
+  ASSERT_EQ(init.srq->post({8, of_the_qp}), 0);
   s.recv(send_only(0).bytes(4).ack_req());
-  s.expect(nak(0, NakCode::kRemoteOperationalError));
-  s.expect_done(7, WcStatus::kLocProtErr);
+  s.expect(ack(0).msn(1));
+  s.expect_done(7, WcStatus::kSuccess);
+  EXPECT_EQ(theirs[0], 0xEE);
+  s.recv(send_only(1).bytes(4).ack_req());
+  s.expect(nak(1, NakCode::kRemoteOperationalError));
+  s.expect_done(8, WcStatus::kLocProtErr);
   s.ignore_rest();
 }
 
