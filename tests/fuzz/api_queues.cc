@@ -81,13 +81,18 @@ void ApiProgram::create_qp(ApiPd& pd, Reader& in) {
   const int type = IBV_QPT_RC ^ in.get<std::uint8_t>();
   std::memcpy(&init.qp_type, &type, sizeof type);
   init.sq_sig_all = in.get<std::uint8_t>() % 2;
-  const bool is_legal = type == IBV_QPT_RC && send_cq->context == pd.context && recv_cq->context == pd.context &&
+  const bool is_type = type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+  const bool is_legal = is_type && send_cq->context == pd.context && recv_cq->context == pd.context &&
                         std::max(init.cap.max_send_wr, init.cap.max_recv_wr) <= nic::kMaxQpWr &&
                         std::max(init.cap.max_send_sge, init.cap.max_recv_sge) <= nic::kMaxSge &&
                         init.cap.max_inline_data <= nic::kMaxInline;
   struct ibv_qp* qp = v().ibv_create_qp(pd.verbs, &init);
   UROCE_ASSERT((qp != nullptr) == is_legal);
   if (qp == nullptr) return;
+  if (type != IBV_QPT_RC) {  // The model knows the states of RC only; the fuzzers of the NIC drive UC and UD.
+    UROCE_ASSERT(v().ibv_destroy_qp(qp) == 0);
+    return;
+  }
   ApiQp* const own = o_.qps.add({});
   own->verbs = qp;
   own->pd = &pd;
