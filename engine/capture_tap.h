@@ -28,6 +28,8 @@ class CaptureTap final : public Port {
   void release_source_port(const proto::Gid& local, std::uint16_t port) override {
     port_->release_source_port(local, port);
   }
+  int join_group(const proto::Gid& group) override { return port_->join_group(group); }
+  void leave_group(const proto::Gid& group) override { port_->leave_group(group); }
   MutBytes tx_frame() override { return frame_ = port_->tx_frame(); }
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;

@@ -5,6 +5,7 @@
 // One thread at a time may use a Port, except wait() and wake().
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,11 @@ class Port {
   /// which is another one when too many are in use already. Balanced by release_source_port() with the result.
   virtual std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) = 0;
   virtual void release_source_port(const proto::Gid& local, std::uint16_t port) = 0;
+
+  /// Receives what is sent to the multicast group `group` as well, on the interfaces of this port's addresses. 0, or an
+  /// errno value; EOPNOTSUPP: not this port. Balanced by leave_group(); only the first and the last of several count.
+  virtual int join_group(const proto::Gid&) { return EOPNOTSUPP; }
+  virtual void leave_group(const proto::Gid&) {}
 
   /// A frame to fill (at least proto::kMaxPacketSize bytes), or an empty span when none is free: flush() or
   /// exchange() first. Calling it again without tx_commit() returns the same frame.

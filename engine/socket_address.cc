@@ -1,6 +1,7 @@
 #include "engine/socket_address.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 
 #include <array>
 #include <cstring>
@@ -47,17 +48,15 @@ std::uint16_t port_of(const sockaddr* address) {
 
 bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
 
-std::uint32_t link_local_scope(const proto::Gid& gid) {
-  if (!is_link_local(gid)) return 0;
+std::uint32_t link_local_scope(const proto::Gid& gid) { return is_link_local(gid) ? interface_of(gid) : 0; }
+
+std::uint32_t interface_of(const proto::Gid& gid) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return 0;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET6) continue;
-    if (gid_of(entry->ifa_addr) != gid) continue;
-    sockaddr_in6 v6;
-    std::memcpy(&v6, entry->ifa_addr, sizeof v6);
-    return v6.sin6_scope_id;
+    if (gid_of(entry->ifa_addr) == gid) return ::if_nametoindex(entry->ifa_name);
   }
   return 0;
 }

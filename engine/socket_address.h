@@ -35,4 +35,7 @@ bool is_link_local(const proto::Gid& gid);
 /// Index of the interface that has the link-local address `gid`; 0 when there is none or when `gid` is not link-local.
 std::uint32_t link_local_scope(const proto::Gid& gid);
 
+/// Index of the interface that has the IPv6 address `gid`; 0 when there is none.
+std::uint32_t interface_of(const proto::Gid& gid);
+
 }  // namespace uroce::engine

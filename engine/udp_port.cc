@@ -19,11 +19,25 @@ UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
     if (info_.receive_buffer_bytes == 0) info_.receive_buffer_bytes = socket.buffer_bytes;
     info_.receive_buffer_bytes = std::min(info_.receive_buffer_bytes, socket.buffer_bytes);
   }
+  if (groups_.fd() >= 0) receive_fds_.push_back(groups_.fd());
 }
 
 std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
   const std::uint16_t port = senders_.acquire(local, wanted);
   return port != 0 ? port : wanted;  // No socket at all: sending will try again, and count what it loses.
+}
+
+int UdpPort::join_group(const proto::Gid& group) {
+  std::vector<proto::Gid> locals;
+  for (const ReceiveSocket& socket : receivers_) locals.push_back(socket.local);
+  return groups_.join(group, locals);
+}
+
+std::size_t UdpPort::receive_groups(DatagramSink& sink, std::size_t budget) {
+  if (groups_.empty()) return 0;
+  return groups_.receive(budget, [&](ReceiveSocket& socket, const msghdr& message, Bytes payload) {
+    deliver(socket, message, payload, sink);
+  });
 }
 
 void UdpPort::release_source_port(const proto::Gid& local, std::uint16_t port) { senders_.release(local, port); }
@@ -63,7 +77,8 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   out.message.msg_namelen = out.to.size;
   out.message.msg_iov = &out.bytes;
   out.message.msg_iovlen = 1;
-  if (!socket.has_header_fields || socket.tclass != path.tclass || socket.hop_limit != hop_limit) {
+  // Multicast packets take their hop limit from elsewhere.
+  if (!socket.has_header_fields || path.destination.is_multicast() || socket.tclass != path.tclass || socket.hop_limit != hop_limit) {
     out.message.msg_controllen = out.control.fill(socket.local, path.tclass, hop_limit);
     out.message.msg_control = out.control.bytes.data();
   }
@@ -82,6 +97,7 @@ void UdpPort::abandon_after_fork() {
   waiter_.close();
   receivers_.clear();
   receive_fds_.clear();
+  groups_.close_all();
   senders_.close_all();
 }
 

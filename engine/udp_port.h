@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/frame_pool.h"
+#include "engine/group_sockets.h"
 #include "engine/port.h"
 #include "engine/send_sockets.h"
 #include "engine/waiter.h"
@@ -20,6 +21,8 @@ class UdpPort : public Port {
  public:
   std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) final;
   void release_source_port(const proto::Gid& local, std::uint16_t port) final;
+  int join_group(const proto::Gid& group) final;
+  void leave_group(const proto::Gid& group) final { groups_.leave(group); }
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline, bool for_packets) final;
@@ -60,7 +63,11 @@ class UdpPort : public Port {
   /// messages.
   void deliver(ReceiveSocket& socket, const msghdr& message, Bytes payload, DatagramSink& sink);
 
+  /// Takes what has come for multicast groups, at most `budget` packets; returns how many.
+  std::size_t receive_groups(DatagramSink& sink, std::size_t budget);
+
   std::vector<ReceiveSocket> receivers_;
+  GroupSockets groups_;
   SendSockets senders_;
   FramePool frames_{kFrames};
   std::vector<Outgoing> outgoing_{kFrames};  ///< By frame.

@@ -9,6 +9,9 @@
 
 #include "proto/address.h"
 
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 // From <linux/udp.h>, which clashes with <netinet/udp.h>.
 #ifndef UDP_NO_CHECK6_TX
 #define UDP_NO_CHECK6_TX 101
@@ -91,16 +94,11 @@ void put(char*& at, int level, int type, T value) {
   at += CMSG_SPACE(sizeof value);
 }
 
-}  // namespace
-
-Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing) {
-  Result<Fd, SetupError> opened = open_socket(local);
-  if (!opened) return Err{opened.error()};
-  ReceiveSocket socket{.fd = std::move(*opened), .local = local, .scope = link_local_scope(local)};
+/// The socket is bound to one address, which is therefore the destination of all it receives: IP_PKTINFO would cost some
+/// 25 ns a packet and tell nothing.
+void set_up_to_receive(ReceiveSocket& socket) {
   const int fd = socket.fd.get();
-  // The socket is bound to one address, which is therefore the destination of all it receives: IP_PKTINFO would cost
-  // some 25 ns a packet and tell nothing.
-  if (local.is_v4()) {
+  if (socket.local.is_v4()) {
     set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
     set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
   } else {
@@ -112,10 +110,56 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, S
   set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
   set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferBytes);
   socket.buffer_bytes = buffer_bytes_of(fd);
+}
+
+/// Joins a group on the interface that has `local`; also when the socket has joined there before.
+bool join(int fd, const proto::Gid& group, const proto::Gid& local) {
+  int result = 0;
+  if (group.is_v4()) {
+    ip_mreqn membership{};
+    std::memcpy(&membership.imr_multiaddr, group.v4(), sizeof membership.imr_multiaddr);
+    std::memcpy(&membership.imr_address, local.v4(), sizeof membership.imr_address);
+    result = ::setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership);
+  } else {
+    ipv6_mreq membership{};
+    std::memcpy(&membership.ipv6mr_multiaddr, group.raw.data(), group.raw.size());
+    membership.ipv6mr_interface = interface_of(local);
+    result = ::setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &membership, sizeof membership);
+  }
+  return result == 0 || errno == EADDRINUSE;
+}
+
+}  // namespace
+
+Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing) {
+  Result<Fd, SetupError> opened = open_socket(local);
+  if (!opened) return Err{opened.error()};
+  ReceiveSocket socket{.fd = std::move(*opened), .local = local, .scope = link_local_scope(local)};
+  set_up_to_receive(socket);
+  const int fd = socket.fd.get();
   if (sharing == Sharing::kGroup) set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   if (!bind_to(socket.fd, local, proto::kRocePort, socket.scope)) {
     return Err{bind_error(errno, local, proto::kRocePort)};
   }
+  return socket;
+}
+
+Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std::span<const proto::Gid> locals) {
+  Result<Fd, SetupError> opened = open_socket(group);
+  if (!opened) return Err{opened.error()};
+  ReceiveSocket socket{.fd = std::move(*opened), .local = group};
+  set_up_to_receive(socket);
+  const int fd = socket.fd.get();
+  set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  // Else it would receive from the interfaces that others have joined the group on.
+  group.is_v4() ? set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) : set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  if (!bind_to(socket.fd, group, proto::kRocePort, 0)) return Err{bind_error(errno, group, proto::kRocePort)};
+  bool joined = false;
+  errno = EADDRNOTAVAIL;  // No address of the group's IP version.
+  for (const proto::Gid& local : locals) {
+    if (local.is_v4() == group.is_v4()) joined = join(fd, group, local) || joined;
+  }
+  if (!joined) return Err{bind_error(errno, group, proto::kRocePort)};
   return socket;
 }
 
@@ -152,6 +196,10 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
     // The kernel invents flow labels otherwise (net.ipv6.auto_flowlabels).
     as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
                 set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) && set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+    // Of IPv4, the source address decides where multicast packets leave.
+    if (const auto interface = static_cast<int>(interface_of(local)); interface != 0) {
+      set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, interface);
+    }
   }
   if (!as_needed) return Err{SetupError{errno, std::string("can't set up a UDP socket: ") + std::strerror(errno)}};
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferBytes);

@@ -33,6 +33,11 @@ enum class Sharing : std::uint8_t {
 /// close-on-exec. The error says which address is taken and what to do.
 Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing = Sharing::kNone);
 
+/// Opens a socket that receives what is sent to the multicast group `group`, port 4791, on the interfaces of those of
+/// `locals` that are of its IP version, at least one of which must take it. Any number of them can be open for one
+/// group.
+Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std::span<const proto::Gid> locals);
+
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
 

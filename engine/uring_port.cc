@@ -71,7 +71,7 @@ std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
     received = static_cast<std::size_t>(counters_.received_packets - before);
   } while (received < rx_budget &&
            std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; }));
-  return received;
+  return received + receive_groups(sink, rx_budget - std::min(received, rx_budget));
 }
 
 /// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`.

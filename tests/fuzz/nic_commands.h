@@ -23,7 +23,15 @@ struct Setup {
   std::uint8_t rd_atomic = 0, dest_rd_atomic = 0, retry_cnt = 0, rnr_retry = 0, timeout = 0, min_rnr_timer = 0;
   std::uint8_t flags = 0;
   std::uint32_t sq_psn = 0, rq_psn = 0;
-  enum Flag : std::uint8_t { kIpv6 = 1, kSignalAll = 2, kTinyCq = 4, kTinyWindow = 8, kNothingPosted = 16 };
+  enum Flag : std::uint8_t {
+    kIpv6 = 1,
+    kSignalAll = 2,
+    kTinyCq = 4,
+    kTinyWindow = 8,
+    kNothingPosted = 16,
+    kUc = 32,  ///< UC instead of RC ...
+    kUd = 64,  ///< ... or UD.
+  };
 
   template <class Archive>
   void fields(Archive& a) {
@@ -58,7 +66,7 @@ struct PacketSpec {
   std::uint8_t region = 0;
   std::int16_t offset = 0;     ///< From the region's first byte.
   std::uint32_t length = 0;    ///< DmaLength. 0: the payload in ONLY, 2 MTUs in FIRST, 64 bytes for READ. n: n-1 bytes.
-  std::uint8_t wrong_key = 0;  ///< Added to the R_Key.
+  std::uint8_t wrong_key = 0;  ///< Added to the R_Key, and to the Q_Key.
   std::uint8_t syndrome = 0;   ///< 0: ACK without a credit limit. n: n-1.
   std::uint8_t pad = 0;        ///< 0: what the size wants. n: n-1.
   std::uint8_t cut = 0;        ///< Bytes missing before the ICRC.

@@ -113,6 +113,10 @@ void NicScript::packet(Reader in) {
     with_header<proto::Reth>(*op, out, [&](proto::MutView<proto::Reth> h) {
       h.set<proto::Reth::Va>(va).set<proto::Reth::RKey>(key).set<proto::Reth::DmaLength>(length);
     });
+    with_header<proto::Deth>(*op, out, [&](proto::MutView<proto::Deth> h) {
+      h.set<proto::Deth::QKey>(Victim::kQkey + spec.wrong_key);
+      h.set<proto::Deth::SourceQp>(static_cast<std::uint32_t>(spec.operand & 0xFFFFFF));
+    });
     with_header<proto::AtomicEth>(*op, out, [&](proto::MutView<proto::AtomicEth> h) {
       h.set<proto::AtomicEth::Va>(va).set<proto::AtomicEth::RKey>(key);
       h.set<proto::AtomicEth::SwapAdd>(spec.operand).set<proto::AtomicEth::Compare>(spec.compare);

@@ -12,12 +12,6 @@ namespace {
 using nic::QpState;
 using proto::Kind;
 
-constexpr std::uint32_t kAttrsToInit = nic::kAttrState | nic::kAttrPkeyIndex | nic::kAttrPort | nic::kAttrAccess;
-constexpr std::uint32_t kAttrsToRtr = nic::kAttrState | nic::kAttrAv | nic::kAttrPathMtu | nic::kAttrDestQpn |
-                                      nic::kAttrRqPsn | nic::kAttrMaxDestRdAtomic | nic::kAttrMinRnrTimer;
-constexpr std::uint32_t kAttrsToRts = nic::kAttrState | nic::kAttrTimeout | nic::kAttrRetryCnt | nic::kAttrRnrRetry |
-                                      nic::kAttrSqPsn | nic::kAttrMaxRdAtomic;
-
 Gid address(bool ipv6, std::uint8_t last) {
   if (!ipv6) return Gid::from_v4(10, 0, 0, last);
   return Gid{{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
@@ -85,8 +79,20 @@ Victim::~Victim() {
   UROCE_ASSERT(nic_.dealloc_pd(pd_) == 0 && nic_.dealloc_pd(other_pd_) == 0);
 }
 
+nic::QpType Victim::type() const {
+  if (setup_.flags & Setup::kUd) return nic::QpType::kUd;
+  return setup_.flags & Setup::kUc ? nic::QpType::kUc : nic::QpType::kRc;
+}
+
+/// The attributes that a transition needs, the state among them.
+std::uint32_t Victim::needs(QpState from, QpState to) const {
+  const auto verdict = nic::check_transition(type(), from, to, nic::kAttrState);
+  return nic::kAttrState | (verdict.code == nic::TransitionVerdict::Code::kMissingAttr ? verdict.offending : 0);
+}
+
 void Victim::create(VictimQp& q) {
   nic::QpInit init;
+  init.type = type();
   init.pd = pd_;
   init.send_cq = init.recv_cq = cq_;
   init.max_send_wr = init.max_recv_wr = kMaxWr;
@@ -114,6 +120,7 @@ nic::QpAttr Victim::attributes(const VictimQp& q) const {
   attr.rq_psn = Psn{setup_.rq_psn};
   attr.sq_psn = Psn{setup_.sq_psn};
   attr.dest_qpn = q.peer_qpn;
+  attr.qkey = kQkey;
   return attr;
 }
 
@@ -125,9 +132,9 @@ void Victim::connect(VictimQp& q) {
   };
   go(QpState::kReset, nic::kAttrState);
   forget_work(q);
-  go(QpState::kInit, kAttrsToInit);
-  go(QpState::kRtr, kAttrsToRtr);
-  go(QpState::kRts, kAttrsToRts);
+  go(QpState::kInit, needs(QpState::kReset, QpState::kInit));
+  go(QpState::kRtr, needs(QpState::kInit, QpState::kRtr));
+  go(QpState::kRts, needs(QpState::kRtr, QpState::kRts));
 }
 
 void Victim::forget_work(VictimQp& q) {
@@ -145,7 +152,11 @@ void Victim::deliver(std::uint8_t index, Bytes packet, const proto::Path& path) 
   const auto parsed = proto::parse_packet(exact);
   const bool counts = parsed && proto::check_icrc(path, exact).ok && path.source == peer_;
   const bool is_request = parsed && !is_response(parsed->op().kind);
-  if (counts && is_request && parsed->psn() == q.expected) q.expected = q.expected + answers(*parsed, mtu());
+  if (counts && type() != nic::QpType::kRc) {
+    q.expected = parsed->psn() + 1;
+  } else if (counts && is_request && parsed->psn() == q.expected) {
+    q.expected = q.expected + answers(*parsed, mtu());
+  }
   if (counts && !is_request && parsed->psn() - q.open >= 0 && parsed->psn() - q.sent_end < 0) {
     q.open = acknowledges_itself(*parsed) ? parsed->psn() + 1 : parsed->psn();
     while (!q.requests.empty() && q.requests.front().psn + q.requests.front().packets - q.open <= 0) {
@@ -220,6 +231,9 @@ void Victim::post_send(const SendSpec& spec) {
   const bool is_atomic = wr.op == nic::SendOp::kCompareSwap || wr.op == nic::SendOp::kFetchAdd;
   const std::uint32_t count = sges(spec.local, (wr.flags & nic::kInline) != 0, is_atomic ? 8 : 600);
   wr.sges = {sges_.data(), count};
+  const nic::UdTarget target{
+      .path = {.source = address_, .destination = peer_}, .qpn = q.peer_qpn, .qkey = spec.rkey};
+  if (type() == nic::QpType::kUd && spec.remote_addr != 1) wr.target = &target;
   const nic::Errno error = nic_.post_send(q.qp, wr);
   UROCE_ASSERT(error == 0 || error == EINVAL || error == ENOMEM);
   if (error != 0) return;
@@ -247,6 +261,7 @@ void Victim::modify(const ModifySpec& spec) {
     case ModifySpec::kErr:
       return go(QpState::kErr, nic::kAttrState, true);
     case ModifySpec::kSqd:
+      if (from == QpState::kSqd && type() != nic::QpType::kRc) return go(QpState::kSqd, nic::kAttrState, true);
       if (from == QpState::kSqd) {
         attr.max_rd_atomic = spec.attribute % 8;
         attr.timeout = spec.attribute % 32;
@@ -255,15 +270,17 @@ void Victim::modify(const ModifySpec& spec) {
       attr.en_sqd_notify = spec.attribute != 0;
       return go(QpState::kSqd, nic::kAttrState | nic::kAttrEnSqdNotify, from == QpState::kRts);
     case ModifySpec::kRts:
-      if (from == QpState::kRtr) return go(QpState::kRts, kAttrsToRts, true);
-      return go(QpState::kRts, nic::kAttrState, from == QpState::kRts || from == QpState::kSqd);
+      if (from == QpState::kSqe) q.sends.reset();  // All that failed has been flushed.
+      if (from == QpState::kRtr) return go(QpState::kRts, needs(from, QpState::kRts), true);
+      return go(QpState::kRts, nic::kAttrState,
+                from == QpState::kRts || from == QpState::kSqd || from == QpState::kSqe);
     case ModifySpec::kReset:
       go(QpState::kReset, nic::kAttrState, true);
       return forget_work(q);
     case ModifySpec::kInit:
-      return go(QpState::kInit, kAttrsToInit, from == QpState::kReset || from == QpState::kInit);
+      return go(QpState::kInit, needs(QpState::kReset, QpState::kInit), from == QpState::kReset || from == QpState::kInit);
     case ModifySpec::kRtr:
-      return go(QpState::kRtr, kAttrsToRtr, from == QpState::kInit);
+      return go(QpState::kRtr, needs(QpState::kInit, QpState::kRtr), from == QpState::kInit);
     default:
       nic_.destroy_qp(q.qp);
       create(q);
@@ -316,12 +333,17 @@ void Victim::look_at(Bytes bytes, const proto::Path& path) {
       std::find_if(qps_.begin(), qps_.end(), [&](const VictimQp& q) { return q.peer_qpn == packet->dest_qp(); });
   UROCE_ASSERT(it != qps_.end());
   const proto::OpcodeInfo& op = packet->op();
-  UROCE_ASSERT(op.service == proto::Service::kRc && packet->payload().size() <= mtu());
+  const bool ud = type() == nic::QpType::kUd;
+  UROCE_ASSERT(op.service == (ud                              ? proto::Service::kUd
+                              : type() == nic::QpType::kUc ? proto::Service::kUc
+                                                              : proto::Service::kRc));
+  UROCE_ASSERT(packet->payload().size() <= (ud ? 4096 : mtu()));
   UROCE_ASSERT(op.ends() || !op.has_payload || packet->payload().size() == mtu());
   if (op.kind == Kind::kReadResponse) UROCE_ASSERT(is_public(packet->payload()) && "it told a secret");
   if (op.kind == Kind::kAtomicAcknowledge) {
     UROCE_ASSERT(is_public(bytes.subspan(proto::Bth::kSize + proto::Aeth::kSize, proto::AtomicAckEth::kSize)));
   }
+  if (type() != nic::QpType::kRc) return;  // Nobody answers.
   is_response(op.kind) ? learn_answer(*it, *packet) : learn_request(*it, *packet);
 }
 
@@ -365,7 +387,10 @@ void Victim::check() {
   if (completions_are_lost()) return;
   for (const VictimQp& q : qps_) {
     const bool in_error = q.qp->state() == QpState::kErr;
-    UROCE_ASSERT((in_error || (!q.sends.failed() && !q.receives.failed())) && "a failure without ERR");
+    const bool sends_stopped = in_error || (q.qp->state() == QpState::kSqe && type() != nic::QpType::kRc);
+    UROCE_ASSERT((sends_stopped || !q.sends.failed()) && "a failed send without ERR or SQE");
+    UROCE_ASSERT((in_error || !q.receives.failed()) && "a failed receive without ERR");
+    UROCE_ASSERT((!sends_stopped || q.sends.settled()) && "not every send was flushed");
     UROCE_ASSERT((!in_error || (q.sends.settled() && q.receives.settled())) && "not everything was flushed");
   }
 }

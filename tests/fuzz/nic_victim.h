@@ -86,6 +86,8 @@ class Victim {
   VictimQp& qp(std::uint8_t index) { return qps_[index % qps_.size()]; }
   std::uint32_t key(std::uint8_t region) const { return keys_[region]; }
   std::uint32_t mtu() const { return proto_mtu_; }
+  static constexpr std::uint32_t kQkey = 0x11111111;
+  nic::QpType type() const;
   Instant now() const { return now_; }
   std::optional<Instant> next_deadline() const { return nic_.next_deadline(); }
   /// The path of the peer's packets.
@@ -95,6 +97,7 @@ class Victim {
  private:
   static constexpr std::uint32_t kMaxSge = 4, kMaxWr = 32;
   nic::QpAttr attributes(const VictimQp& qp) const;
+  std::uint32_t needs(nic::QpState from, nic::QpState to) const;
   void create(VictimQp& qp);
   void connect(VictimQp& qp);
   void forget_work(VictimQp& qp);

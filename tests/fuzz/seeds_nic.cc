@@ -350,14 +350,60 @@ void add_bad_responses(std::vector<Seed>& seeds) {
   add("cq_overflow", NicSeed(tiny).honest(255).honest(255));
 }
 
+/// UC and UD: whole messages, ones that lack a packet, and ones that nobody may take.
+void add_unacked_requests(std::vector<Seed>& seeds) {
+  Setup uc;
+  uc.flags = Setup::kUc;
+  PacketSpec gap = payload(9);
+  gap.psn = 1;
+  NicSeed messages(uc);
+  messages.packet(O::kUcSendOnly).packet(O::kUcSendFirst).packet(O::kUcSendMiddle).packet(O::kUcSendLastImm, payload(3));
+  messages.packet(O::kUcSendFirst).packet(O::kUcSendLast, gap).packet(O::kUcSendOnly, gap).packet(O::kUcSendMiddle);
+  messages.packet(O::kUcSendFirst).packet(O::kUcSendFirst).packet(O::kUcWriteMiddle).packet(O::kUcSendLast).again(2);
+  seeds.push_back({"responder", "good_uc_send", messages.bytes()});
+  NicSeed writes(uc);
+  writes.packet(O::kUcWriteOnly).packet(O::kUcWriteOnlyImm).packet(O::kUcWriteFirst);
+  writes.packet(O::kUcWriteLastImm, payload(256)).packet(O::kUcWriteOnly, at(kForeign, 0)).packet(O::kUcWriteFirst);
+  writes.add(kRegister, RegisterSpec{kOpen, RegisterSpec::kRemove}).packet(O::kUcWriteLast, payload(256));
+  seeds.push_back({"responder", "good_uc_write", writes.bytes()});
+  Setup ud;
+  ud.flags = Setup::kUd;
+  PacketSpec wrong;
+  wrong.wrong_key = 1;
+  NicSeed datagrams(ud);
+  datagrams.packet(O::kUdSendOnly).packet(O::kUdSendOnlyImm, payload(472)).packet(O::kUdSendOnly, payload(473));
+  datagrams.packet(O::kUdSendOnly, wrong).packet(O::kUdSendOnly, payload(0)).packet(O::kUdSendOnly, with(F::kIpId));
+  datagrams.packet(O::kUdSendOnly, with(F::kStranger)).packet(O::kUcSendOnly).packet(O::kRcSendOnly);
+  seeds.push_back({"responder", "good_ud", datagrams.bytes()});
+}
+
+/// Sends of UC and UD: many, ones that fail, and what follows in SQE.
+void add_unacked_sends(std::vector<Seed>& seeds) {
+  using nic::SendOp;
+  for (const auto& [flag, name] : {std::pair{Setup::kUc, "good_uc"}, std::pair{Setup::kUd, "good_ud"}}) {
+    Setup setup;
+    setup.flags = static_cast<std::uint8_t>(flag | Setup::kTinyWindow);
+    NicSeed seed(setup);
+    for (int i = 0; i < 4; ++i) seed.add(kPostSend, send(SendOp::kSend, 700)).add(kPostSend, send(SendOp::kWriteImm, 300));
+    SendSpec bad = send(SendOp::kSend, 100);
+    bad.local.wrong_key = 1;
+    seed.time().time().add(kPostSend, bad).time().add(kPostSend, send(SendOp::kSendImm, 10));
+    seed.add(kModify, ModifySpec{0, ModifySpec::kRts, 0}).add(kPostSend, send(SendOp::kSend, 10)).time();
+    seed.add(kModify, ModifySpec{0, ModifySpec::kSqd, 1}).add(kPostSend, send(SendOp::kSend, 5000)).time();
+    seeds.push_back({"requester", name, seed.bytes()});
+  }
+}
+
 }  // namespace
 
 void add_responder_seeds(std::vector<Seed>& seeds) {
+  add_unacked_requests(seeds);
   add_good_requests(seeds);
   add_bad_requests(seeds);
 }
 
 void add_requester_seeds(std::vector<Seed>& seeds) {
+  add_unacked_sends(seeds);
   add_good_responses(seeds);
   add_bad_responses(seeds);
 }

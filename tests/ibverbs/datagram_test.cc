@@ -193,5 +193,110 @@ TEST(UdContext, TakesItsHandlesWithIt) {
   EXPECT_EQ(v().ibv_close_device(context), 0);
 }
 
+// --- Multicast -----------------------------------------------------------------------------------------------------
+
+union ibv_gid ipv4_group(std::uint8_t last) {
+  union ibv_gid gid {};
+  gid.raw[10] = gid.raw[11] = 0xFF;
+  gid.raw[12] = 239;
+  gid.raw[13] = 255;
+  gid.raw[15] = last;
+  return gid;
+}
+
+struct Multicast : Ud {
+  union ibv_gid group = ipv4_group(7);
+  AhPtr to_group;
+  Multicast() {
+    struct ibv_ah_attr attr = to(group);
+    to_group.reset(impl::ibv_create_ah(a.pd, &attr));
+    EXPECT_NE(to_group, nullptr) << last_error();
+  }
+  void send() {
+    struct ibv_sge sge = a.sge(500, 100);
+    ASSERT_EQ(post(qa.get(), wr(&sge, to_group.get(), 0xFFFFFF)), 0);
+    EXPECT_EQ(wait_completion(a.send_cq).status, IBV_WC_SUCCESS);
+  }
+};
+
+TEST_F(Multicast, EveryAttachedQpReceives) {
+  const QpPtr other = b.make_qp(kCap, false, IBV_QPT_UD), stranger = b.make_qp(kCap, false, IBV_QPT_UD);
+  for (struct ibv_qp* qp : {other.get(), stranger.get()}) bring_to(qp, IBV_QPS_RTS, {}, 0);
+  ASSERT_EQ(impl::ibv_attach_mcast(qb.get(), &group, 0), 0) << last_error();
+  ASSERT_EQ(impl::ibv_attach_mcast(other.get(), &group, 0), 0) << last_error();
+  const union ibv_gid another = ipv4_group(8);
+  ASSERT_EQ(impl::ibv_attach_mcast(stranger.get(), &another, 0), 0) << last_error();
+  ASSERT_EQ(post_recv(qb.get(), 1, b.sge(0, 200)), 0);
+  ASSERT_EQ(post_recv(other.get(), 2, b.sge(1000, 200)), 0);
+  ASSERT_EQ(post_recv(stranger.get(), 3, b.sge(2000, 200)), 0);
+  a.memory[500] = 0x77;
+  send();
+  for (std::uint64_t id : {1u, 2u}) {
+    const struct ibv_wc wc = wait_completion(b.recv_cq);
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.byte_len, kGrh + 100);
+    EXPECT_EQ(wc.src_qp, qa->qp_num);
+  }
+  b.sync();
+  EXPECT_EQ(b.memory[kGrh], 0x77);
+  EXPECT_EQ(b.memory[1000 + kGrh], 0x77);
+  EXPECT_TRUE(std::equal(group.raw + 12, group.raw + 16, b.memory.begin() + 36)) << "to the group";
+  expect_no_completion(b.recv_cq);
+  ASSERT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), 0);
+  ASSERT_EQ(impl::ibv_detach_mcast(other.get(), &group, 0), 0);
+  ASSERT_EQ(impl::ibv_detach_mcast(stranger.get(), &another, 0), 0);
+}
+
+// The sender's own NIC hears it as well when it has joined.
+TEST_F(Multicast, TheSenderMayBeAMember) {
+  ASSERT_EQ(impl::ibv_attach_mcast(qa.get(), &group, 0), 0) << last_error();
+  ASSERT_EQ(post_recv(qa.get(), 1, a.sge(0, 200)), 0);
+  send();
+  EXPECT_EQ(wait_completion(a.recv_cq).byte_len, kGrh + 100);
+  ASSERT_EQ(impl::ibv_detach_mcast(qa.get(), &group, 0), 0);
+}
+
+TEST_F(Multicast, WhoHasLeftHearsNothing) {
+  const QpPtr other = b.make_qp(kCap, false, IBV_QPT_UD);
+  bring_to(other.get(), IBV_QPS_RTS, {}, 0);
+  for (struct ibv_qp* qp : {qb.get(), other.get()}) {
+    ASSERT_EQ(impl::ibv_attach_mcast(qp, &group, 0), 0) << last_error();
+    ASSERT_EQ(post_recv(qp, qp->qp_num, b.sge(0, 200)), 0);
+  }
+  ASSERT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), 0);
+  send();
+  EXPECT_EQ(wait_completion(b.recv_cq).qp_num, other->qp_num);
+  expect_no_completion(b.recv_cq);
+  ASSERT_EQ(impl::ibv_detach_mcast(other.get(), &group, 0), 0);
+}
+
+TEST_F(Multicast, Misuse) {
+  const QpPtr rc = b.make_qp();
+  EXPECT_EQ(impl::ibv_attach_mcast(rc.get(), &group, 0), EINVAL);
+  const union ibv_gid unicast = b.gid();
+  EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &unicast, 0), EINVAL);
+  EXPECT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), EINVAL) << "not attached";
+  union ibv_gid ipv6 {};
+  ipv6.raw[0] = 0xFF;
+  ipv6.raw[1] = 0x15;
+  ipv6.raw[15] = 1;
+  EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &ipv6, 0), EADDRNOTAVAIL) << "the NIC has no IPv6 address";
+  ASSERT_EQ(impl::ibv_attach_mcast(qb.get(), &group, 0), 0) << last_error();
+  EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &group, 0), 0) << "once more changes nothing";
+  EXPECT_EQ(v().ibv_destroy_qp(qb.get()), EBUSY);
+  EXPECT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), 0);
+  EXPECT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), EINVAL);
+}
+
+TEST_F(Multicast, TheDeviceSaysHowMany) {
+  struct ibv_device_attr attr {};
+  ASSERT_EQ(v().ibv_query_device(a.context.get(), &attr), 0);
+  EXPECT_EQ(attr.max_mcast_grp, 256);
+  EXPECT_EQ(attr.max_mcast_qp_attach, 256);
+  EXPECT_EQ(attr.max_total_mcast_qp_attach, 65536);
+  EXPECT_EQ(attr.max_ah, 65536);
+}
+
 }  // namespace
 }  // namespace uroce::ibv::test

@@ -34,6 +34,7 @@ struct PairOptions {
   std::uint64_t window_bytes = 160 * 1024;
   bool ipv6 = false;
   engine::sim::WorldConfig world{};
+  nic::QpType type = nic::QpType::kRc;
 };
 
 /// One NIC with everything a QP needs.
@@ -45,6 +46,7 @@ struct Side {
     cq = *nic.create_cq(o.cqe, nullptr);
     mr = *nic.mrs().add(pd, memory.data(), memory.size(), va(), o.mr_access);
     nic::QpInit init;
+    init.type = o.type;
     init.pd = pd;
     init.send_cq = init.recv_cq = cq;
     init.max_send_wr = init.max_recv_wr = o.max_wr;

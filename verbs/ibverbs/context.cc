@@ -191,6 +191,9 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->max_srq_wr = nic::kMaxSrqWr;
   attr->max_srq_sge = nic::kMaxSrqSge;
   attr->max_ah = nic::kMaxAh;
+  attr->max_mcast_grp = nic::kMaxMulticastGroups;
+  attr->max_mcast_qp_attach = nic::kMaxMulticastQps;
+  attr->max_total_mcast_qp_attach = static_cast<int>(nic::kMaxMulticastGroups * nic::kMaxMulticastQps);
   attr->max_pkeys = 1;
   attr->local_ca_ack_delay = 15;  // 134 ms: a NIC that is a process may have to wait for a processor.
   attr->phys_port_cnt = 1;

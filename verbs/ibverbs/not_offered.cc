@@ -7,13 +7,9 @@
 namespace uroce::ibv::impl {
 namespace {
 
-constexpr char kNoMulticast[] = "the NIC has no UD queue pairs, which multicast groups are for";
 constexpr char kNoImport[] = "objects of another process can't be imported: there is no kernel driver that shares them";
 
 }  // namespace
-
-int ibv_attach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
-int ibv_detach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t) { return refuse(EOPNOTSUPP, kNoMulticast); }
 
 struct ibv_context* ibv_import_device(int) {
   return refuse_null(EOPNOTSUPP, kNoImport);

@@ -34,6 +34,7 @@ void take_from_nic(QueuePair& qp) {
   NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
   if (!lock) return;
   lock.send_last_answers(qp.nic_qp);
+  for (const proto::Gid& group : lock->groups_of(qp.nic_qp)) lock.port().leave_group(group);
   lock->destroy_qp(qp.nic_qp);
   release(lock, qp.source_port);
 }
@@ -187,6 +188,9 @@ int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp
 int ibv_destroy_qp(struct ibv_qp* qp) {
   QueuePair* const ours = own(qp);
   Context& context = context_of(qp->context);
+  if (const NicLock lock(*context.adapter); lock && !lock->groups_of(ours->nic_qp).empty()) {
+    return refuse(EBUSY, "the queue pair is in a multicast group");
+  }
   take_from_nic(*ours);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.qp == ours; });
   await_acknowledged(*qp, &ibv_qp::events_completed, ours->async_events_delivered);

@@ -119,8 +119,16 @@ struct Nic::Core final : QpEnv {
     std::erase(waiting, &qp);
     if (admitted == &qp) admitted = nullptr;
     std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
+    std::erase_if(members, [&qp](const Member& m) { return m.qp == &qp; });
   }
 
+  /// A QP in a multicast group.
+  struct Member {
+    Gid group;
+    Qp* qp;
+  };
+
+  std::vector<Member> members;  ///< In the order in which they were attached.
   QpTable qps;
   DeadlineHeap deadlines;
   std::deque<Qp*> ready;    ///< Asked for packets, the front one first.
@@ -160,17 +168,31 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     ++counters_.wrong_pkey;
     return;
   }
+  if (packet->dest_qp() == kMulticastQpn) {
+    bool anybody = false;
+    for (const Core::Member& member : core_->members) {
+      if (member.group != datagram.path.destination) continue;
+      anybody = true;
+      deliver(*member.qp, *packet, datagram.path, icrc.ip_id, now);
+    }
+    if (!anybody) ++counters_.unknown_qp;
+    return;
+  }
   Qp* const qp = core_->qps.find(packet->dest_qp());
   if (qp == nullptr) {
     ++counters_.unknown_qp;
     return;
   }
-  if (packet->op().service != service_of(qp->type())) {
+  deliver(*qp, *packet, datagram.path, icrc.ip_id, now);
+}
+
+void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+  if (packet.op().service != service_of(qp.type())) {
     ++counters_.wrong_state_or_service;
     return;
   }
-  qp->on_packet(*packet, datagram.path, icrc.ip_id, now);
-  core_->touched(*qp);
+  qp.on_packet(packet, path, ip_id, now);
+  core_->touched(qp);
 }
 
 void Nic::on_timeout(Instant now) {
@@ -321,6 +343,37 @@ void Nic::set_time(Instant now) { core_->now = now; }
 
 void Nic::prefer(Qp* qp) {
   if (qp->links.ready) core_->prefer(*qp);
+}
+
+Errno Nic::attach_multicast(Qp* qp, const Gid& group) {
+  std::vector<Core::Member>& members = core_->members;
+  std::vector<Gid> groups;
+  std::uint32_t in_this = 0;
+  for (const Core::Member& member : members) {
+    if (member.group == group) ++in_this;
+    if (std::find(groups.begin(), groups.end(), member.group) == groups.end()) groups.push_back(member.group);
+  }
+  if (in_this == kMaxMulticastQps || (in_this == 0 && groups.size() == kMaxMulticastGroups)) return ENOMEM;
+  members.push_back({group, qp});
+  return 0;
+}
+
+Errno Nic::detach_multicast(Qp* qp, const Gid& group) {
+  const auto is_it = [&](const Core::Member& m) { return m.qp == qp && m.group == group; };
+  return std::erase_if(core_->members, is_it) == 0 ? EINVAL : 0;
+}
+
+bool Nic::is_attached(const Qp* qp, const Gid& group) const {
+  return std::any_of(core_->members.begin(), core_->members.end(),
+                     [&](const Core::Member& m) { return m.qp == qp && m.group == group; });
+}
+
+std::vector<Gid> Nic::groups_of(const Qp* qp) const {
+  std::vector<Gid> groups;
+  for (const Core::Member& m : core_->members) {
+    if (m.qp == qp) groups.push_back(m.group);
+  }
+  return groups;
 }
 
 bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }

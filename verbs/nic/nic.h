@@ -9,6 +9,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
+#include "proto/packet.h"
 #include "verbs/nic/config.h"
 #include "verbs/nic/counters.h"
 #include "verbs/nic/event.h"
@@ -54,6 +55,12 @@ class Nic {
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
   Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void destroy_qp(Qp* qp);
+  /// Multicast groups: the QP, a UD QP, gets what arrives for the group, to kMulticastQpn. That packets for the group do
+  /// arrive is the caller's business. ENOMEM: too many groups, or QPs in one.
+  Errno attach_multicast(Qp* qp, const Gid& group);
+  Errno detach_multicast(Qp* qp, const Gid& group);  ///< EINVAL: it is not attached.
+  bool is_attached(const Qp* qp, const Gid& group) const;
+  std::vector<Gid> groups_of(const Qp* qp) const;
   /// EINVAL: wrong state, opcode or SGE count, inline too long; ENOMEM: queue full.
   Errno post_send(Qp* qp, const SendWr& wr);
   Errno post_recv(Qp* qp, const RecvWr& wr);
@@ -77,6 +84,7 @@ class Nic {
   const Counters& counters() const { return counters_; }
 
  private:
+  void deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);
   struct Core;  // The QP table, the lists and the heap over QPs.
   NicConfig config_;
   MrTable mrs_;
