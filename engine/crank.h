@@ -42,9 +42,10 @@ enum class Answers : std::uint8_t {
 };
 
 /// Sends, receives, runs timers, and sends what came of that unless it may wait. One system call when nothing arrives,
-/// or when answers wait for the next turn.
-template <SansIoNic N>
-Progress turn_crank(N& nic, Port& port, Instant now, Answers answers) {
+/// or when answers wait for the next turn. `on_progress()` is called whenever the NIC may have got events, and before
+/// answers are sent: who sleeps for an event wakes up meanwhile, and does so before the peer can know.
+template <SansIoNic N, class OnProgress>
+Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnProgress& on_progress) {
   struct Sink final : DatagramSink {
     Sink(N& n, Instant t) : nic(n), now(t) {}
     void on_datagram(const proto::Datagram& datagram) override { nic.on_datagram(datagram, now); }
@@ -58,11 +59,13 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers) {
   const std::optional<Instant> deadline = nic.next_deadline();
   const bool is_due = deadline && *deadline <= now;
   if (is_due) nic.on_timeout(now);
+  on_progress();
   if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {
     // The caller may find its completion now and not come back for long, and the peer waits for the acknowledgement.
     const std::size_t count = take_transmits(nic, port, now);
     if (count > 0) port.flush();
     progress.transmitted += count;
+    on_progress();
   }
   return progress;
 }

@@ -29,7 +29,7 @@ namespace uroce::engine {
 template <SansIoNic N>
 class Runner {
  public:
-  /// Called with the lock held after every turn of the crank: the place to take events out of the NIC.
+  /// Called with the lock held whenever the NIC may have got events: the place to take them out.
   using OnProgress = std::function<void()>;
 
   /// Starts the background thread. `nic` must outlive the runner.
@@ -67,7 +67,7 @@ class Runner {
     if (now >= polls_.trusted_until()) {
       count = take_transmits(nic_, *port_, now);
       if (count > 0) port_->flush();
-      if (on_progress_) on_progress_();
+      tell_progress();
     }
     inform_background(now, /*more=*/count >= kCrankBurst);
   }
@@ -98,8 +98,8 @@ class Runner {
     if (!lock) return false;
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
-    turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce);
-    if (on_progress_) on_progress_();
+    turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce,
+               [this] { tell_progress(); });
     inform_background(now, /*more=*/false);
     polls_.on_poll_done(os_now());
     return true;
@@ -124,6 +124,10 @@ class Runner {
   }
 
  private:
+  void tell_progress() const {
+    if (on_progress_) on_progress_();
+  }
+
   /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
   static constexpr std::size_t kStream = 8;
   static constexpr Duration kLinger = std::chrono::microseconds(50);
@@ -162,9 +166,8 @@ class Runner {
     const Instant now = os_now();
     ticking_.store(false, std::memory_order_relaxed);
     informed_ = false;
-    const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce);
+    const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
-    if (on_progress_) on_progress_();
     if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
     if (progress.more()) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
