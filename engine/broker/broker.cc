@@ -87,7 +87,7 @@ void Broker::look_for_group(Instant now) {
   auto group = SlotGroup::open(local_);
   if (group) {
     group_ = std::move(*group);
-  } else if (group.error().error != EADDRINUSE || !is_own_group(local_)) {
+  } else if (group.error().error != EADDRINUSE || holder_of(local_) == Holder::kOther) {
     failure_ = group.error();
   } else if (now > started_ + kReunion) {
     failure_ = address_in_use(local_,

@@ -47,10 +47,10 @@ Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local) {
   return sockets;
 }
 
-bool is_own_group(const proto::Gid& local) {
+Holder holder_of(const proto::Gid& local) {
+  if (open_receive_socket(local, Sharing::kNone).ok()) return Holder::kNobody;
   // For a moment it is the last member of the group, which nothing is sent to.
-  const auto alone = open_receive_socket(local, Sharing::kNone);
-  return !alone && alone.error().error == EADDRINUSE && open_receive_socket(local, Sharing::kGroup).ok();
+  return open_receive_socket(local, Sharing::kGroup).ok() ? Holder::kOwnGroup : Holder::kOther;
 }
 
 bool retire_slot(int fd) {

@@ -22,8 +22,10 @@ inline constexpr std::uint8_t kManagementSlot = 0;
 /// Error EADDRINUSE: somebody else has the address, with or without a group.
 Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local);
 
-/// Whether the address is taken by a group of the user of this process, rather than by a NIC alone, or by another user.
-bool is_own_group(const proto::Gid& local);
+/// Who has the address: a group of the user of this process, or a NIC alone or another user. At this moment: sockets of
+/// killed processes go one by one.
+enum class Holder : std::uint8_t { kNobody, kOwnGroup, kOther };
+Holder holder_of(const proto::Gid& local);
 
 /// Empties a slot that nobody uses, and has the kernel drop what arrives there; false when the kernel refuses.
 bool retire_slot(int fd);

@@ -134,7 +134,7 @@ TEST_P(SlotsTest, ASocketThatIsClosedEverywhereTakesTheOrderAlong) {
 }
 
 TEST_P(SlotsTest, TheAddressIsTakenForOthers) {
-  EXPECT_TRUE(is_own_group(local()));
+  EXPECT_EQ(holder_of(local()), Holder::kOwnGroup);
   const auto port = open_port({&local(), 1}, EngineChoice::kSocket);
   ASSERT_FALSE(port);
   EXPECT_EQ(port.error().error, EADDRINUSE);
@@ -150,10 +150,10 @@ TEST_P(SlotsTest, TheAddressIsTakenForOthers) {
 
 TEST_P(SlotsTest, ANicAloneIsNoGroup) {
   sockets_.clear();
-  EXPECT_FALSE(is_own_group(local()));
+  EXPECT_EQ(holder_of(local()), Holder::kNobody);
   const auto port = open_port({&local(), 1}, EngineChoice::kSocket);
   ASSERT_TRUE(port);
-  EXPECT_FALSE(is_own_group(local()));
+  EXPECT_EQ(holder_of(local()), Holder::kOther);
   EXPECT_THAT(open_slot_sockets(local()).error().sentence, HasSubstr("another NIC"));
 }
 
