@@ -19,4 +19,5 @@ esac
 install_packages $PACKAGES_BUILD $packages
 build release uroce_bench_udp uroce_bench_verbs uroce_bench_micro
 say "measuring (machines differ, and other programs disturb: look at the ratios)"
-exec python3 "$ROOT/tests/bench/bench.py" "${options[@]}" --json "$ROOT/build/bench.json" "$@"
+# Debian's, which its matplotlib belongs to.
+exec /usr/bin/python3 "$ROOT/tests/bench/bench.py" "${options[@]}" --json "$ROOT/build/bench.json" "$@"

@@ -188,6 +188,8 @@ def main():
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     args = parser.parse_args()
 
+    if args.plot:
+        import plot  # Not everybody has matplotlib, which this imports: now, not after minutes of measuring.
     measure.BIN = args.bin
     runs = Runs()
     chosen = [p for p in points(runs) if not args.patterns or any(word in p.name for word in args.patterns)]
@@ -208,7 +210,6 @@ def main():
         report["micro_ns"] = micro_costs(args.seconds)
         print("\n" + "; ".join(f"{what} {ns:.1f} ns" for what, ns in report["micro_ns"].items()))
     if args.plot:
-        import plot  # Not everybody has matplotlib.
         report["sizes"] = plot.measure_sizes(args.rounds, args.seconds / 2)
         plot.draw(report["sizes"], args.plot)
     if args.json:

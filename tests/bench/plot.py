@@ -1,6 +1,7 @@
 """Throughput over message size, with the baselines, as an SVG."""
 import statistics
 
+import matplotlib
 import measure
 
 SIZES = [64, 512, 4096, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024, 4 * 1024 * 1024]
@@ -44,7 +45,6 @@ def measure_sizes(rounds, seconds):
 
 
 def draw(medians, path):
-    import matplotlib
     matplotlib.use("svg")
     from matplotlib import pyplot
     matplotlib.rcParams["svg.hashsalt"] = "uroce"
