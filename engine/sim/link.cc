@@ -23,11 +23,11 @@ Link::Link(LinkConfig config, std::uint64_t seed)
       jitter_(Random{seed}.split(5)),
       burst_(Random{seed}.split(6)) {}
 
-const std::vector<Instant>& Link::transmit(Packet& packet, NodeId to, Instant now) {
+const std::vector<Instant>& Link::transmit(Packet& packet, Instant now) {
   arrivals_.clear();
   const Verdict verdict = filter_ ? filter_(packet, now) : Verdict::pass();
   const Impairments& faults = config_.impairments;
-  Direction& way = direction(packet.from, to);
+  Direction& way = direction(packet.from, packet.to);
   // Every concern draws for every packet, lost or not: the sequence of one does not depend on another.
   const bool lost = loss_.chance(faults.loss);
   const bool burst = in_burst(way);
@@ -39,7 +39,7 @@ const std::vector<Instant>& Link::transmit(Packet& packet, NodeId to, Instant no
   if (corrupt_.chance(faults.corrupt)) corrupt(packet);
   if (ecn_.chance(faults.ecn_mark) && (packet.path.tclass & proto::kEcnMask) != 0)
     packet.path.tclass |= proto::kEcnMask;
-  if (lost || burst || verdict.copies == 0 || in_outage(packet.from, to, now)) return arrivals_;
+  if (lost || burst || verdict.copies == 0 || in_outage(packet.from, packet.to, now)) return arrivals_;
 
   Instant arrival = now + config_.delay + jitter;
   const bool overtaken = late || verdict.extra_delay > Duration{};

@@ -21,6 +21,7 @@ inline constexpr NodeId kNoNode = ~NodeId{0};
 /// One packet on its way. A filter may change `path` (an ECN mark, say) and the bytes, and shorten `bytes`.
 struct Packet {
   NodeId from = kNoNode;
+  NodeId to = kNoNode;       ///< Nobody, or not known yet: a packet to a multicast group that is being sent.
   std::uint64_t number = 0;  ///< Counts all packets of the world from 0, in order of transmission.
   proto::Path path;
   MutBytes bytes;           ///< BTH .. ICRC
@@ -79,9 +80,9 @@ class Link {
   LinkConfig& config() { return config_; }
   void set_filter(Filter filter) { filter_ = std::move(filter); }
 
-  /// Applies filter and impairments to `packet`, which travels to `to`. Returns the arrival times of its copies, none
-  /// when it is lost; valid until the next call.
-  const std::vector<Instant>& transmit(Packet& packet, NodeId to, Instant now);
+  /// Applies filter and impairments to `packet`, which travels to `packet.to`. Returns the arrival times of its copies,
+  /// none when it is lost; valid until the next call.
+  const std::vector<Instant>& transmit(Packet& packet, Instant now);
   /// When the last packet sent so far will have arrived.
   Instant empty_at() const { return empty_at_; }
 

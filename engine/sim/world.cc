@@ -39,6 +39,17 @@ void World::detach(NodeId node) {
   nodes_[node]->attached = false;
 }
 
+void World::join(NodeId node, const proto::Gid& group) {
+  UROCE_ASSERT(node < nodes_.size() && group.is_multicast());
+  std::vector<proto::Gid>& groups = nodes_[node]->groups;
+  if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+}
+
+void World::leave(NodeId node, const proto::Gid& group) {
+  UROCE_ASSERT(node < nodes_.size());
+  std::erase(nodes_[node]->groups, group);
+}
+
 NodeId World::owner_of(const proto::Gid& gid) const {
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const Node& node = *nodes_[id];
@@ -194,17 +205,30 @@ void World::drain(NodeId id) {
 void World::transmit(NodeId from, const proto::Transmit& transmit) {
   UROCE_ASSERT(transmit.size <= frame_.size());
   ++events_;
-  auto bytes = std::make_unique_for_overwrite<std::uint8_t[]>(transmit.size);
-  std::copy_n(frame_.begin(), transmit.size, bytes.get());
-  Packet packet{.from = from, .number = counters_.sent++, .path = transmit.path, .bytes = {bytes.get(), transmit.size}};
+  Packet packet{
+      .from = from, .number = counters_.sent++, .path = transmit.path, .bytes = MutBytes(frame_).first(transmit.size)};
+  packet.to = owner_of(packet.path.destination);
   if (tap_) tap_(TapPoint::kSent, packet, now_);
-  const NodeId to = owner_of(packet.path.destination);
-  if (to == kNoNode) {
-    ++counters_.unroutable;
-    if (tap_) tap_(TapPoint::kUnroutable, packet, now_);
-    return;
+  if (packet.to != kNoNode) return carry(packet, packet.to);
+  bool anybody = false;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    const std::vector<proto::Gid>& groups = nodes_[id]->groups;
+    if (std::find(groups.begin(), groups.end(), packet.path.destination) == groups.end()) continue;
+    anybody = true;
+    carry(packet, id);
   }
-  const std::vector<Instant>& arrivals = link_.transmit(packet, to, now_);
+  if (anybody) return;
+  ++counters_.unroutable;
+  if (tap_) tap_(TapPoint::kUnroutable, packet, now_);
+}
+
+/// A copy of `packet` sets out for `to`.
+void World::carry(Packet packet, NodeId to) {
+  auto bytes = std::make_unique_for_overwrite<std::uint8_t[]>(packet.bytes.size());
+  std::copy(packet.bytes.begin(), packet.bytes.end(), bytes.get());
+  packet.bytes = {bytes.get(), packet.bytes.size()};
+  packet.to = to;
+  const std::vector<Instant>& arrivals = link_.transmit(packet, now_);
   if (arrivals.empty()) {
     ++counters_.lost;
     if (tap_) tap_(TapPoint::kLost, packet, now_);

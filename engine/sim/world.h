@@ -80,6 +80,10 @@ class World {
   }
   /// Cuts a node off, as if its process had died: packets to it are unroutable, its timers do not fire.
   void detach(NodeId node);
+  /// Brings packets for the multicast group `group` to `node`, its own ones too; each member's copy has a fate of its
+  /// own on the way.
+  void join(NodeId node, const proto::Gid& group);
+  void leave(NodeId node, const proto::Gid& group);
 
   /// Takes what `node` wants to send and arms its timer. To be called after every call on the NIC that may have
   /// produced packets or an earlier deadline; also from within callbacks.
@@ -111,7 +115,7 @@ class World {
     virtual std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) = 0;
     virtual std::optional<Instant> next_deadline() const = 0;
 
-    std::vector<proto::Gid> gids;
+    std::vector<proto::Gid> gids, groups;
     std::optional<Instant> deadline;  ///< As the NIC last told it.
     /// The queued timer event: never later than `deadline`, for a timer that is put off (with every ACK, say) keeps its
     /// event and moves when that comes up.
@@ -182,6 +186,7 @@ class World {
   void drain_dirty();
   void drain(NodeId id);
   void transmit(NodeId from, const proto::Transmit& transmit);
+  void carry(Packet packet, NodeId to);
   void arm(NodeId id);
   bool out_of_events() const { return events_ >= config_.max_events; }
 

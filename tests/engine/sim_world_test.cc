@@ -291,5 +291,33 @@ TEST(SimWorld, EcnMarksOnlyCapableTransports) {
   EXPECT_EQ(pair.b.last_path.tclass, 0x1B);
 }
 
+TEST(SimWorld, GroupsGetACopyForEachMember) {
+  const proto::Gid group = proto::Gid::from_v4(239, 1, 2, 3);
+  Pair pair;
+  pair.a.answers = pair.b.answers = false;
+  std::vector<NodeId> heard;
+  pair.world.set_tap([&](TapPoint point, const Packet& packet, Instant) {
+    if (point == TapPoint::kSent) {
+      EXPECT_EQ(packet.to, kNoNode);
+    }
+    if (point == TapPoint::kDelivered) heard.push_back(packet.to);
+  });
+  const auto post = [&] {
+    heard.clear();
+    pair.a.post(group, 1);
+    pair.world.kick(pair.id_a);
+    pair.world.run_idle();
+    return heard;
+  };
+  EXPECT_THAT(post(), ElementsAre());
+  EXPECT_EQ(pair.world.counters().unroutable, 1u);
+  pair.world.join(pair.id_b, group);
+  EXPECT_THAT(post(), ElementsAre(pair.id_b)) << "the sender need not be a member";
+  pair.world.join(pair.id_a, group);
+  EXPECT_THAT(post(), ElementsAre(pair.id_a, pair.id_b));
+  pair.world.leave(pair.id_b, group);
+  EXPECT_THAT(post(), ElementsAre(pair.id_a));
+}
+
 }  // namespace
 }  // namespace uroce::engine::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/packet.h"
 #include "proto/timing.h"
 #include "tests/sim/violation.h"
 
@@ -145,6 +146,34 @@ Duration Connection::bound() const {
   const Duration once = recovery_time(*ends_[0], *ends_[1]) + recovery_time(*ends_[1], *ends_[0]) + plan_.mourning +
                         2 * stage_.scenario.network.latency_max() + milliseconds{1};
   return (reconnects_ + 2) * once;
+}
+
+std::uint64_t Connection::ops_left() const {
+  std::uint64_t sum = 0;
+  for (const auto& end : ends_) sum += end->ops_left() + end->outstanding();
+  return sum;
+}
+
+/// Each message may find no receive.
+Duration Connection::step_bound() const {
+  Duration step{};
+  for (const auto& end : ends_) {
+    step = std::max(step, end->plan().think + proto::rnr_delay(end->plan().min_rnr_timer) +
+                              2 * stage_.scenario.hosts[end->plan().host].poll_delay);
+  }
+  return step;
+}
+
+/// A damaged packet may name any QP: it counts for all connections between the two hosts.
+void Connection::note_fault(const engine::sim::Packet& packet) {
+  const auto view = proto::parse_packet(packet.bytes);
+  const bool known = view && !packet.corrupted;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (ends_[i]->host().node != packet.to || ends_[1 - i]->host().node != packet.from) continue;
+    if (known && ends_[i]->qpn() != view->dest_qp()) continue;
+    for (auto& end : ends_) end->note_fault();
+    return;
+  }
 }
 
 std::string Connection::text() const {

@@ -1,35 +1,35 @@
-// Two ends: connecting them, disturbing them, taking them down after an error and connecting them again.
+// Two ends of an RC connection: connecting them, disturbing them, taking them down after an error and connecting them
+// again.
 #pragma once
 
 #include <memory>
 
 #include "tests/sim/end.h"
+#include "tests/sim/traffic.h"
 
 namespace uroce::simulator {
 
-class Connection {
+class Connection final : public Traffic {
  public:
   Connection(Stage& stage, std::size_t number, const ConnectionPlan& plan, Host& a, Host& b);
-  void build();
+  void build() override;
   /// Connects both ends and schedules the disturbances.
-  void begin();
+  void begin() override;
   /// An end has noticed that something is wrong.
   void notice();
   /// No connection any more after this one.
   void give_up() { reconnects_ = 0; }
-  /// Faults are over: receivers stop starving their peers.
-  void calm();
-  /// Takes down what is still up, at the end of the run.
-  void finish();
+  void calm() override;
+  void finish() override;
 
-  /// Nothing will happen any more: all work is done, or the connection is gone for good.
-  bool quiet() const;
-  /// How long the connection may take to become quiet once faults are over.
-  Duration bound() const;
-  End& end(std::size_t i) { return *ends_[i]; }
-  const ConnectionPlan& plan() const { return plan_; }
+  /// All work is done, or the connection is gone for good.
+  bool quiet() const override;
+  Duration bound() const override;
+  std::uint64_t ops_left() const override;
+  Duration step_bound() const override;
+  void note_fault(const engine::sim::Packet& packet) override;
+  std::string text() const override;
   std::size_t number() const { return number_; }
-  std::string text() const;
 
  private:
   enum class State { kUp, kMourning, kDown, kClosed };

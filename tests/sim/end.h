@@ -15,7 +15,7 @@ namespace uroce::simulator {
 
 class Connection;
 
-class End {
+class End final : public QpOwner {
  public:
   End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, const ConnectionPlan& shared,
       std::uint64_t seed);
@@ -42,16 +42,16 @@ class End {
 
   // --- the program
   // ------------------------------------------------------------------------------------------------------
-  void work();
-  void on_completion(const nic::Completion& completion);
-  void on_event(nic::Event::Kind kind);
-  void on_cq_overflow(const nic::Cq* cq);
+  void work() override;
+  void on_completion(const nic::Completion& completion) override;
+  void on_event(nic::Event::Kind kind) override;
+  void on_cq_overflow(const nic::Cq* cq) override;
   /// Nothing outstanding and nothing left to do.
   bool done() const { return ops_left_ == 0 && sends_.pending().empty(); }
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
   void note_fault() { ++faults_; }
-  bool in_error() const;
+  bool in_error() const override;
   bool has_qp() const { return qp_ != nullptr; }
 
   std::string name() const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "tests/sim/end.h"
 #include "tests/sim/violation.h"
 #include "verbs/transport/qp.h"
 
@@ -68,22 +67,22 @@ Bytes Host::at(std::uint64_t address, std::size_t size) const {
   return memory_->actual({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
 }
 
-void Host::add(End& end, std::uint32_t qpn) {
+void Host::add(QpOwner& owner, std::uint32_t qpn) {
   const std::uint32_t local = qpn & 0xFFFF;
-  if (local >= ends_.size()) ends_.resize(local + 1);
-  ends_[local] = &end;
+  if (local >= owners_.size()) owners_.resize(local + 1);
+  owners_[local] = &owner;
 }
-void Host::remove(std::uint32_t qpn) { ends_[qpn & 0xFFFF] = nullptr; }
+void Host::remove(std::uint32_t qpn) { owners_[qpn & 0xFFFF] = nullptr; }
 
-End* Host::find_end(std::uint32_t qpn) {
+QpOwner* Host::find_owner(std::uint32_t qpn) {
   const std::uint32_t local = qpn & 0xFFFF;
-  return local < ends_.size() ? ends_[local] : nullptr;
+  return local < owners_.size() ? owners_[local] : nullptr;
 }
 
-End* Host::end_of(std::uint32_t qpn) {
-  End* const end = find_end(qpn);
-  if (end == nullptr) incorrect("host {}: a completion for QP 0x{:x}, which does not exist", number_, qpn);
-  return end;
+QpOwner& Host::owner_of(std::uint32_t qpn) {
+  QpOwner* const owner = find_owner(qpn);
+  if (owner == nullptr) incorrect("host {}: a completion for QP 0x{:x}, which does not exist", number_, qpn);
+  return *owner;
 }
 
 void Host::look() {
@@ -102,8 +101,8 @@ void Host::run() {
   const std::size_t limit = plan_.poll_delay == Duration{} ? ~std::size_t{0} : plan_.poll_batch;
   poll_events();
   for (std::uint32_t cq = 0; cq < cqs_.size(); ++cq) poll(cq, limit);
-  for (End* end : ends_) {
-    if (end != nullptr) end->work();
+  for (QpOwner* owner : owners_) {
+    if (owner != nullptr) owner->work();
   }
   stage_.world.kick(node);  // Looks again when the packets have been taken.
 }
@@ -122,7 +121,7 @@ std::size_t Host::poll(std::uint32_t number, std::size_t limit) {
     const std::size_t taken = cq.poll(std::span(batch).first(std::min(batch.size(), limit - total)));
     for (std::size_t i = 0; i < taken; ++i) {
       if (tamper) tamper(batch[i]);
-      end_of(batch[i].qpn)->on_completion(batch[i]);
+      owner_of(batch[i].qpn).on_completion(batch[i]);
     }
     total += taken;
     if (taken == 0) break;
@@ -133,15 +132,15 @@ std::size_t Host::poll(std::uint32_t number, std::size_t limit) {
 void Host::poll_events() {
   while (const auto event = nic.poll_event()) {
     if (event->kind == nic::Event::Kind::kCqErr) on_overflow(event->cq);
-    if (event->qp != nullptr) end_of(event->qp->qpn())->on_event(event->kind);
+    if (event->qp != nullptr) owner_of(event->qp->qpn()).on_event(event->kind);
   }
 }
 
 void Host::on_overflow(const nic::Cq* cq) {
   stage_.tally.add("event: CQ overflow");
   if (!plan_.cqs_may_overflow) incorrect("host {}: a CQ of {} entries overflows", number_, cq->capacity());
-  for (End* end : ends_) {
-    if (end != nullptr) end->on_cq_overflow(cq);
+  for (QpOwner* owner : owners_) {
+    if (owner != nullptr) owner->on_cq_overflow(cq);
   }
 }
 

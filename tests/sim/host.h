@@ -8,13 +8,12 @@
 #include "engine/sim/world.h"
 #include "tests/sim/atomic_word.h"
 #include "tests/sim/memory.h"
+#include "tests/sim/qp_owner.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/tally.h"
 #include "verbs/nic/nic.h"
 
 namespace uroce::simulator {
-
-class End;
 
 /// What the parts of a run share.
 struct Stage {
@@ -37,9 +36,9 @@ class Host {
   /// Adds the WRs of a QP to what a CQ must hold.
   void reserve_cq(std::uint32_t cq, std::uint32_t completions) { cq_sizes_[cq] += completions; }
   void build();
-  void add(End& end, std::uint32_t qpn);
+  void add(QpOwner& owner, std::uint32_t qpn);
   void remove(std::uint32_t qpn);
-  End* find_end(std::uint32_t qpn);
+  QpOwner* find_owner(std::uint32_t qpn);
 
   /// Looks whether there is anything to poll; polls now or later, as the plan says.
   void look();
@@ -73,7 +72,7 @@ class Host {
   std::size_t poll(std::uint32_t cq, std::size_t limit);
   void on_overflow(const nic::Cq* cq);
   void run();
-  End* end_of(std::uint32_t qpn);
+  QpOwner& owner_of(std::uint32_t qpn);
 
   Stage& stage_;
   std::uint32_t number_;
@@ -85,7 +84,7 @@ class Host {
   std::vector<AtomicWord> words_;
   std::vector<std::uint32_t> cq_sizes_;
   std::vector<nic::Cq*> cqs_;
-  std::vector<End*> ends_;  ///< By local part of the QPN.
+  std::vector<QpOwner*> owners_;  ///< By local part of the QPN.
   bool scheduled_ = false;
 };
 

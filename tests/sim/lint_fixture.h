@@ -85,10 +85,10 @@ class LintTest : public testing::Test {
     return made;
   }
   void send(Made made) {
-    lint.sent({.from = made.from, .number = 0, .path = made.path, .bytes = made.bytes}, 1 - made.from, now);
+    lint.sent({.from = made.from, .to = 1 - made.from, .path = made.path, .bytes = made.bytes}, now);
   }
   void deliver(Made made) {
-    lint.delivered({.from = made.from, .number = 0, .path = made.path, .bytes = made.bytes}, 1 - made.from, now);
+    lint.delivered({.from = made.from, .to = 1 - made.from, .path = made.path, .bytes = made.bytes}, now);
   }
 
   /// A sends a request; with arrive(), B receives it as well.

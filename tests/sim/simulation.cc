@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "proto/packet.h"
-#include "proto/timing.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/wire_lint.h"
 
@@ -24,15 +22,15 @@ class Simulation {
       hosts_.push_back(std::make_unique<Host>(stage_, static_cast<std::uint32_t>(hosts_.size()), plan));
     }
     for (const ConnectionPlan& plan : scenario.connections) {
-      connections_.push_back(std::make_unique<Connection>(stage_, connections_.size(), plan, *hosts_[plan.ends[0].host],
-                                                          *hosts_[plan.ends[1].host]));
+      traffic_.push_back(std::make_unique<Connection>(stage_, traffic_.size(), plan, *hosts_[plan.ends[0].host],
+                                                      *hosts_[plan.ends[1].host]));
     }
     for (auto& host : hosts_) host->build();
-    for (auto& connection : connections_) connection->build();
+    for (auto& traffic : traffic_) traffic->build();
     lint_.set_memory([this](NodeId node, std::uint64_t va, std::size_t size) { return hosts_[node]->at(va, size); });
     lint_.set_in_error([this](NodeId node, std::uint32_t qpn) {
-      End* const end = hosts_[node]->find_end(qpn);
-      return end != nullptr && end->in_error();
+      const QpOwner* const owner = hosts_[node]->find_owner(qpn);
+      return owner != nullptr && owner->in_error();
     });
     world_.set_tap([this](TapPoint point, const Packet& packet, Instant now) { on_packet(point, packet, now); });
     if (options.filter) world_.set_filter(options.filter);
@@ -70,7 +68,7 @@ class Simulation {
 
   void play() {
     sabotage();
-    for (auto& connection : connections_) connection->begin();
+    for (auto& traffic : traffic_) traffic->begin();
     if (world_.run_for(scenario_.network.faults_end) != engine::sim::Outcome::kDone) {
       not_live("the network never comes to rest");
     }
@@ -81,14 +79,13 @@ class Simulation {
     link.impairments = {.jitter = link.impairments.jitter};
     for (auto& host : hosts_) host->check();
     const Duration bound = liveness_bound();
-    for (auto& connection : connections_) connection->calm();
+    for (auto& traffic : traffic_) traffic->calm();
     for (auto& host : hosts_) world_.kick(host->node);
     const auto quiet = [this] {
-      return std::all_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->quiet(); });
+      return std::all_of(traffic_.begin(), traffic_.end(), [](const auto& t) { return t->quiet(); });
     };
     if (const auto outcome = world_.run_until(quiet, bound); outcome != engine::sim::Outcome::kDone) {
-      const auto stuck =
-          std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return !c->quiet(); });
+      const auto stuck = std::find_if(traffic_.begin(), traffic_.end(), [](const auto& t) { return !t->quiet(); });
       not_live("{} after {:.3f} ms without faults ({}): {}",
                outcome == engine::sim::Outcome::kTimeLimit ? "not done" : "stuck",
                static_cast<double>(bound.count()) / 1e6, to_string(outcome), (*stuck)->text());
@@ -97,7 +94,7 @@ class Simulation {
   }
 
   void finish() {
-    for (auto& connection : connections_) connection->finish();
+    for (auto& traffic : traffic_) traffic->finish();
     for (auto& host : hosts_) {
       world_.kick(host->node);
       host->drain();
@@ -113,45 +110,26 @@ class Simulation {
   /// When everything must be done, counted from the end of the faults.
   Duration liveness_bound() const {
     Duration slowest{}, step{};
-    std::int64_t ops = 0;
-    for (const auto& connection : connections_) {
-      slowest = std::max(slowest, connection->bound());
-      for (std::size_t i = 0; i < 2; ++i) {
-        const End& end = connection->end(i);
-        ops += static_cast<std::int64_t>(end.ops_left() + end.outstanding());
-        // Each message may find no receive, and each wait for a window that lost packets keep full.
-        step = std::max(step, end.plan().think + proto::rnr_delay(end.plan().min_rnr_timer) +
-                                  2 * scenario_.hosts[end.plan().host].poll_delay);
-      }
+    std::uint64_t ops = 0;
+    for (const auto& traffic : traffic_) {
+      slowest = std::max(slowest, traffic->bound());
+      step = std::max(step, traffic->step_bound());
+      ops += traffic->ops_left();
     }
-    step += 6 * scenario_.network.latency_max() + milliseconds{10};
-    return slowest + ops * step + milliseconds{100};
+    step += 6 * scenario_.network.latency_max() + milliseconds{10};  // A window that lost packets keep full.
+    return slowest + static_cast<Duration::rep>(ops) * step + milliseconds{100};
   }
 
   void on_packet(TapPoint point, const Packet& packet, Instant now) {
     if (options_.on_packet) options_.on_packet(point, packet, now);
-    const NodeId to = packet.path.destination.raw[15] - 1u;
-    if (point == TapPoint::kSent) return lint_.sent(packet, to, now);
+    if (point == TapPoint::kSent) return lint_.sent(packet, now);
     if (point == TapPoint::kImpaired) {
       stage_.tally.add(packet.corrupted ? "network: packets damaged" : "network: packets doubled or late");
     }
-    if (point == TapPoint::kLost || point == TapPoint::kImpaired) note_fault(packet, to);
-    if (point == TapPoint::kDelivered) lint_.delivered(packet, to, now);
-  }
-  /// A damaged packet may name any QP: it counts for all connections between the two hosts.
-  void note_fault(const Packet& packet, NodeId to) {
-    const auto view = proto::parse_packet(packet.bytes);
-    const bool known = view && !packet.corrupted;
-    for (auto& connection : connections_) {
-      for (std::size_t i = 0; i < 2; ++i) {
-        End& end = connection->end(i);
-        if (end.host().node != to || connection->end(1 - i).host().node != packet.from) continue;
-        if (known && end.qpn() != view->dest_qp()) continue;
-        end.note_fault();
-        connection->end(1 - i).note_fault();
-        break;
-      }
+    if (point == TapPoint::kLost || point == TapPoint::kImpaired) {
+      for (auto& traffic : traffic_) traffic->note_fault(packet);
     }
+    if (point == TapPoint::kDelivered) lint_.delivered(packet, now);
   }
 
   void sabotage() {
@@ -177,7 +155,7 @@ class Simulation {
   Stage stage_;
   const Instant start_ = world_.now();
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<Traffic>> traffic_;
 };
 
 }  // namespace

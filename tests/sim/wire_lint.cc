@@ -64,15 +64,16 @@ std::uint32_t WireLint::rnr_naks(NodeId node, std::uint32_t qpn) const {
   return qp == nullptr ? 0 : qp->responses.rnr_naks();
 }
 
-void WireLint::sent(const Packet& packet, NodeId to, Instant now) {
+void WireLint::sent(const Packet& packet, Instant now) {
   const auto view = proto::parse_packet(packet.bytes);
   about([&] { return fmt::format("host {} sends \"{}\"", packet.from, proto::one_line(packet.bytes)); },
         [&] {
           if (!view) incorrect("which is no packet");
-          Qp* peer = find(to, view->dest_qp());
+          Qp* peer = find(packet.to, view->dest_qp());
           if (peer == nullptr || !peer->connected) incorrect("to a QP that was never connected");
           Qp* qp = find(packet.from, peer->facts.peer_qpn);
-          if (qp == nullptr || !qp->connected || qp->facts.peer_qpn != view->dest_qp() || qp->facts.peer_node != to) {
+          if (qp == nullptr || !qp->connected || qp->facts.peer_qpn != view->dest_qp() ||
+              qp->facts.peer_node != packet.to) {
             incorrect("to a QP that is connected to another one");
           }
           if (qp->silent) incorrect("from QP 0x{:x}, which may send nothing", qp->facts.qpn);
@@ -105,11 +106,11 @@ void WireLint::check_frame(const Qp& qp, const Packet& packet, const PacketView&
   if (proto::icrc(packet.path, covered) != view.icrc()) incorrect("the ICRC is wrong");
 }
 
-void WireLint::delivered(const Packet& packet, NodeId to, Instant now) {
+void WireLint::delivered(const Packet& packet, Instant now) {
   if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return;
   const auto view = proto::parse_packet(packet.bytes);
   if (!view) return;
-  Qp* qp = find(to, view->dest_qp());
+  Qp* qp = find(packet.to, view->dest_qp());
   if (qp == nullptr || !qp->connected || qp->silent) return;
   if (is_response(*view)) return qp->requests.response(*view, now);
   const Qp* peer = find(qp->facts.peer_node, qp->facts.peer_qpn);

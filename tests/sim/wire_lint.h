@@ -33,10 +33,10 @@ class WireLint {
   /// The queues of the QP were emptied (RESET) or it was destroyed.
   void forget(engine::sim::NodeId node, std::uint32_t qpn);
 
-  /// `packet` leaves its node for node `to`.
-  void sent(const engine::sim::Packet& packet, engine::sim::NodeId to, Instant now);
-  /// `packet` is about to be given to node `to`.
-  void delivered(const engine::sim::Packet& packet, engine::sim::NodeId to, Instant now);
+  /// `packet` leaves its node.
+  void sent(const engine::sim::Packet& packet, Instant now);
+  /// `packet` is about to be given to the node that it was sent to.
+  void delivered(const engine::sim::Packet& packet, Instant now);
 
   /// RNR NAKs that the QP has sent in this connection.
   std::uint32_t rnr_naks(engine::sim::NodeId node, std::uint32_t qpn) const;

@@ -1,0 +1,23 @@
+// The program behind a QP, as its host calls it.
+#pragma once
+
+#include "verbs/nic/event.h"
+#include "verbs/nic/types.h"
+
+namespace uroce::simulator {
+
+class QpOwner {
+ public:
+  virtual ~QpOwner() = default;
+
+  /// A completion of this QP has been polled.
+  virtual void on_completion(const nic::Completion& completion) = 0;
+  virtual void on_event(nic::Event::Kind kind) = 0;
+  /// A CQ has lost completions; it need not be one of this QP's.
+  virtual void on_cq_overflow(const nic::Cq* cq) = 0;
+  /// Posts what there is to post now.
+  virtual void work() = 0;
+  virtual bool in_error() const = 0;
+};
+
+}  // namespace uroce::simulator
