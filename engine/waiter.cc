@@ -3,25 +3,24 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <vector>
 
 namespace uroce::engine {
 
 Waiter::Waiter() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 bool Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
-  std::array<pollfd, 16> polled;
-  polled[0] = {.fd = event_.get(), .events = POLLIN, .revents = 0};
-  const std::size_t count = std::min(fds.size(), polled.size() - 1);
-  for (std::size_t i = 0; i < count; ++i) polled[i + 1] = {.fd = fds[i], .events = POLLIN, .revents = 0};
+  std::vector<pollfd> polled;  // No member: fork() in another thread would copy it half changed.
+  polled.reserve(fds.size() + 1);
+  polled.push_back({.fd = event_.get(), .events = POLLIN, .revents = 0});
+  for (const int fd : fds) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
 
   timespec timeout{};
   if (deadline) timeout = time_until(*deadline);
-  const int ready = ::ppoll(polled.data(), count + 1, deadline ? &timeout : nullptr, nullptr);
-  if (ready > 0 && (polled[0].revents & POLLIN) != 0) {
+  const int ready = ::ppoll(polled.data(), polled.size(), deadline ? &timeout : nullptr, nullptr);
+  if (ready > 0 && (polled.front().revents & POLLIN) != 0) {
     std::uint64_t times_woken = 0;
     [[maybe_unused]] const ssize_t n = ::read(event_.get(), &times_woken, sizeof times_woken);
   }

@@ -15,8 +15,8 @@ class Waiter {
  public:
   Waiter();
 
-  /// Blocks until one of `fds` is readable, until `deadline`, or until wake(). Spurious returns are possible. At most
-  /// 15 descriptors are watched. Returns false when it was the deadline.
+  /// Blocks until one of `fds` is readable, until `deadline`, or until wake(). Spurious returns are possible. Any
+  /// number of descriptors. Returns false when it was the deadline.
   bool wait(std::span<const int> fds, std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const;

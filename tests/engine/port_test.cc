@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/send_sockets.h"
+#include "proto/address.h"
 #include "proto/packet.h"
 #include "tests/support/port_fixture.h"
 
@@ -235,6 +236,36 @@ TEST_P(PortTest, SeveralAddressesOnOnePort) {
   receive(*a_, inbox, 2);
   for (const Inbox::Packet& packet : inbox.packets) {
     EXPECT_EQ(packet.path, number_of(packet) == 1 ? path(1, 2) : path(2, 1));
+  }
+}
+
+TEST_P(PortTest, WaitEndsWithAPacketForAnyOfManyAddressesOrForAGroup) {
+  if (GetParam().v6 || GetParam().engine == engine::EngineChoice::kIoUring) {
+    GTEST_SKIP() << "IPv6 has three addresses here, io_uring takes seven";
+  }
+  b_.reset();
+  std::vector<proto::Gid> many;
+  for (std::uint8_t number = 2; number < 42; ++number) many.push_back(address(number));
+  auto opened = engine::open_port(many, GetParam().engine);
+  ASSERT_TRUE(opened) << opened.error().sentence;
+  b_ = std::move(*opened);
+  const proto::Gid group = proto::Gid::from_v4(239, 1, 2, 3);
+  ASSERT_EQ(b_->join_group(group), 0);
+  proto::Path to_group = path(1, 2);
+  to_group.destination = group;
+  std::vector<proto::Path> paths{to_group};
+  for (const proto::Gid& destination : many) {
+    paths.push_back(path(1, 2));
+    paths.back().destination = destination;
+  }
+  for (const proto::Path& sent : paths) {
+    ASSERT_TRUE(queue(*a_, sent, 1));
+    a_->flush();
+    ASSERT_TRUE(b_->wait(engine::os_now() + 5s, /*for_packets=*/true)) << proto::to_string(sent.destination);
+    Inbox inbox;
+    b_->exchange(inbox, 64);
+    ASSERT_THAT(inbox.packets, SizeIs(1));
+    EXPECT_EQ(inbox.packets[0].path.destination, sent.destination);
   }
 }
 
