@@ -189,12 +189,14 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
   // (SO_REUSEPORT: of one user).
   set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   bool as_needed = false;
+  // PROBE: DF, and no belief in path MTUs. Anybody can tell the kernel of one (ICMP), and packets beyond it are refused
+  // with IP_PMTUDISC_DO. A QP has a path MTU of its own, which its user sets.
   if (local.is_v4()) {
-    as_needed = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) && set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+    as_needed = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) && set_int(fd, SOL_SOCKET, SO_NO_CHECK, 1);
   } else {
     set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     // The kernel invents flow labels otherwise (net.ipv6.auto_flowlabels).
-    as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+    as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
                 set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) && set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
     // Of IPv4, the source address decides where multicast packets leave.
     if (const auto interface = static_cast<int>(interface_of(local)); interface != 0) {

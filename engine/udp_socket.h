@@ -46,7 +46,7 @@ bool drop_everything_received(int fd);
 
 /// Opens an unconnected socket that sends from `local`, UDP source port `port`; it never receives. Several processes
 /// may send from one address and port. Connected sockets would number their packets: the kernel sends ID 0 only for
-/// unconnected ones with IP_PMTUDISC_DO (measured on Linux 6.18).
+/// unconnected ones with IP_PMTUDISC_DO or PROBE (measured on Linux 6.18).
 Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t port);
 
 /// Sets TOS/TTL or traffic class/hop limit of a send socket; false when the kernel refuses.
