@@ -9,9 +9,11 @@ std::string late_by(Duration time) {
   return us > 0 ? ", " + std::to_string(us) + " us late" : "";
 }
 
-void HeldPackets::hold(Instant until, Held packet) {
+bool HeldPackets::hold(Instant until, Held packet) {
+  if (held_.size() == kMost) return false;
   overtakable_ += packet.distance != 0;
   held_.emplace(until, std::move(packet));
+  return true;
 }
 
 void HeldPackets::overtake(StreamId stream) {
@@ -45,14 +47,24 @@ void HeldPackets::hurry() {
   held_ = std::move(all);
 }
 
+namespace {
+
+/// Of an interval that comes again and again, a NIC that nobody has looked at for long catches up with this many.
+constexpr int kCatchUp = 8;
+
+}  // namespace
+
 Schedule::Schedule(const FaultSpec& spec, Instant start) : spec_(spec), start_(start) { find_next(done_); }
 
-void Schedule::find_next(Duration after) {
+void Schedule::find_next(Duration now) {
   std::optional<Duration> best;
-  const auto consider = [&best, after](std::optional<Duration> at) {
-    if (at && *at > after && (!best || *at < *best)) best = at;
+  const auto consider = [&best, this](std::optional<Duration> at) {
+    if (at && *at > done_ && (!best || *at < *best)) best = at;
   };
-  for (const Interval& interval : spec_.port_down) consider(interval.next_edge(after));
+  for (const Interval& interval : spec_.port_down) {
+    const bool again = interval.period.count() != 0;
+    consider(interval.next_edge(again ? std::max(done_, now - kCatchUp * interval.period) : done_));
+  }
   for (const QpFault& fault : spec_.qp_fatal) consider(fault.at);
   for (const QpFault& fault : spec_.cq_overflow) consider(fault.at);
   consider(spec_.device_fatal);
@@ -61,10 +73,12 @@ void Schedule::find_next(Duration after) {
 
 void Schedule::run(Instant now, const std::function<void(const TimedFault&)>& act) {
   using What = TimedFault::Kind;
+  find_next(now - start_);
   while (next_ && *next_ <= now) {
     const Duration at = *next_ - start_;
-    for (const Interval& interval : spec_.port_down) {
-      if (interval.next_edge(done_) == at) act({interval.contains(at) ? What::kPortDown : What::kPortUp});
+    if (is_port_down_at(at) != port_down_) {
+      port_down_ = !port_down_;
+      act({port_down_ ? What::kPortDown : What::kPortUp});
     }
     for (const QpFault& fault : spec_.qp_fatal) {
       if (fault.at == at) act({What::kQpFatal, fault.qpn});
@@ -74,14 +88,16 @@ void Schedule::run(Instant now, const std::function<void(const TimedFault&)>& ac
     }
     if (spec_.device_fatal == at) act({What::kDeviceFatal});
     done_ = at;
-    find_next(done_);
+    find_next(now - start_);
   }
 }
 
-bool Schedule::is_port_down(Instant now) const {
-  const auto covers = [this, now](const Interval& interval) { return interval.contains(now - start_); };
-  return std::any_of(spec_.port_down.begin(), spec_.port_down.end(), covers);
+bool Schedule::is_port_down_at(Duration age) const {
+  return std::any_of(spec_.port_down.begin(), spec_.port_down.end(),
+                     [age](const Interval& interval) { return interval.contains(age); });
 }
+
+bool Schedule::is_port_down(Instant now) const { return is_port_down_at(now - start_); }
 
 std::string_view Schedule::darkness(Instant now) const {
   const Duration age = now - start_;

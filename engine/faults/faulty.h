@@ -42,7 +42,10 @@ class HeldPackets {
     std::uint32_t distance = 0;  ///< Packets of the stream still to pass; 0: only time counts.
     std::string comment{};       ///< For a capture.
   };
-  void hold(Instant until, Held packet);
+  /// More than the window of all QPs lets them have on the wire. Only strangers and UD can send more.
+  static constexpr std::size_t kMost = 16'384;
+  /// False, and the packet is gone: there are kMost already, and as any queue of a network this one has an end.
+  [[nodiscard]] bool hold(Instant until, Held packet);
   /// A packet of `stream` passes those that are held back for a number of packets.
   void overtake(StreamId stream);
   /// The next one whose time has come, removed; oldest first.
@@ -68,10 +71,12 @@ class Schedule {
   bool is_port_down(Instant now) const;
 
  private:
-  void find_next(Duration after);
+  void find_next(Duration now);
+  bool is_port_down_at(Duration age) const;
   FaultSpec spec_;
   Instant start_;
-  Duration done_{-1};  ///< Everything up to this time has been carried out.
+  Duration done_{-1};       ///< Everything up to this time has been carried out.
+  bool port_down_ = false;  ///< As it was told last.
   std::optional<Instant> next_;
 };
 
@@ -136,9 +141,10 @@ class Faulty {
       }
       if (fate.ecn) packet->path.tclass |= proto::kEcnMask;
       if (fate.corrupt) corrupt(bytes, fate.bits);
-      if (fate.duplicate) sent_.hold(now, held(packet->path, bytes, fate, now));
+      if (fate.duplicate) hold(sent_, now, held(packet->path, bytes, fate, now));
       if (fate.is_held()) {
-        sent_.hold(until(fate, now), held(packet->path, bytes, fate, now));
+        if (!hold(sent_, until(fate, now), held(packet->path, bytes, fate, now)) && witness_.lost)
+          witness_.lost(packet->path, bytes, "uroce: dropped because too many packets are held back");
         continue;
       }
       sent_.overtake(fate.stream);
@@ -177,6 +183,12 @@ class Faulty {
             fate.distance, witness_.sent ? to_comment(fate) : std::string()};
   }
 
+  bool hold(HeldPackets& packets, Instant until, HeldPackets::Held packet) {
+    const bool has_room = packets.hold(until, std::move(packet));
+    if (!has_room) ++injector_.counters().overfull;
+    return has_room;
+  }
+
   Fate judge(Direction direction, Bytes packet, Instant now) {
     const std::string_view darkness = schedule_.darkness(now);
     if (darkness.empty()) return injector_.decide(direction, packet);
@@ -190,7 +202,7 @@ class Faulty {
     if (fate.corrupt) corrupt(packet.bytes, fate.bits);
     const int times = (fate.is_held() ? 0 : 1) + (fate.duplicate ? 1 : 0);
     for (int i = 0; i < times; ++i) nic_.on_datagram({packet.path, packet.bytes}, now);
-    if (fate.is_held()) received_.hold(until(fate, now), std::move(packet));
+    if (fate.is_held()) hold(received_, until(fate, now), std::move(packet));
   }
   void deliver_due(Instant now) {
     while (const auto packet = dead_ ? std::nullopt : received_.take_due(now))

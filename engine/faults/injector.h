@@ -16,6 +16,7 @@ namespace uroce::engine::faults {
 struct FaultCounters {
   std::array<std::uint64_t, static_cast<std::size_t>(Kind::kCount)> packets{};
   std::uint64_t blackout = 0;  ///< Packets that met a blackout, or a port that was down.
+  std::uint64_t overfull = 0;  ///< Packets for which there was no room among those that are held back.
   std::uint64_t rnr = 0;
   std::uint64_t wrs = 0;
   std::uint64_t calls = 0;

@@ -111,6 +111,18 @@ Failure take_interval(std::string_view value, std::vector<Interval>& list) {
   return {};
 }
 
+/// Every change of the port is an event for the program: so many that nobody can read them are not wanted.
+constexpr Duration kPortChangesWithin = std::chrono::milliseconds(1);
+
+Failure take_port_down(std::string_view value, std::vector<Interval>& list) {
+  if (Failure failure = take_interval(value, list)) return failure;
+  const Interval& taken = list.back();
+  const Duration down = taken.to - taken.from;
+  const bool fits =
+      down >= kPortChangesWithin && (taken.period.count() == 0 || taken.period - down >= kPortChangesWithin);
+  return fits ? Failure{} : "a port stays down for 1 ms at least, and up for 1 ms before it goes down again";
+}
+
 /// "qp:0x11@1s"
 Failure take_qp_fault(std::string_view value, std::vector<QpFault>& list) {
   const auto [qp_text, time_text] = split_at(value, '@');
@@ -181,7 +193,7 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
   if (key == "blackout") return take_interval(value, spec.blackouts);
   if (key == "port") {
     const auto interval = after(value, "down@");
-    return interval ? take_interval(*interval, spec.port_down) : "wanted: port=down@2s..3s";
+    return interval ? take_port_down(*interval, spec.port_down) : "wanted: port=down@2s..3s";
   }
   if (key == "qp_fatal") return take_qp_fault(value, spec.qp_fatal);
   if (key == "cq_overflow") return take_qp_fault(value, spec.cq_overflow);

@@ -133,6 +133,33 @@ TEST_F(FaultyTest, FaultsOfTheNicComeInTheirTime) {
   EXPECT_EQ(faulty->counters().events, 5u);
 }
 
+TEST(FaultSchedule, TellsWhenThePortChangesAndNotWhenAnIntervalInsideAnotherEnds) {
+  using What = TimedFault::Kind;
+  const auto spec = parse_faults("port=down@1ms..9ms,port=down@2ms..4ms,port=down@8ms..10ms");
+  ASSERT_TRUE(spec);
+  Schedule schedule(*spec, Instant{});
+  std::vector<std::pair<What, Instant>> told;
+  for (Duration at{}; at <= 20ms; at += 1ms) {
+    schedule.run(Instant{at}, [&](const TimedFault& fault) { told.emplace_back(fault.kind, Instant{at}); });
+  }
+  EXPECT_THAT(told, ElementsAre(std::pair(What::kPortDown, Instant{1ms}), std::pair(What::kPortUp, Instant{10ms})));
+}
+
+TEST(FaultSchedule, AProcessThatWasStoppedForLongIsNotToldOfEveryPeriodThatItMissed) {
+  using What = TimedFault::Kind;
+  const auto spec = parse_faults("port=down@1ms..2ms/3ms,port=down@5ms..6ms,qp_fatal=qp:0x11@7ms");
+  ASSERT_TRUE(spec);
+  Schedule schedule(*spec, Instant{});
+  std::vector<What> told;
+  const auto tell = [&](const TimedFault& fault) { told.push_back(fault.kind); };
+  schedule.run(Instant{1h}, tell);
+  EXPECT_GE(std::count(told.begin(), told.end(), What::kPortUp), 1);
+  EXPECT_EQ(std::count(told.begin(), told.end(), What::kQpFatal), 1) << "what happens once is not forgotten";
+  EXPECT_LT(told.size(), 100u) << "memory for events does not grow with the time that was missed";
+  EXPECT_EQ(told.back(), What::kPortUp);
+  EXPECT_EQ(schedule.next(), Instant{1h + 1ms}) << "and goes on from now";
+}
+
 TEST_F(FaultyTest, AfterAFatalErrorTheNicIsSilent) {
   start("device_fatal=1ms");
   a.set_timer(world.now() + 3ms);
@@ -190,9 +217,35 @@ TEST_F(FaultyTest, WhatIsForeseenHappens) {
   EXPECT_EQ(faulty->counters().of(Kind::kDrop), static_cast<std::uint64_t>(dropped)) << "counted once";
 }
 
+TEST_F(FaultyTest, AFloodOfLatePacketsTakesBoundedMemoryInEitherDirection) {
+  start("delay=3600s,rx.delay=3600s");
+  constexpr std::uint64_t kFlood = 3 * HeldPackets::kMost;
+  const std::vector<std::uint8_t> stranger(64, 0x55);
+  for (std::uint64_t tag = 0; tag < kFlood; ++tag) {
+    post(tag);
+    faulty->on_datagram({.path = {}, .payload = stranger}, world.now());
+  }
+  world.run_for(1ms);
+  EXPECT_EQ(faulty->counters().overfull, 2 * (kFlood - HeldPackets::kMost));
+  ASSERT_EQ(heard.size(), kFlood - HeldPackets::kMost);
+  EXPECT_EQ(heard.back(), "lost uroce: dropped because too many packets are held back");
+  faulty->release_held();
+  world.kick(node_a);
+  world.run_for(10s);
+  EXPECT_EQ(b.received.size(), HeldPackets::kMost);
+}
+
+TEST_F(FaultyTest, ADuplicateForWhichThereIsNoRoomIsNotMade) {
+  start("delay=3600s@100%#1..16384,dup=100%#16385");
+  for (std::uint64_t tag = 0; tag <= HeldPackets::kMost; ++tag) post(tag);
+  world.run_for(1ms);
+  EXPECT_THAT(arrived(), ElementsAre(HeldPackets::kMost));
+  EXPECT_EQ(faulty->counters().overfull, 1u);
+}
+
 TEST(FaultHeldPackets, AreOvertakenByTheirOwnStreamOnly) {
   HeldPackets held;
-  held.hold(Instant{10ms}, {.path = {}, .bytes = {1}, .since = {}, .stream = 1, .distance = 1});
+  ASSERT_TRUE(held.hold(Instant{10ms}, {.path = {}, .bytes = {1}, .since = {}, .stream = 1, .distance = 1}));
   held.overtake(2);
   EXPECT_FALSE(held.take_due(Instant{1ms}).has_value());
   held.overtake(1);
@@ -203,7 +256,8 @@ TEST(FaultHeldPackets, AreOvertakenByTheirOwnStreamOnly) {
 TEST(FaultHeldPackets, GoOnInTheOrderOfTheirTimes) {
   HeldPackets held;
   for (const int ms : {3, 1, 2}) {
-    held.hold(Instant{Duration(ms * 1ms)}, {.path = {}, .bytes = {static_cast<std::uint8_t>(ms)}, .since = {}});
+    ASSERT_TRUE(
+        held.hold(Instant{Duration(ms * 1ms)}, {.path = {}, .bytes = {static_cast<std::uint8_t>(ms)}, .since = {}}));
   }
   EXPECT_EQ(held.next(), Instant{1ms});
   for (const int ms : {1, 2, 3}) EXPECT_EQ(held.take_due(Instant{1s})->bytes.front(), ms);

@@ -158,6 +158,16 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "blackout=1s..3s/1s",
                                   "port=up",
                                   "port=down",
+                                  "port=down@1ns..2ns/3ns",
+                                  "port=down@1s..1000999us",
+                                  "port=down@1s..2s/1000999us",
+                                  "port=down@1s..2s/1s",
+                                  "port=down@0s..0s/1s",
+                                  "port=down@1s..2s/0s",
+                                  "port=down@1s..2s/",
+                                  "port=down@..2s",
+                                  "port=down@1s..2s/-1s",
+                                  "port=down@1s..90000s",
                                   "qp_fatal=qp:0x11",
                                   "qp_fatal=1s",
                                   "device_fatal=",
@@ -174,6 +184,13 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
     const auto spec = parse_faults(text);
     ASSERT_FALSE(spec) << text;
     EXPECT_THAT(spec.error(), HasSubstr("': ")) << text;
+  }
+}
+
+TEST(FaultSpec, OddButPossibleIntervals) {
+  for (const char* text : {"port=down@0s..1ms", "port=down@1us..1001us", "port=down@1s..2s/2001ms",
+                           "port=down@0s..86400s", "blackout=1ns..2ns/3ns", "blackout=0s..1s/1s"}) {
+    EXPECT_TRUE(parse_faults(text)) << text;
   }
 }
 

@@ -49,6 +49,7 @@ std::string faults_text(const engine::faults::FaultCounters& f) {
                                                        {"corrupted", f.of(Kind::kCorrupt)},
                                                        {"ECN-marked", f.of(Kind::kEcn)},
                                                        {"lost in blackouts", f.blackout},
+                                                       {"too many to hold back", f.overfull},
                                                        {"RNR NAKs", f.rnr},
                                                        {"work requests", f.wrs},
                                                        {"events", f.events}};
