@@ -43,6 +43,9 @@ def scenario_usage():
     for arguments in ([], ["127.0.0.1", "--num-qp", "0"], ["127.0.0.1", "--op", "teleport"], ["127.0.0.1", "--sise", "3"]):
         tool = Tool("rdma_client", arguments)
         check(tool.finish() == 2 and tool.stderr and not tool.stdout, "usage", tool)
+    for name in ("rdma_client", "rdma_server"):
+        tool = Tool(name, ["--version"])
+        check(tool.finish() == 0 and re.match(name + r" \d+\.\d+\.\d+", tool.stdout), "--version", tool)
 
 
 def scenario_bad_device():

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tests/sim/campaign.h"
+#include "tools/version/version.h"
 
 int main(int argc, char** argv) {
   using namespace uroce::simulator;
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Sabotage>{
           {"crash", Sabotage::kCrash}, {"liveness", Sabotage::kLiveness}, {"correctness", Sabotage::kCorrectness}}))
       ->group("");
+  app.set_version_flag("--version", uroce::tools::version_text("uroce-sim"));
   app.footer(
       "Exit status: 0 all seeds were clean; 127 a crash (failed assertion, signal, sanitizer); 128 liveness (something "
       "did\n"

@@ -10,6 +10,7 @@
 #include "engine/faults/spec.h"
 #include "tools/rdma/failure.h"
 #include "tools/rdma/print.h"
+#include "tools/version/version.h"
 #include "tools/workload/workload.h"
 
 namespace uroce::tools {
@@ -226,6 +227,7 @@ std::variant<Options, int> parse_options(Role role, int argc, const char* const*
   CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports how that went."
                       : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
                client ? "rdma_client" : "rdma_server");
+  app.set_version_flag("--version", version_text(app.get_name()));
   app.footer(kExitCodes);
   app.get_formatter()->column_width(34);
   add_place(app, options, role);

@@ -1,0 +1,12 @@
+#include "tools/version/version.h"
+
+#include "uroce_commit.h"
+
+namespace uroce::tools {
+
+std::string version_text(const std::string& program) {
+  const std::string commit = UROCE_COMMIT;
+  return program + " " UROCE_VERSION + (commit.empty() ? "" : " (" + commit + ")");
+}
+
+}  // namespace uroce::tools

@@ -1,0 +1,11 @@
+// Which uroce this is: what --version prints.
+#pragma once
+
+#include <string>
+
+namespace uroce::tools {
+
+/// "rdma_client 0.1.0 (3c17a60)": the project's version and, when it was built from a clone, the commit.
+std::string version_text(const std::string& program);
+
+}  // namespace uroce::tools
