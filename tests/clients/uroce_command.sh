@@ -19,6 +19,9 @@ expect() {
 expect 0 'uroce1' env UROCE_DEVICES=2 "$uroce" devices
 expect 0 'UROCE_ENGINE=socket' env UROCE_ADDR=127.9.9.1 UROCE_ENGINE=socket "$uroce" info
 expect 0 '127.9.9.1' env UROCE_ADDR=127.9.9.1 "$uroce" gids
+# An automatic NIC leaves the addresses alone that others have by name.
+guids=$(UROCE_ADDR='127.0.0.2;127.0.0.1' UROCE_DEVICES=4 "$uroce" devices | tail -n 4 | awk '{print $2}' | sort -u | wc -l)
+[ "$guids" = 4 ] || fail "four NICs have $guids GUIDs"
 expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
 expect 0 'tshark' "$uroce" doctor
 expect 0 "127.9.9.3: in use by python3" python3 -c '
@@ -39,7 +42,39 @@ expect 2 'no such fault' "$uroce" run --faults los=1% -- true
 expect 7 '' "$uroce" run -- sh -c 'exit 7'
 expect 127 'No such file' "$uroce" run -- no-such-command
 expect 126 'Permission denied' "$uroce" run -- /etc/passwd
-expect 0 'io_uring or' "$uroce" run --help
+expect 0 'auto|io_uring|socket' "$uroce" run --help
 expect 2 'command is required' "$uroce" run
-expect 2 '' "$uroce" no-such-subcommand
+expect 2 "no command 'no-such-command'; the commands are run" "$uroce" no-such-command
+expect 0 'uroce 0.' "$uroce" --version
+
+# Every setting is in the help, and a wrong one is refused before the command runs.
+for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP VENDOR; do
+  expect 0 "UROCE_$name" "$uroce" run --help
+done
+expect 2 'UROCE_DEVICES must be a number' "$uroce" run --devices none -- true
+expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
+
+# `uroce doctor` judges each setting: its value, and whether this machine can give it.
+expect 0 'UROCE_DEVICES=2' env UROCE_DEVICES=2 "$uroce" doctor
+expect 1 "'garbage' is not a unicast" env UROCE_ADDR=garbage "$uroce" doctor
+expect 1 'no interface of this machine has the address 192.0.2.1' env UROCE_ADDR=127.9.9.1,192.0.2.1 "$uroce" doctor
+expect 1 '127.9.9.3 is in use by python3' python3 -c '
+import os, socket, subprocess, sys
+taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+taken.bind(("127.9.9.3", 4791))
+sys.exit(subprocess.run([sys.argv[1], "doctor"], env={**os.environ, "UROCE_ADDR": "127.9.9.3"}).returncode)' "$uroce"
+expect 1 'UROCE_DEVICES must be a number' env UROCE_DEVICES=two "$uroce" doctor
+expect 1 'no such fault' env UROCE_FAULTS=los=1% "$uroce" doctor
+expect 1 'UROCE_BROKER must be' env UROCE_BROKER=on "$uroce" doctor
+expect 1 'UROCE_ENGINE must be' env UROCE_ENGINE=uring "$uroce" doctor
+expect 1 'UROCE_OFFLOAD' env UROCE_ENGINE=io_uring UROCE_OFFLOAD=gso "$uroce" doctor
+expect 1 'UROCE_LID must be' env UROCE_LID=1 "$uroce" doctor
+expect 1 'UROCE_VENDOR must be' env UROCE_VENDOR=1 "$uroce" doctor
+expect 1 'UROCE_BACKEND must be' env UROCE_BACKEND=hardware "$uroce" doctor
+expect 1 "can't be written" env UROCE_PCAP=/no/such/folder/x.pcap "$uroce" doctor
+expect 1 "can't be written" env UROCE_PCAP=/ "$uroce" doctor
+expect 0 'UROCE_FAULT is set, and no setting has that name' env UROCE_FAULT=x "$uroce" doctor
+if unshare -rn true 2>/dev/null; then
+  expect 1 'ip link set lo up' unshare -rn sh -c 'ip link set lo up; ip link set lo down; ip addr; exec "$1" doctor' - "$uroce"
+fi
 echo "all as it should be"

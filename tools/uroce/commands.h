@@ -1,18 +1,16 @@
 // The commands of `uroce`. Each returns the exit status of the process.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
+
+#include "verbs/ibverbs/settings.h"
 
 namespace uroce::tools {
 
 struct RunOptions {
-  std::string addresses;  ///< UROCE_ADDR, or empty.
-  std::string devices;    ///< UROCE_DEVICES, or empty.
-  std::string engine;     ///< UROCE_ENGINE, or empty.
-  std::string offload;    ///< UROCE_OFFLOAD, or empty.
-  std::string pcap;       ///< UROCE_PCAP, or empty.
-  std::string faults;     ///< UROCE_FAULTS, or empty.
+  std::array<std::string, static_cast<std::size_t>(ibv::Setting::kCount)> settings;  ///< By ibv::Setting; or empty.
   std::vector<std::string> command;
 };
 /// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127

@@ -17,35 +17,15 @@
 #include "engine/open_port.h"
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
+#include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"
 #include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/settings.h"
 
 namespace uroce::tools {
 namespace {
 
 constexpr long kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
-
-enum class Level { kGood, kNote, kBad };
-
-/// Prints findings and remembers the worst.
-class Findings {
- public:
-  void good(const std::string& what) { add(Level::kGood, what, ""); }
-  /// Works, but not as well as it could.
-  void note(const std::string& what, const std::string& remedy) { add(Level::kNote, what, remedy); }
-  /// Nothing works until this is put right.
-  void bad(const std::string& what, const std::string& remedy) { add(Level::kBad, what, remedy); }
-  bool any_bad() const { return any_bad_; }
-
- private:
-  void add(Level level, const std::string& what, const std::string& remedy) {
-    constexpr const char* kMarks[] = {"ok  ", "note", "BAD "};
-    fmt::print("{}  {}\n", kMarks[static_cast<int>(level)], what);
-    if (!remedy.empty()) fmt::print("      -> {}\n", remedy);
-    any_bad_ |= level == Level::kBad;
-  }
-  bool any_bad_ = false;
-};
 
 std::optional<long> read_number(const char* path) {
   std::ifstream file(path);
@@ -102,8 +82,11 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
       findings.note(what, "nothing to do: the next NIC takes another address");
     }
   }
-  if (!ibv::interface_name(proto::Gid::from_v4(127, 0, 0, 1))) {
-    findings.bad("addresses: no interface has 127.0.0.1", "ip link set lo up");
+  const auto loopback = ibv::interface_name(proto::Gid::from_v4(127, 0, 0, 1));
+  if (!loopback || !is_up(*loopback)) {
+    findings.bad(
+        loopback ? "addresses: the interface " + *loopback + " is down" : "addresses: no interface has 127.0.0.1",
+        "ip link set lo up");
     return std::nullopt;
   }
   for (std::uint8_t n = 1; n < 255; ++n) {
@@ -155,6 +138,9 @@ void check_io_uring(Findings& findings, const proto::Gid& address) {
   const std::array addresses{address};
   const auto port = engine::open_port(addresses, engine::EngineChoice::kIoUring);
   if (port) return findings.good("io_uring: " + (*port)->info().features);
+  if (ibv::setting(ibv::Setting::kEngine) == "io_uring") {
+    return findings.bad("UROCE_ENGINE=io_uring: " + port.error().sentence, "unset UROCE_ENGINE: sockets work too");
+  }
   findings.note("io_uring: " + port.error().sentence, io_uring_remedy());
 }
 
@@ -194,15 +180,14 @@ void check_captures(Findings& findings) {
                 "apt install tshark, to read what --pcap captures (which itself needs nothing)");
 }
 
-void check_environment(Findings& findings) {
-  for (const char* variable :
-       {"UROCE_ADDR", "UROCE_BROKER", "UROCE_DEVICES", "UROCE_ENGINE", "UROCE_OFFLOAD", "UROCE_PCAP", "UROCE_FAULTS"}) {
-    const char* const value = std::getenv(variable);
-    if (value != nullptr) findings.note(fmt::format("{}={}", variable, value), "set in your environment: it counts");
-  }
-}
-
 }  // namespace
+
+void Findings::add(Level level, const std::string& what, const std::string& remedy) {
+  constexpr const char* kMarks[] = {"ok  ", "note", "BAD "};
+  fmt::print("{}  {}\n", kMarks[static_cast<int>(level)], what);
+  if (!remedy.empty()) fmt::print("      -> {}\n", remedy);
+  any_bad_ |= level == Level::kBad;
+}
 
 int doctor() {
   Findings findings;

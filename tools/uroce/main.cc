@@ -1,10 +1,54 @@
 // uroce: sets up the emulated NICs for a command, and tells about them.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <optional>
 
 #include "tools/uroce/commands.h"
+#include "tools/version/version.h"
 
 using namespace uroce::tools;
+
+namespace {
+
+/// As people read it on a terminal.
+std::string plain(std::string_view markdown) {
+  std::string text(markdown);
+  std::erase(text, '`');
+  return text;
+}
+
+std::string described(const uroce::ibv::SettingFacts& facts) {
+  const std::string more = facts.more.empty() ? "" : "; see " + std::string(facts.more);
+  return plain(fmt::format("{} (default: {}{})", facts.meaning, facts.fallback, more));
+}
+
+/// An option for each setting that has one; the others at the end of the help.
+void add_settings(CLI::App& run, RunOptions& options) {
+  std::string others = "Set by variables only:\n";
+  const auto& table = uroce::ibv::settings();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto& facts = table.at(i);
+    if (facts.option.empty()) {
+      others += fmt::format("  {}={}\n      {}\n", facts.name, facts.value, described(facts));
+    } else {
+      run.add_option(fmt::format("--{}", facts.option), options.settings.at(i),
+                     fmt::format("{}: {}", facts.name, described(facts)))
+          ->type_name(std::string(facts.value));
+    }
+  }
+  run.footer(others);
+}
+
+/// The first word, if it should be a command and is none.
+std::optional<std::string> unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
+  const auto is_it = [argv](const CLI::App* command) { return command->get_name() == argv[1]; };
+  return app.get_subcommands(is_it).empty() ? std::optional(argv[1]) : std::nullopt;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -15,12 +59,7 @@ int main(int argc, char** argv) {
 
   RunOptions options;
   CLI::App* const run_command = app.add_subcommand("run", "Run a program of libibverbs on emulated NICs");
-  run_command->add_option("--addr", options.addresses, "Address of the NIC, or several (UROCE_ADDR)");
-  run_command->add_option("--devices", options.devices, "How many NICs (UROCE_DEVICES)");
-  run_command->add_option("--engine", options.engine, "auto, io_uring or socket (UROCE_ENGINE)");
-  run_command->add_option("--offload", options.offload, "gso: trains of packets (UROCE_OFFLOAD, docs/performance.md)");
-  run_command->add_option("--pcap", options.pcap, "Capture every packet into this file (UROCE_PCAP)");
-  run_command->add_option("--faults", options.faults, "What goes wrong, e.g. loss=1% (UROCE_FAULTS, docs/faults.md)");
+  add_settings(*run_command, options);
   run_command->add_option("command", options.command, "The command and its arguments, after --")->required();
   run_command->positionals_at_end();
 
@@ -30,6 +69,13 @@ int main(int argc, char** argv) {
   CLI::App* const doctor_command =
       app.add_subcommand("doctor", "Find out what keeps NICs from working on this machine");
 
+  app.set_version_flag("--version", version_text("uroce"));
+
+  if (const auto word = unknown_command(app, argc, argv)) {
+    fmt::print(stderr, "uroce: there is no command '{}'; the commands are run, devices, info, gids and doctor\n",
+               *word);
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/faults/spec.h"
 #include "tools/uroce/commands.h"
 
 namespace uroce::tools {
@@ -43,16 +42,14 @@ int run(const RunOptions& options) {
                std::strerror(errno));
     return kUsage;
   }
-  if (const auto spec = engine::faults::parse_faults(options.faults); !spec) {
-    fmt::print(stderr, "uroce: --faults: {}\n", spec.error());
+  const ibv::SettingTable& table = ibv::settings();
+  for (std::size_t i = 0; i < table.size(); ++i) set(table.at(i).name, options.settings.at(i));
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::string wrong = table.at(i).check(ibv::setting(static_cast<ibv::Setting>(i)));
+    if (wrong.empty()) continue;
+    fmt::print(stderr, "uroce: {}\n", wrong);
     return kUsage;
   }
-  set("UROCE_ADDR", options.addresses);
-  set("UROCE_DEVICES", options.devices);
-  set("UROCE_ENGINE", options.engine);
-  set("UROCE_OFFLOAD", options.offload);
-  set("UROCE_PCAP", options.pcap);
-  set("UROCE_FAULTS", options.faults);
   // The preload serves programs whose own search path would find the system's library; the path serves those that
   // open "libibverbs.so" at run time.
   prepend("LD_PRELOAD", library);

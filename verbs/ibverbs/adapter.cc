@@ -1,7 +1,6 @@
 #include "verbs/ibverbs/adapter.h"
 
 #include <cerrno>
-#include <cstdlib>
 
 #include "engine/broker/start_broker.h"
 #include "engine/open_port.h"
@@ -13,28 +12,10 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/memory_check.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/settings.h"
 
 namespace uroce::ibv {
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-/// What UROCE_ENGINE and UROCE_OFFLOAD say, or what is wrong with them.
-Result<engine::EngineChoice, std::string> choose_engine(const std::string& engine, const std::string& offload) {
-  using enum engine::EngineChoice;
-  if (!offload.empty() && offload != "none" && offload != "gso") {
-    return Err{"UROCE_OFFLOAD must be none or gso, not '" + offload + "'"};
-  }
-  const bool gso = offload == "gso";
-  if (engine.empty() || engine == "auto") return gso ? kGso : kAuto;
-  if (engine == "socket") return gso ? kGso : kSocket;
-  if (engine != "io_uring") return Err{"UROCE_ENGINE must be auto, io_uring or socket, not '" + engine + "'"};
-  if (gso) return Err{std::string("UROCE_OFFLOAD=gso works with sockets only; leave out UROCE_ENGINE=io_uring")};
-  return kIoUring;
-}
 
 /// In a train a packet costs the receive buffer half of what it does alone; and trains want room to become long.
 constexpr std::uint64_t kGsoWindowBytes = 640 * 1024;
@@ -88,20 +69,18 @@ Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& 
 
 Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
                                                     engine::Sharing sharing) {
-  const std::string broker = environment("UROCE_BROKER");
-  if (!broker.empty() && broker != "auto" && broker != "off") {
-    return Err{refuse_setting(EINVAL, "UROCE_BROKER must be auto or off, not '" + broker + "'")};
-  }
-  const auto choice = choose_engine(environment("UROCE_ENGINE"), environment("UROCE_OFFLOAD"));
+  const auto shared = sharing_wanted(setting(Setting::kBroker));
+  if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
+  const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
   if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
-  const auto faults = engine::faults::parse_faults(environment("UROCE_FAULTS"));
+  const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
-  const bool alone = sharing == engine::Sharing::kNone || broker == "off";
+  const bool alone = sharing == engine::Sharing::kNone || !*shared;
   auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
   if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(opened->port);
   engine::CaptureTap* tap = nullptr;
-  std::string pcap = capture_file(environment("UROCE_PCAP"), index);
+  std::string pcap = capture_file(setting(Setting::kPcap), index);
   if (!pcap.empty()) {
     auto writer = open_capture(pcap);
     if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};

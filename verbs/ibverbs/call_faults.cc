@@ -2,12 +2,12 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "verbs/ibverbs/errors.h"
+#include "verbs/ibverbs/settings.h"
 #include "verbs/ibverbs/verbs_front.h"
 
 namespace uroce::ibv {
@@ -79,8 +79,7 @@ struct Armed {
 std::vector<std::unique_ptr<Armed>>& armed() {
   static auto* const kArmed = [] {
     auto* list = new std::vector<std::unique_ptr<Armed>>;
-    const char* const text = std::getenv("UROCE_FAULTS");
-    const auto spec = engine::faults::parse_faults(text == nullptr ? "" : text);
+    const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
     if (!spec) return list;  // ibv_get_device_list() says so.
     for (const auto& fault : spec->calls) list->push_back(std::make_unique<Armed>(fault));
     return list;

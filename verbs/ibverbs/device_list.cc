@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/fork.h"
 #include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/settings.h"
 
 namespace uroce::ibv {
 namespace {
@@ -37,9 +38,13 @@ void install_exit_handler() {
   static_cast<void>(kInstalled);
 }
 
-/// An address that guid() or open() of another automatic device has its eye on.
-std::mutex preference_mutex;
-std::vector<proto::Gid> preferences;
+/// Addresses that belong to a device of this process: named by UROCE_ADDR, or chosen by an automatic device.
+std::mutex reserved_mutex;
+std::vector<proto::Gid> reserved;
+
+bool is_reserved(const proto::Gid& address) {
+  return std::find(reserved.begin(), reserved.end(), address) != reserved.end();
+}
 
 }  // namespace
 
@@ -83,6 +88,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
+    if (const std::scoped_lock lock(reserved_mutex); is_reserved(loopback(n))) continue;
     auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
@@ -90,16 +96,15 @@ Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
 }
 
 std::optional<proto::Gid> Device::preferred_loopback() {
-  const std::scoped_lock lock(preference_mutex);
+  const std::scoped_lock lock(reserved_mutex);
   if (preferred_ && is_port_free(*preferred_)) return preferred_;
-  if (preferred_) std::erase(preferences, *preferred_);
+  if (preferred_) std::erase(reserved, *preferred_);
   preferred_.reset();
   for (std::uint8_t n = 1; n <= kLastLoopback && !preferred_; ++n) {
     const proto::Gid candidate = loopback(n);
-    const bool taken = std::find(preferences.begin(), preferences.end(), candidate) != preferences.end();
-    if (!taken && is_port_free(candidate)) preferred_ = candidate;
+    if (!is_reserved(candidate) && is_port_free(candidate)) preferred_ = candidate;
   }
-  if (preferred_) preferences.push_back(*preferred_);
+  if (preferred_) reserved.push_back(*preferred_);
   return preferred_;
 }
 
@@ -154,17 +159,21 @@ Result<const std::vector<Device*>*, std::string> devices() {
   DeviceTable& t = device_table();
   const std::scoped_lock lock(t.mutex);
   if (t.devices.empty()) {
-    auto plan = plan_addresses(std::getenv("UROCE_DEVICES"), std::getenv("UROCE_ADDR"));
+    auto plan = plan_addresses(setting(Setting::kDevices), setting(Setting::kAddr));
     if (!plan.ok()) return Err{plan.error()};
-    if (const std::string wrong = check_faults(std::getenv("UROCE_FAULTS")); !wrong.empty()) return Err{wrong};
-    const auto vendor = vendor_id(std::getenv("UROCE_VENDOR"));
+    if (const std::string wrong = check_faults(setting(Setting::kFaults)); !wrong.empty()) return Err{wrong};
+    const auto vendor = vendor_id(setting(Setting::kVendor));
     if (!vendor.ok()) return Err{vendor.error()};
-    const auto lids = lids_wanted(std::getenv("UROCE_LID"));
+    const auto lids = lids_wanted(setting(Setting::kLid));
     if (!lids.ok()) return Err{lids.error()};
     t.vendor = *vendor;
     t.lids = *lids;
     for (std::vector<proto::Gid>& addresses : *plan) {
       const auto index = static_cast<std::uint32_t>(t.devices.size());
+      {
+        const std::scoped_lock reserve(reserved_mutex);
+        reserved.insert(reserved.end(), addresses.begin(), addresses.end());
+      }
       t.devices.push_back(new Device(index, std::move(addresses)));
     }
   }

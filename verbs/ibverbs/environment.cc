@@ -1,7 +1,7 @@
 #include "verbs/ibverbs/environment.h"
 
+#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -36,9 +36,9 @@ std::optional<std::uint32_t> number(std::string_view text) {
 
 }  // namespace
 
-Result<AddressPlan, std::string> plan_addresses(const char* devices, const char* addresses) {
+Result<AddressPlan, std::string> plan_addresses(const std::string& devices, const std::string& addresses) {
   AddressPlan plan;
-  if (addresses != nullptr && *addresses != '\0') {
+  if (!addresses.empty()) {
     for (const std::string& nic : split(addresses, ';')) {
       std::vector<proto::Gid>& list = plan.emplace_back();
       if (nic.empty()) continue;
@@ -48,20 +48,26 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
             is_link_local(*gid)) {
           return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
         }
+        const auto has = [&gid](const auto& other) {
+          return std::find(other.begin(), other.end(), *gid) != other.end();
+        };
+        if (std::any_of(plan.begin(), plan.end(), has)) {
+          return Err{"UROCE_ADDR names " + text + " twice; give each NIC addresses of its own"};
+        }
         list.push_back(*gid);
       }
     }
   }
   if (plan.size() > kMaxDevices) return Err{std::string("UROCE_ADDR names more than 64 NICs")};
-  if (devices == nullptr || *devices == '\0') {
+  if (devices.empty()) {
     if (plan.empty()) plan.emplace_back();
     return plan;
   }
   std::uint32_t count = 0;
-  const char* end = devices + std::strlen(devices);
-  const auto [rest, error] = std::from_chars(devices, end, count);
+  const char* const end = devices.data() + devices.size();
+  const auto [rest, error] = std::from_chars(devices.data(), end, count);
   if (error != std::errc{} || rest != end || count < 1 || count > kMaxDevices) {
-    return Err{"UROCE_DEVICES must be a number from 1 to 64, not '" + std::string(devices) + "'"};
+    return Err{"UROCE_DEVICES must be a number from 1 to 64, not '" + devices + "'"};
   }
   if (plan.size() > count) {
     return Err{"UROCE_ADDR has addresses for " + std::to_string(plan.size()) + " NICs, but UROCE_DEVICES is " +
@@ -71,26 +77,44 @@ Result<AddressPlan, std::string> plan_addresses(const char* devices, const char*
   return plan;
 }
 
-Result<VendorId, std::string> vendor_id(const char* value) {
-  if (value == nullptr || *value == '\0') return VendorId{};
+Result<bool, std::string> sharing_wanted(const std::string& value) {
+  if (value.empty() || value == "auto") return true;
+  if (value == "off") return false;
+  return Err{"UROCE_BROKER must be auto or off, not '" + value + "'"};
+}
+
+Result<engine::EngineChoice, std::string> choose_engine(const std::string& engine, const std::string& offload) {
+  using enum engine::EngineChoice;
+  if (!offload.empty() && offload != "none" && offload != "gso") {
+    return Err{"UROCE_OFFLOAD must be none or gso, not '" + offload + "'"};
+  }
+  const bool gso = offload == "gso";
+  if (engine.empty() || engine == "auto") return gso ? kGso : kAuto;
+  if (engine == "socket") return gso ? kGso : kSocket;
+  if (engine != "io_uring") return Err{"UROCE_ENGINE must be auto, io_uring or socket, not '" + engine + "'"};
+  if (gso) return Err{std::string("UROCE_OFFLOAD=gso works with sockets only; leave out UROCE_ENGINE=io_uring")};
+  return kIoUring;
+}
+
+Result<VendorId, std::string> vendor_id(const std::string& value) {
+  if (value.empty()) return VendorId{};
   const std::vector<std::string> parts = split(value, ':');
   if (parts.size() == 2) {
     const auto vendor = number(parts[0]);
     const auto part = number(parts[1]);
     if (vendor && part) return VendorId{*vendor, *part};
   }
-  return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + std::string(value) + "'"};
+  return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + value + "'"};
 }
 
-Result<bool, std::string> lids_wanted(const char* value) {
-  const std::string_view text = value == nullptr ? "" : value;
-  if (text.empty() || text == "off") return false;
-  if (text == "on") return true;
-  return Err{"UROCE_LID must be on or off, not '" + std::string(text) + "'"};
+Result<bool, std::string> lids_wanted(const std::string& value) {
+  if (value.empty() || value == "off") return false;
+  if (value == "on") return true;
+  return Err{"UROCE_LID must be on or off, not '" + value + "'"};
 }
 
-std::string check_faults(const char* faults) {
-  const auto spec = engine::faults::parse_faults(faults == nullptr ? "" : faults);
+std::string check_faults(const std::string& faults) {
+  const auto spec = engine::faults::parse_faults(faults);
   if (!spec) return "UROCE_FAULTS: " + spec.error();
   const std::string wrong = check_calls(*spec);
   return wrong.empty() ? "" : "UROCE_FAULTS: " + wrong;

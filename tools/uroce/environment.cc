@@ -1,0 +1,119 @@
+// What the environment asks of the NICs, and whether this machine can give it.
+#include "verbs/ibverbs/environment.h"
+
+#include <fmt/core.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/fd.h"
+#include "proto/address.h"
+#include "tools/uroce/findings.h"
+#include "tools/uroce/port_holders.h"
+#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/settings.h"
+
+extern char** environ;
+
+namespace uroce::tools {
+namespace {
+
+using ibv::Setting;
+
+/// Who keeps a NIC from having the RoCE port of `address`; "" when nobody does.
+std::string port_taken_by(const std::string& address) {
+  for (const PortHolder& holder : port_holders(proto::kRocePort)) {
+    const bool everywhere = holder.address == "0.0.0.0" || holder.address == "::";
+    if ((everywhere || holder.address == address) && !holder.process.starts_with("uroce-broker ")) {
+      return holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
+    }
+  }
+  return "";
+}
+
+/// False, and a finding, when no NIC can have `address`.
+bool check_named_address(Findings& findings, const proto::Gid& address) {
+  const std::string text = proto::to_string(address);
+  const auto interface = ibv::interface_name(address);
+  if (!interface) {
+    findings.bad("UROCE_ADDR: no interface of this machine has the address " + text,
+                 "name one that it has (see: ip address), or add this one: ip address add");
+    return false;
+  }
+  if (!is_up(*interface)) {
+    findings.bad(fmt::format("UROCE_ADDR: {} is an address of {}, which is down", text, *interface),
+                 "ip link set " + *interface + " up");
+    return false;
+  }
+  if (const std::string holder = port_taken_by(text); !holder.empty()) {
+    findings.bad(fmt::format("UROCE_ADDR: UDP port 4791 of {} is in use by {}", text, holder),
+                 "end what has the port, or name another address");
+    return false;
+  }
+  return true;
+}
+
+bool check_named_addresses(Findings& findings, const std::string& value) {
+  const auto plan = ibv::plan_addresses("", value);
+  bool all = true;
+  for (const auto& nic : *plan) {
+    for (const proto::Gid& address : nic) all &= check_named_address(findings, address);
+  }
+  return all;
+}
+
+bool check_capture_file(Findings& findings, const std::string& value) {
+  const std::filesystem::path file(value);
+  std::error_code error;
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  const bool exists = std::filesystem::exists(file, error);
+  const bool writable = exists ? std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), W_OK) == 0
+                               : ::access(folder.c_str(), W_OK | X_OK) == 0;
+  if (!writable)
+    findings.bad("UROCE_PCAP: " + value + " can't be written", "name a file in a folder that you may write to");
+  return writable;
+}
+
+/// A setting whose value is well-formed.
+bool check_on_this_machine(Findings& findings, Setting which, const std::string& value) {
+  if (which == Setting::kAddr) return check_named_addresses(findings, value);
+  if (which == Setting::kPcap) return check_capture_file(findings, value);
+  return true;
+}
+
+}  // namespace
+
+bool is_up(const std::string& interface) {
+  const engine::Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  return fd && ::ioctl(fd.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+}
+
+void check_environment(Findings& findings) {
+  const ibv::SettingTable& table = ibv::settings();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto which = static_cast<Setting>(i);
+    const std::string value = ibv::setting(which);
+    if (value.empty()) continue;
+    const ibv::SettingFacts& facts = table.at(i);
+    const std::string wrong = facts.check(value);
+    if (!wrong.empty()) {
+      findings.bad(wrong, fmt::format("correct it, or: unset {}", facts.name));
+    } else if (check_on_this_machine(findings, which, value)) {
+      findings.good(fmt::format("setting: {}={}", facts.name, value));
+    }
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable(*entry, std::find(*entry, *entry + std::char_traits<char>::length(*entry), '='));
+    const auto is_it = [&variable](const ibv::SettingFacts& facts) { return variable == facts.name; };
+    if (!variable.starts_with("UROCE_") || std::any_of(table.begin(), table.end(), is_it)) continue;
+    findings.note(variable + " is set, and no setting has that name", "see `uroce run --help` for the names");
+  }
+}
+
+}  // namespace uroce::tools
