@@ -5,6 +5,7 @@
 #include "proto/entropy.h"
 #include "proto/timing.h"
 #include "tests/sim/connection.h"
+#include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 #include "tests/sim/wire_lint.h"
 #include "verbs/transport/qp.h"
@@ -35,6 +36,7 @@ End::End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, 
       shared_(shared),
       random_(seed),
       ops_left_(plan.ops),
+      srq_(host.srq(plan.srq)),
       local_(room(host, shared.message_max)),
       receive_(room(host, shared.message_max)),
       target_(room(host, shared.message_max)),
@@ -44,7 +46,7 @@ End::End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, 
   source_ = {exposed_.end() - (shared.message_max + 64), shared.message_max + 64};
   target_ = Area({exposed_.begin, exposed_.length - source_.length});
   host.reserve_cq(plan.send_cq, plan.max_send_wr);
-  host.reserve_cq(plan.recv_cq, plan.max_recv_wr);
+  host.reserve_cq(plan.recv_cq, srq_ != nullptr ? srq_->plan().max_wr : plan.max_recv_wr);
 }
 
 void End::build() {
@@ -78,6 +80,7 @@ void End::create_qp() {
   init.pd = host_.pd;
   init.send_cq = host_.cq(plan_.send_cq);
   init.recv_cq = host_.cq(plan_.recv_cq);
+  if (srq_ != nullptr) init.srq = srq_->get();
   init.max_send_wr = plan_.max_send_wr;
   init.max_recv_wr = plan_.max_recv_wr;
   init.max_send_sge = init.max_recv_sge = kSgesMax;
@@ -93,7 +96,7 @@ void End::create_qp() {
 void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   using namespace nic;
   broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = target_changed_ =
-      false;
+      last_receive_told_ = false;
   faults_ = unsignaled_ = 0;
   incarnation_ = stage_.next_id++;
   sends_.restart();
@@ -126,8 +129,9 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   };
   move(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccess);
   up_ = true;
-  receives_withheld_ =
-      plan_.repost_delay != Duration{} && !stage_.faults_over && random_.chance(0.5) ? plan_.receive_depth : 0;
+  receives_withheld_ = srq_ == nullptr && plan_.repost_delay != Duration{} && !stage_.faults_over && random_.chance(0.5)
+                           ? plan_.receive_depth
+                           : 0;
   post_receives();
   if (receives_withheld_ != 0) {
     stage_.world.after(plan_.repost_delay, [this] {
@@ -139,7 +143,7 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   move(QpState::kRtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
   move(QpState::kRts, kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic);
   stage_.lint.connected({host_.node, peer_->host_.node, qpn_, peer_->qpn_, attr.path,
-                         proto::mtu_bytes(shared_.mtu_code), sq_psn, plan_.max_rd_atomic});
+                         proto::mtu_bytes(shared_.mtu_code), sq_psn, plan_.max_rd_atomic, srq_});
 }
 
 void End::to_error() {
@@ -224,9 +228,30 @@ void End::on_event(nic::Event::Kind kind) {
       stage_.tally.add("event: QP error");
       connection_.notice();
       return;
+    case nic::Event::Kind::kLastWqeReached:
+      if (srq_ == nullptr) incorrect("{}: LAST_WQE_REACHED without an SRQ", name());
+      if (last_receive_told_) incorrect("{}: LAST_WQE_REACHED twice", name());
+      if (!in_error()) incorrect("{}: LAST_WQE_REACHED, but the QP is not in ERR", name());
+      last_receive_told_ = true;
+      stage_.tally.add("event: LAST_WQE_REACHED");
+      return;
     default:
       return;
   }
+}
+
+/// Which packet may take a receive of the SRQ: the one that the next message takes it with.
+void End::on_arrival(const proto::PacketView& view, const proto::Path&) {
+  if (srq_ == nullptr || !up_ || view.op().service != proto::Service::kRc) return;
+  if (stage_.lint.takes_receive(host_.node, view) == capacities_.size()) srq_->may_take(*this);
+}
+
+void End::on_receive_taken(const Receive& receive) {
+  if (last_receive_told_) incorrect("{}: takes a receive after LAST_WQE_REACHED", name());
+  receive.local.for_each([&](Extent e, std::uint32_t) { host_.memory().open(e); });
+  capacities_.push_back(receive.local.length());
+  receives_.posted(receive);
+  stage_.tally.add("SRQ: taken by RC");
 }
 
 void End::deregister(Region region) {
@@ -249,7 +274,7 @@ void End::deregister(Region region) {
       }
       return;
     case Region::kReceive:
-      if (receive_dead_) return;
+      if (receive_dead_ || srq_ != nullptr) return;
       receive_dead_ = true;
       host_.nic.mrs().remove(receive_mr_);
       for (const Receive& receive : receives_.pending()) {
@@ -294,6 +319,7 @@ void End::bring_down() {
   if (qp_ != nullptr && up_) {
     to_error();
     host_.drain();
+    if (srq_ != nullptr && !last_receive_told_) incorrect("{}: in ERR, but no LAST_WQE_REACHED", name());
     about([&] { return name(); },
           [&] {
             sends_.finished([this](const Op& op) { return legal(op); },

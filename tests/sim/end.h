@@ -10,6 +10,7 @@
 #include "tests/sim/completion_check.h"
 #include "tests/sim/host.h"
 #include "tests/sim/lint_requests.h"
+#include "tests/sim/pieces.h"
 
 namespace uroce::simulator {
 
@@ -52,6 +53,8 @@ class End final : public QpOwner {
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
   void note_fault() { ++faults_; }
   bool in_error() const override;
+  void on_arrival(const proto::PacketView& view, const proto::Path& path) override;
+  void on_receive_taken(const Receive& receive) override;
   bool has_qp() const { return qp_ != nullptr; }
 
   std::string name() const;
@@ -73,7 +76,7 @@ class End final : public QpOwner {
   void draw_flaw(Op& op);
   void post_marker();
   void submit(Op op, std::uint32_t flags);
-  bool take_pieces(Area& area, std::uint32_t length, std::uint32_t alignment, Pieces& out);
+  Cut cut() const { return {plan_.sges_max, plan_.empty_sge}; }
 
   // end_judge.cc: what completions may and must say.
   Statuses legal(const Op& op) const;
@@ -115,6 +118,8 @@ class End final : public QpOwner {
   std::uint32_t unsignaled_ = 0;
   bool thinking_ = false;
   std::uint32_t receives_withheld_ = 0;
+  SharedQueue* const srq_;          ///< Where its receives come from; none: from its own queue.
+  bool last_receive_told_ = false;  ///< LAST_WQE_REACHED.
 
   SendCheck sends_;
   ReceiveCheck receives_;

@@ -3,6 +3,7 @@
 
 #include "tests/sim/connection.h"
 #include "tests/sim/end.h"
+#include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 #include "tests/sim/wire_lint.h"
 #include "verbs/transport/qp.h"
@@ -191,10 +192,14 @@ void End::receive_ended(Receive& receive, const Message* message, Ending ending)
             }
           });
         });
-  if (receive.local.slot.length != 0) receive_.give_back(receive.local.slot);
+  if (srq_ != nullptr) {
+    srq_->ended(receive);
+  } else if (receive.local.slot.length != 0) {
+    receive_.give_back(receive.local.slot);
+  }
   if (ending != Ending::kSuccess || message == nullptr) return;
   peer_->commit_until(message->op_id);
-  if (plan_.repost_delay == Duration{} || stage_.faults_over) return;
+  if (srq_ != nullptr || plan_.repost_delay == Duration{} || stage_.faults_over) return;
   ++receives_withheld_;
   stage_.world.after(plan_.repost_delay, [this] {
     receives_withheld_ -= std::min(receives_withheld_, 1u);

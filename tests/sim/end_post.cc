@@ -4,6 +4,8 @@
 #include "proto/timing.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/end.h"
+#include "tests/sim/pieces.h"
+#include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 #include "tests/sim/wire_lint.h"
 #include "verbs/transport/qp.h"
@@ -27,6 +29,7 @@ void End::work() {
 }
 
 void End::post_receives() {
+  if (srq_ != nullptr) return;
   const std::uint32_t wanted = stage_.faults_over
                                    ? plan_.receive_depth
                                    : plan_.receive_depth - std::min(plan_.receive_depth, receives_withheld_);
@@ -34,44 +37,18 @@ void End::post_receives() {
   }
 }
 
-/// Cuts a slot of `area` into pieces with gaps, some of them empty.
-bool End::take_pieces(Area& area, std::uint32_t length, std::uint32_t alignment, Pieces& out) {
-  const auto count = static_cast<std::uint32_t>(1 + random_.below(plan_.sges_max));
-  const std::uint32_t gap = count == 1 ? 0 : static_cast<std::uint32_t>(random_.below(9));
-  out = Pieces{};
-  if (length == 0) {
-    out.count = count - 1;  // No piece at all, or only empty ones.
-    for (std::uint32_t i = 0; i < out.count; ++i) out.pieces[i] = {area.whole().begin, 0};
-    return true;
-  }
-  const auto skew = static_cast<std::uint32_t>(alignment == 1 ? random_.below(4) : 0);
-  if (!area.take(length + gap * (count - 1), out.slot, alignment, skew)) return false;
-  std::uint32_t at = out.slot.begin;
-  std::uint32_t left = length;
-  for (std::uint32_t i = 0; i + 1 < count; ++i) {
-    std::uint32_t size = random_.chance(plan_.empty_sge) ? 0 : static_cast<std::uint32_t>(random_.below(left + 1));
-    if (random_.chance(0.2)) size = std::min(left, 1u);
-    out.pieces[out.count++] = {at, size};
-    at += size + gap;
-    left -= size;
-  }
-  out.pieces[out.count++] = {at, left};
-  return true;
-}
-
 bool End::post_receive() {
   Receive receive;
   std::uint32_t length = shared_.message_max + static_cast<std::uint32_t>(random_.below(16));
   if (random_.chance(plan_.short_receive)) length = static_cast<std::uint32_t>(random_.below(shared_.message_max));
-  if (!take_pieces(receive_, length, 1, receive.local)) return false;
+  if (!take_pieces(random_, cut(), receive_, length, 1, receive.local)) return false;
   receive.id = kFirstReceiveId + stage_.next_id++;
   std::array<nic::Sge, kSgesMax> sges;
-  for (std::uint32_t i = 0; i < receive.local.count; ++i) {
-    const Extent& e = receive.local.pieces[i];
-    sges[i] = {host_.va(e.begin), e.length, receive_key_};
+  const nic::RecvWr wr{receive.id, sges_of(receive.local, host_.va(0), receive_key_, sges)};
+  receive.local.for_each([&](Extent e, std::uint32_t) {
     if (!receive_dead_) host_.memory().open(e);
-  }
-  if (const nic::Errno error = host_.nic.post_recv(qp_, {receive.id, {sges.data(), receive.local.count}})) {
+  });
+  if (const nic::Errno error = host_.nic.post_recv(qp_, wr)) {
     incorrect("{}: posting receive WR {} fails with errno {}", name(), receive.id, error);
   }
   stage_.lint.receive_posted(host_.node, qpn_);
@@ -176,7 +153,7 @@ void End::draw_flaw(Op& op) {
 
 bool End::draw_memory(Op& op) {
   const bool has_source = op.is_send() || op.is_write();
-  if (!take_pieces(local_, op.length, op.is_atomic() ? 8 : 1, op.local)) return false;
+  if (!take_pieces(random_, cut(), local_, op.length, op.is_atomic() ? 8 : 1, op.local)) return false;
   if (op.is_atomic()) {
     op.local.pieces[0] = {op.local.slot.begin, 8};
     op.local.count = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 #include "verbs/transport/qp.h"
 
@@ -29,7 +30,13 @@ Host::Host(Stage& stage, std::uint32_t number, const HostPlan& plan)
       cq_sizes_(plan.cqs) {
   words_at_ = reserve(8 * kWords);
   locked_at_ = reserve(4096);
+  for (const SrqPlan& srq : plan.srqs) {
+    const std::uint64_t seed = engine::sim::Random{stage.scenario.seed}.split(5000 + 64 * number + srqs_.size()).next();
+    srqs_.push_back(
+        std::make_unique<SharedQueue>(stage, *this, srq, seed, fmt::format("host {} SRQ {}", number, srqs_.size())));
+  }
 }
+Host::~Host() = default;
 
 Extent Host::reserve(std::uint32_t length) {
   const std::uint32_t begin = (memory_size_ + kGuard + 63) / 64 * 64;
@@ -53,6 +60,19 @@ void Host::build() {
     cqs_.push_back(*nic.create_cq(plan_.cqs_may_overflow ? std::max(1u, needed / 4) : needed, nullptr));
   }
   node = stage_.world.attach(nic, {gid_});
+  for (auto& srq : srqs_) srq->build();
+}
+
+void Host::destroy() {
+  for (auto& srq : srqs_) srq->destroy();
+}
+
+void Host::arriving(const proto::PacketView& view, const proto::Path& path) {
+  if (QpOwner* const owner = find_owner(view.dest_qp())) owner->on_arrival(view, path);
+}
+
+void Host::stepped() {
+  for (auto& srq : srqs_) srq->check();
 }
 
 nic::Mr* Host::register_memory(Extent extent, std::uint32_t access) {
@@ -101,6 +121,7 @@ void Host::run() {
   const std::size_t limit = plan_.poll_delay == Duration{} ? ~std::size_t{0} : plan_.poll_batch;
   poll_events();
   for (std::uint32_t cq = 0; cq < cqs_.size(); ++cq) poll(cq, limit);
+  for (auto& srq : srqs_) srq->work();
   for (QpOwner* owner : owners_) {
     if (owner != nullptr) owner->work();
   }
@@ -133,7 +154,11 @@ void Host::poll_events() {
   while (const auto event = nic.poll_event()) {
     if (event->kind == nic::Event::Kind::kCqErr) on_overflow(event->cq);
     if (event->qp != nullptr) owner_of(event->qp->qpn()).on_event(event->kind);
+    for (auto& srq : srqs_) {
+      if (event->srq != nullptr && srq->get() == event->srq) srq->on_limit_reached();
+    }
   }
+  for (const auto& srq : srqs_) srq->events_polled();
 }
 
 void Host::on_overflow(const nic::Cq* cq) {

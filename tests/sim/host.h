@@ -25,20 +25,30 @@ struct Stage {
   Tally tally{};
 };
 
+class SharedQueue;
+
 class Host {
  public:
   static constexpr std::size_t kWords = 4;
 
   Host(Stage& stage, std::uint32_t number, const HostPlan& plan);
+  ~Host();
 
   /// Sets memory aside, with a guard in front of it. Only before build().
   Extent reserve(std::uint32_t length);
   /// Adds the WRs of a QP to what a CQ must hold.
   void reserve_cq(std::uint32_t cq, std::uint32_t completions) { cq_sizes_[cq] += completions; }
   void build();
+  /// All QPs are gone.
+  void destroy();
   void add(QpOwner& owner, std::uint32_t qpn);
   void remove(std::uint32_t qpn);
   QpOwner* find_owner(std::uint32_t qpn);
+
+  /// An undamaged packet is about to be given to the NIC ...
+  void arriving(const proto::PacketView& view, const proto::Path& path);
+  /// ... and the NIC has dealt with it, or with its timers.
+  void stepped();
 
   /// Looks whether there is anything to poll; polls now or later, as the plan says.
   void look();
@@ -60,6 +70,7 @@ class Host {
   Memory& memory() { return *memory_; }
   AtomicWord& history(std::size_t word) { return words_[word]; }
   nic::Cq* cq(std::uint32_t i) { return cqs_[i]; }
+  SharedQueue* srq(std::uint32_t i) { return i < srqs_.size() ? srqs_[i].get() : nullptr; }
 
   nic::Nic nic;
   engine::sim::NodeId node{};
@@ -84,6 +95,7 @@ class Host {
   std::vector<AtomicWord> words_;
   std::vector<std::uint32_t> cq_sizes_;
   std::vector<nic::Cq*> cqs_;
+  std::vector<std::unique_ptr<SharedQueue>> srqs_;
   std::vector<QpOwner*> owners_;  ///< By local part of the QPN.
   bool scheduled_ = false;
 };

@@ -10,6 +10,8 @@
 
 namespace uroce::simulator {
 
+class SharedQueue;
+
 /// A QP as its owner made it.
 struct QpFacts {
   engine::sim::NodeId node{}, peer_node{};
@@ -18,6 +20,7 @@ struct QpFacts {
   std::uint32_t mtu = 0;
   proto::Psn sq_psn;
   std::uint32_t max_rd_atomic = 0;
+  const SharedQueue* srq = nullptr;  ///< Where its receives come from, if not from a queue of its own.
 };
 
 /// What a requester has sent under one PSN.

@@ -1,8 +1,9 @@
 // The program behind a QP, as its host calls it.
 #pragma once
 
+#include "proto/packet.h"
+#include "tests/sim/work.h"
 #include "verbs/nic/event.h"
-#include "verbs/nic/types.h"
 
 namespace uroce::simulator {
 
@@ -18,6 +19,11 @@ class QpOwner {
   /// Posts what there is to post now.
   virtual void work() = 0;
   virtual bool in_error() const = 0;
+
+  /// An undamaged packet for this QP is about to be given to the NIC.
+  virtual void on_arrival(const proto::PacketView&, const proto::Path&) {}
+  /// The packet that has just arrived has taken a receive of the QP's SRQ.
+  virtual void on_receive_taken(const Receive&) {}
 };
 
 }  // namespace uroce::simulator

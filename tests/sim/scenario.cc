@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "proto/timing.h"
+#include "tests/sim/dice.h"
+#include "tests/sim/scenario_unacked.h"
 
 namespace uroce::simulator {
 namespace {
@@ -15,36 +16,6 @@ using engine::sim::Outage;
 using engine::sim::Random;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-/// Draws on top of Random.
-class Dice {
- public:
-  explicit Dice(Random random) : random_(random) {}
-  bool chance(double p) { return random_.chance(p); }
-  std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + random_.below(high - low + 1); }
-  std::uint32_t u32(std::uint32_t low, std::uint32_t high) { return static_cast<std::uint32_t>(between(low, high)); }
-  std::uint8_t u8(unsigned low, unsigned high) { return static_cast<std::uint8_t>(between(low, high)); }
-  template <class T>
-  T pick(std::initializer_list<T> from) {
-    return from.begin()[random_.below(from.size())];
-  }
-  /// Uniform in the exponent: small values come as often as large ones.
-  Duration spread(Duration low, Duration high) {
-    Duration bound = low;
-    while (bound < high && chance(0.75)) bound *= 2;
-    return low + Duration{static_cast<Duration::rep>(random_.below(static_cast<std::uint64_t>(
-                     std::max<Duration::rep>(1, (std::min(bound, high) - low).count() + 1))))};
-  }
-  /// A probability up to `most`, mostly far below it.
-  double rate(double most) {
-    double p = most;
-    while (p > most / 256 && chance(0.6)) p /= 2;
-    return p;
-  }
-
- private:
-  Random random_;
-};
 
 NetworkPlan draw_network(Dice dice, std::uint32_t hosts) {
   NetworkPlan plan;
@@ -224,6 +195,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   for (std::uint64_t i = 0; i < connections; ++i) {
     scenario.connections.push_back(draw_connection(Dice(random.split(1000 + i)), on, scenario));
   }
+  add_unacked(random, scenario);
   return scenario;
 }
 
@@ -251,7 +223,7 @@ std::string describe(const Scenario& scenario) {
           e.timeout, e.retry_cnt, e.rnr_retry, e.min_rnr_timer, e.max_rd_atomic, e.max_dest_rd_atomic);
     }
   }
-  return text;
+  return text + describe_unacked(scenario);
 }
 
 }  // namespace uroce::simulator

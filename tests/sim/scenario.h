@@ -21,12 +21,26 @@ struct NetworkPlan {
   Duration latency_max() const;
 };
 
+/// A shared receive queue.
+struct SrqPlan {
+  std::uint32_t max_wr = 16;
+  std::uint32_t depth = 16;  ///< Receives that the program keeps posted.
+  std::uint32_t length = 0;  ///< Of a receive, about.
+  std::uint32_t sges_max = 1;
+  double short_receive = 0;
+  std::uint32_t limit = 0;  ///< Armed up to this; 0: never.
+  Duration repost_delay{};  ///< Starvation: how long a receive is missing.
+  bool starts_empty = false;
+};
+inline constexpr std::uint32_t kNoSrq = ~0u;
+
 struct HostPlan {
   std::uint64_t window_bytes = 160 * 1024;
   std::uint32_t cqs = 1;
   bool cqs_may_overflow = false;
   Duration poll_delay{};          ///< From the first completion to the poll; 0: at once.
   std::uint32_t poll_batch = 16;  ///< Completions taken at once by a slow consumer.
+  std::vector<SrqPlan> srqs;
 };
 
 /// How likely each operation is, in parts of their sum.
@@ -48,6 +62,7 @@ struct EndPlan {
   double short_receive = 0;  ///< Receives that are too small for the largest messages.
   Duration repost_delay{};   ///< Receive starvation: how long a receive is missing.
   std::uint32_t receive_depth = 8;
+  std::uint32_t srq = kNoSrq;  ///< Of the host: takes its receives from there.
   // Attributes of the QP.
   std::uint32_t sq_psn = 0;
   std::uint8_t timeout = 12, retry_cnt = 7, rnr_retry = 7, min_rnr_timer = 1;
@@ -82,11 +97,55 @@ struct ConnectionPlan {
   std::vector<Disturbance> disturbances;
 };
 
+/// One end of a UC connection, or one UD QP.
+struct UnackedEndPlan : EndPlan {
+  Duration resume_delay{};   ///< How long it stays in SQE.
+  double post_in_error = 0;  ///< WRs posted in SQE.
+  // UD.
+  std::uint32_t qkey = 0;
+  std::uint32_t groups = 0;  ///< Multicast groups that it is in, as a set of bits.
+  double stray = 0;          ///< Datagrams with another Q_Key, or to a QP that does not exist.
+  double multicast = 0;
+};
+
+/// Something that happens to one end of such traffic.
+struct UnackedDisturbance {
+  enum class Kind : std::uint8_t {
+    kError,
+    kReset,
+    kDestroy,
+    kDrain,
+    kDeregLocal,
+    kDeregReceive,
+    kDeregTarget,  ///< UC.
+    kNewQkey,      ///< UD: in RTS.
+    kGroups,       ///< UD: joins and leaves.
+    kCount
+  };
+  Kind kind{};
+  std::uint32_t end = 0;
+  Duration at{};
+  Duration pause{};  ///< Drain: how long until RTS again.
+};
+
+/// A UC connection (two ends), or UD QPs that all know of one another.
+struct UnackedPlan {
+  bool connected = false;  ///< UC.
+  std::vector<UnackedEndPlan> ends;
+  std::uint8_t mtu_code = 3;
+  std::uint32_t message_max = 4096;
+  std::uint32_t restarts = 0;  ///< Of the connection, or of each QP.
+  Duration mourning{};
+  std::vector<UnackedDisturbance> disturbances;
+};
+inline constexpr std::uint32_t kGroupsMax = 4;
+
 struct Scenario {
   std::uint64_t seed = 0;
   NetworkPlan network;
   std::vector<HostPlan> hosts;
   std::vector<ConnectionPlan> connections;
+  std::vector<UnackedPlan> unacked;
 };
 
 Scenario draw_scenario(std::uint64_t seed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/icrc.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/wire_lint.h"
 
@@ -35,6 +36,7 @@ class Simulation {
     world_.set_tap([this](TapPoint point, const Packet& packet, Instant now) { on_packet(point, packet, now); });
     if (options.filter) world_.set_filter(options.filter);
     for (auto& host : hosts_) host->tamper = options.tamper;
+    world_.set_on_step([this](NodeId node) { hosts_[node]->stepped(); });
     world_.set_on_drained([this](NodeId node) { hosts_[node]->look(); });
   }
 
@@ -104,6 +106,7 @@ class Simulation {
       host->drain();
       host->check();
       host->check_words();
+      host->destroy();
     }
   }
 
@@ -129,7 +132,13 @@ class Simulation {
     if (point == TapPoint::kLost || point == TapPoint::kImpaired) {
       for (auto& traffic : traffic_) traffic->note_fault(packet);
     }
-    if (point == TapPoint::kDelivered) lint_.delivered(packet, now);
+    if (point == TapPoint::kDelivered) arriving(packet, now);
+  }
+
+  void arriving(const Packet& packet, Instant now) {
+    lint_.delivered(packet, now);
+    if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return;
+    if (const auto view = proto::parse_packet(packet.bytes)) hosts_[packet.to]->arriving(*view, packet.path);
   }
 
   void sabotage() {

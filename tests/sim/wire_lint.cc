@@ -4,6 +4,8 @@
 
 #include "proto/describe.h"
 #include "proto/icrc.h"
+#include "proto/syndrome.h"
+#include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 
 namespace uroce::simulator {
@@ -19,6 +21,17 @@ namespace {
 bool is_response(const PacketView& view) {
   const Kind kind = view.op().kind;
   return kind == Kind::kReadResponse || kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge;
+}
+
+/// With a shared queue, no receive can be promised (9.7.7.2), and RNR NAK says that there is none for anybody.
+void check_shared(const PacketView& view, const SharedQueue& srq) {
+  if (!view.has<proto::Aeth>()) return;
+  const proto::Syndrome syndrome = proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+  const auto* ack = std::get_if<proto::syndrome::Ack>(&syndrome);
+  if (ack != nullptr && ack->credit_code != proto::kCreditsUnlimited) incorrect("credits for shared receives");
+  if (std::holds_alternative<proto::syndrome::Rnr>(syndrome) && !srq.empty()) {
+    incorrect("an RNR NAK although the SRQ has a receive");
+  }
 }
 
 }  // namespace
@@ -59,6 +72,15 @@ void WireLint::forget(NodeId node, std::uint32_t qpn) {
   qp.receives = 0;
 }
 
+std::optional<std::uint32_t> WireLint::takes_receive(NodeId node, const PacketView& view) {
+  const Qp* const qp = find(node, view.dest_qp());
+  const Qp* const peer = qp == nullptr ? nullptr : find(qp->facts.peer_node, qp->facts.peer_qpn);
+  if (peer == nullptr || !qp->connected || !peer->connected) return std::nullopt;
+  const std::uint32_t at = peer->requests.index(view.psn());
+  const auto& history = peer->requests.history();
+  return at < history.size() ? history[at].takes_receive : std::nullopt;
+}
+
 std::uint32_t WireLint::rnr_naks(NodeId node, std::uint32_t qpn) const {
   const Qp* qp = const_cast<WireLint*>(this)->find(node, qpn);
   return qp == nullptr ? 0 : qp->responses.rnr_naks();
@@ -81,7 +103,9 @@ void WireLint::sent(const Packet& packet, Instant now) {
           if (!is_response(*view)) return qp->requests.sent(*view, packet.path, now);
           const NodeId node = packet.from;
           const bool flushed = in_error_ && in_error_(node, qp->facts.qpn);
-          const auto receives = flushed ? std::nullopt : std::optional(qp->receives);
+          const SharedQueue* const srq = qp->facts.srq;
+          if (srq != nullptr) check_shared(*view, *srq);
+          const auto receives = flushed || srq != nullptr ? std::nullopt : std::optional(qp->receives);
           qp->responses.sent(*view, peer->requests, receives, [&](std::uint64_t va, std::size_t size) {
             return memory_ ? memory_(node, va, size) : Bytes{};
           });

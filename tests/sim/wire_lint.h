@@ -38,6 +38,8 @@ class WireLint {
   /// `packet` is about to be given to the node that it was sent to.
   void delivered(const engine::sim::Packet& packet, Instant now);
 
+  /// Which receive of its connection, counted from 0, an undamaged packet to `node` takes; nothing when it takes none.
+  std::optional<std::uint32_t> takes_receive(engine::sim::NodeId node, const proto::PacketView& view);
   /// RNR NAKs that the QP has sent in this connection.
   std::uint32_t rnr_naks(engine::sim::NodeId node, std::uint32_t qpn) const;
   /// Bytes of the node's memory at a virtual address, for what READ responses carry; empty when there are none.
