@@ -5,8 +5,11 @@
 #include <deque>
 
 #include "proto/icrc.h"
+#include "verbs/nic/cq_health.h"
 #include "verbs/nic/deadline_heap.h"
+#include "verbs/nic/multicast.h"
 #include "verbs/nic/qp_table.h"
+#include "verbs/nic/scheduler.h"
 
 namespace uroce::nic {
 namespace {
@@ -39,7 +42,9 @@ constexpr proto::Service service_of(QpType type) {
 
 struct Nic::Core final : QpEnv {
   Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
-      : QpEnv(nic_config, nic_mrs, nic_counters), qps(nic_config.qpn_slot, nic_config.first_local_qpn) {}
+      : QpEnv(nic_config, nic_mrs, nic_counters),
+        qps(nic_config.qpn_slot, nic_config.first_local_qpn),
+        scheduler(window) {}
 
   void complete(Cq& cq, const Completion& completion) override {
     Completion stamped = completion;
@@ -48,62 +53,27 @@ struct Nic::Core final : QpEnv {
       case Cq::PushResult::kQueued:
         return;
       case Cq::PushResult::kNotify:
-        events.push_back({Event::Kind::kCqNotify, &cq, nullptr});
-        return;
+        return notify(cq);
       case Cq::PushResult::kOverflow:
-        if (std::find(overflowed.begin(), overflowed.end(), &cq) == overflowed.end()) overflowed.push_back(&cq);
-        return;
+        return cq_health.overflow(cq);
     }
   }
   void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
   void raise_limit_reached(Srq& srq) override {
     events.push_back({Event::Kind::kSrqLimitReached, nullptr, nullptr, &srq});
   }
+  void notify(Cq& cq) { events.push_back({Event::Kind::kCqNotify, &cq, nullptr}); }
 
   /// After anything that may have given a QP something to send, a new deadline or an error.
   void touched(Qp& qp) {
-    make_ready(qp);
+    scheduler.make_ready(qp);
     deadlines.update(qp);
     fail_overflowed();
-  }
-  void make_ready(Qp& qp) {
-    if (qp.links.ready) return;
-    qp.links.ready = true;
-    ready.push_back(&qp);
-  }
-  /// The window interrupts a turn but does not end it: else, of many QPs each would send a packet or two and have to
-  /// ask for an ACK of them.
-  void make_waiting(Qp& qp) {
-    if (qp.links.waiting) return;
-    qp.links.waiting = true;
-    if (qp.links.turn_left < Qp::kTurn) {
-      waiting.push_front(&qp);
-    } else {
-      waiting.push_back(&qp);
-    }
-  }
-  /// Whoever waited for the window goes before those that have just become ready, or they would take the room again and
-  /// again. One at a time, until its turn is over: most of them would find it full.
-  void admit_one() {
-    if (admitted != nullptr || waiting.empty() || !window.has_room()) return;
-    admitted = waiting.front();
-    waiting.pop_front();
-    admitted->links.waiting = false;
-    prefer(*admitted);
-  }
-  void prefer(Qp& qp) {
-    if (qp.links.ready) std::erase(ready, &qp);  // Short: QPs do not stay ready for long.
-    qp.links.ready = true;
-    ready.push_front(&qp);
   }
   /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
   /// too.
   void fail_overflowed() {
-    while (!overflowed.empty()) {
-      Cq* const cq = overflowed.front();
-      overflowed.erase(overflowed.begin());
-      if (std::find(dead.begin(), dead.end(), cq) != dead.end()) continue;
-      dead.push_back(cq);
+    while (Cq* const cq = cq_health.take_overflowed()) {
       events.push_back({Event::Kind::kCqErr, cq, nullptr});
       qps.for_each([&](Qp& qp) {
         const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
@@ -115,29 +85,18 @@ struct Nic::Core final : QpEnv {
   }
   void forget(Qp& qp) {
     deadlines.remove(qp);
-    std::erase(ready, &qp);
-    std::erase(waiting, &qp);
-    if (admitted == &qp) admitted = nullptr;
+    scheduler.forget(qp);
+    multicast.forget(&qp);
     std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
-    std::erase_if(members, [&qp](const Member& m) { return m.qp == &qp; });
   }
 
-  /// A QP in a multicast group.
-  struct Member {
-    Gid group;
-    Qp* qp;
-  };
-
-  std::vector<Member> members;  ///< In the order in which they were attached.
   QpTable qps;
+  Scheduler scheduler;
   DeadlineHeap deadlines;
-  std::deque<Qp*> ready;    ///< Asked for packets, the front one first.
-  std::deque<Qp*> waiting;  ///< Had a packet that the window did not admit.
-  Qp* admitted = nullptr;   ///< Of those that waited: whose turn it is, if any's.
+  MulticastTable multicast;
+  CqHealth cq_health;
   std::deque<Event> events;
-  std::vector<Cq*> overflowed, dead;
-  std::vector<Cq*> moderated;  ///< CQs that hold back notifications. Few, if any.
-  Instant now{};               ///< The latest that we have heard of.
+  Instant now{};  ///< The latest that we have heard of.
   std::vector<std::unique_ptr<Pd>> pds;
   std::vector<std::unique_ptr<Cq>> cqs;
   std::vector<std::unique_ptr<Srq>> srqs;
@@ -169,12 +128,9 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     return;
   }
   if (packet->dest_qp() == kMulticastQpn) {
-    bool anybody = false;
-    for (const Core::Member& member : core_->members) {
-      if (member.group != datagram.path.destination) continue;
-      anybody = true;
-      deliver(*member.qp, *packet, datagram.path, icrc.ip_id, now);
-    }
+    const bool anybody = core_->multicast.for_each_in(datagram.path.destination, [&](Qp& member) {
+      deliver(member, *packet, datagram.path, icrc.ip_id, now);
+    });
     if (!anybody) ++counters_.unknown_qp;
     return;
   }
@@ -203,47 +159,31 @@ void Nic::on_timeout(Instant now) {
     qp.on_timeout(now);
     core_->touched(qp);
   }
-  for (Cq* cq : core_->moderated) {
-    if (cq->on_timeout(now)) core_->events.push_back({Event::Kind::kCqNotify, cq, nullptr});
-  }
+  core_->cq_health.on_timeout(now, [this](Cq& cq) { core_->notify(cq); });
 }
 
 std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   Core& c = *core_;
   c.now = now;
-  while (true) {
-    c.admit_one();
-    if (c.ready.empty()) return std::nullopt;
-    Qp& qp = *c.ready.front();
+  while (Qp* const qp = c.scheduler.next()) {
     proto::Transmit out;
-    const TxStatus status = qp.poll_transmit(now, frame, out);
-    c.deadlines.update(qp);
+    const TxStatus status = qp->poll_transmit(now, frame, out);
+    c.deadlines.update(*qp);
     c.fail_overflowed();
-    if (status == TxStatus::kSent) ++counters_.sent_pkts;
-    if (status == TxStatus::kSent && --qp.links.turn_left > 0) return out;
-    c.ready.pop_front();
-    qp.links.ready = false;
-    if (c.admitted == &qp) c.admitted = nullptr;
-    if (status == TxStatus::kWindow) {
-      c.make_waiting(qp);
-      continue;
-    }
-    qp.links.turn_left = Qp::kTurn;
+    c.scheduler.asked(*qp, status);
     if (status != TxStatus::kSent) continue;
-    c.make_ready(qp);
+    ++counters_.sent_pkts;
     return out;
   }
+  return std::nullopt;
 }
 
 std::optional<Instant> Nic::next_deadline() const {
   const DeadlineHeap& heap = core_->deadlines;
-  std::optional<Instant> earliest;
-  if (!heap.empty()) earliest = heap.front().links.deadline;
-  for (const Cq* cq : core_->moderated) {
-    const auto due = cq->deadline();
-    if (due && (!earliest || *due < *earliest)) earliest = due;
-  }
-  return earliest;
+  const std::optional<Instant> held = core_->cq_health.next_deadline();
+  if (heap.empty()) return held;
+  const Instant timer = heap.front().links.deadline;
+  return held ? std::min(*held, timer) : timer;
 }
 
 Pd* Nic::alloc_pd() { return core_->pds.emplace_back(std::make_unique<Pd>()).get(); }
@@ -258,18 +198,11 @@ Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   return core_->cqs.emplace_back(std::make_unique<Cq>(capacity, user)).get();
 }
 
-void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) {
-  cq->moderate(count, period);
-  // For good: a notification that is held back when moderation ends still has its time.
-  if (std::find(core_->moderated.begin(), core_->moderated.end(), cq) == core_->moderated.end()) {
-    core_->moderated.push_back(cq);
-  }
-}
+void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) { core_->cq_health.moderate(*cq, count, period); }
 
 Errno Nic::destroy_cq(Cq* cq) {
   if (cq->users != 0) return EBUSY;
-  std::erase(core_->moderated, cq);
-  std::erase(core_->dead, cq);
+  core_->cq_health.forget(cq);
   std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
   return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
 }
@@ -342,41 +275,15 @@ Errno Nic::check_send(const Qp* qp, const SendWr& wr, std::uint32_t ahead) const
 void Nic::set_time(Instant now) { core_->now = now; }
 
 void Nic::prefer(Qp* qp) {
-  if (qp->links.ready) core_->prefer(*qp);
+  if (qp->links.ready) core_->scheduler.prefer(*qp);
 }
 
-Errno Nic::attach_multicast(Qp* qp, const Gid& group) {
-  std::vector<Core::Member>& members = core_->members;
-  std::vector<Gid> groups;
-  std::uint32_t in_this = 0;
-  for (const Core::Member& member : members) {
-    if (member.group == group) ++in_this;
-    if (std::find(groups.begin(), groups.end(), member.group) == groups.end()) groups.push_back(member.group);
-  }
-  if (in_this == kMaxMulticastQps || (in_this == 0 && groups.size() == kMaxMulticastGroups)) return ENOMEM;
-  members.push_back({group, qp});
-  return 0;
-}
+Errno Nic::attach_multicast(Qp* qp, const Gid& group) { return core_->multicast.attach(qp, group); }
+Errno Nic::detach_multicast(Qp* qp, const Gid& group) { return core_->multicast.detach(qp, group); }
+bool Nic::is_attached(const Qp* qp, const Gid& group) const { return core_->multicast.is_attached(qp, group); }
+std::vector<Gid> Nic::groups_of(const Qp* qp) const { return core_->multicast.groups_of(qp); }
 
-Errno Nic::detach_multicast(Qp* qp, const Gid& group) {
-  const auto is_it = [&](const Core::Member& m) { return m.qp == qp && m.group == group; };
-  return std::erase_if(core_->members, is_it) == 0 ? EINVAL : 0;
-}
-
-bool Nic::is_attached(const Qp* qp, const Gid& group) const {
-  return std::any_of(core_->members.begin(), core_->members.end(),
-                     [&](const Core::Member& m) { return m.qp == qp && m.group == group; });
-}
-
-std::vector<Gid> Nic::groups_of(const Qp* qp) const {
-  std::vector<Gid> groups;
-  for (const Core::Member& m : core_->members) {
-    if (m.qp == qp) groups.push_back(m.group);
-  }
-  return groups;
-}
-
-bool Nic::has_work() const { return !core_->ready.empty() || !core_->events.empty(); }
+bool Nic::has_work() const { return !core_->scheduler.empty() || !core_->events.empty(); }
 
 bool Nic::break_qp(std::uint32_t qpn) {
   Qp* const qp = core_->qps.find(qpn);
@@ -389,7 +296,7 @@ bool Nic::break_qp(std::uint32_t qpn) {
 bool Nic::overflow_send_cq(std::uint32_t qpn) {
   const Qp* const qp = core_->qps.find(qpn);
   if (qp == nullptr) return false;
-  core_->overflowed.push_back(qp->init().send_cq);
+  core_->cq_health.overflow(*qp->init().send_cq);
   core_->fail_overflowed();
   return true;
 }
