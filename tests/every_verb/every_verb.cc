@@ -18,18 +18,13 @@ namespace functions {
 #undef UROCE_VERB
 }  // namespace functions
 namespace ops {
-#define UROCE_OP(member, verb) bool member(Lab& lab);
-#define UROCE_EXTENDED(member, verb)
+#define UROCE_OP(member, ...) bool member(Lab& lab);
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
 }  // namespace ops
 namespace extended {
-#define UROCE_OP(member, verb)
-#define UROCE_EXTENDED(member, verb) bool member(Lab& lab);
+#define UROCE_EXTENDED(member, ...) bool member(Lab& lab);
+#define UROCE_NOT_OFFERED UROCE_EXTENDED
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
 }  // namespace extended
 bool builders(Lab& lab);
 bool readers(Lab& lab);
@@ -48,12 +43,11 @@ constexpr Call kCalls[] = {
 #include "verbs/ibverbs/functions_extra.def"
 #include "verbs/ibverbs/functions_newer.def"
 #undef UROCE_VERB
-#define UROCE_OP(member, verb) {verb, ops::member, [](Lab& l) { return l.context->ops.member != nullptr; }},
-#define UROCE_EXTENDED(member, verb) \
+#define UROCE_OP(member, verb, ...) {verb, ops::member, [](Lab& l) { return l.context->ops.member != nullptr; }},
+#define UROCE_NOT_OFFERED(member, verb) \
   {verb, extended::member, [](Lab& l) { return verbs_get_ctx(l.context)->member != nullptr; }},
+#define UROCE_EXTENDED(member, verb, ...) UROCE_NOT_OFFERED(member, verb)
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
     {"ibv_wr_*", builders, [](Lab&) { return true; }},
     {"ibv_start_poll ...", readers, [](Lab&) { return true; }},
 };
@@ -61,18 +55,13 @@ constexpr Call kCalls[] = {
 // No member of the structures that slots.def does not name. Besides those: 21 members of ibv_context_ops that only
 // libraries from before 2010 call; in verbs_context priv, three placeholders, sz and the context.
 constexpr std::size_t kOps = 0
-#define UROCE_OP(member, verb) +1
-#define UROCE_EXTENDED(member, verb)
+#define UROCE_OP(...) +1
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
     ;
 constexpr std::size_t kExtended = 0
-#define UROCE_OP(member, verb)
-#define UROCE_EXTENDED(member, verb) +1
+#define UROCE_EXTENDED(...) +1
+#define UROCE_NOT_OFFERED UROCE_EXTENDED
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
     ;
 static_assert(sizeof(struct ibv_context_ops) / sizeof(void*) == kOps + 24);
 static_assert((sizeof(struct verbs_context) - sizeof(struct ibv_context)) / sizeof(void*) == kExtended + 5);

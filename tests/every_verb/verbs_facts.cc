@@ -15,11 +15,10 @@ namespace {
 void print_slots(Lab& lab) {
   const struct verbs_context& extended = *verbs_get_ctx(lab.context);
   const struct ibv_context_ops& ops = lab.context->ops;
-#define UROCE_OP(member, verb) std::printf("slot\t%s\t%s\n", verb, ops.member != nullptr ? "yes" : "no");
-#define UROCE_EXTENDED(member, verb) std::printf("slot\t%s\t%s\n", verb, extended.member != nullptr ? "yes" : "no");
+#define UROCE_OP(member, verb, ...) std::printf("slot\t%s\t%s\n", verb, ops.member != nullptr ? "yes" : "no");
+#define UROCE_NOT_OFFERED(member, verb) std::printf("slot\t%s\t%s\n", verb, extended.member != nullptr ? "yes" : "no");
+#define UROCE_EXTENDED(member, verb, ...) UROCE_NOT_OFFERED(member, verb)
 #include "verbs/ibverbs/slots.def"
-#undef UROCE_OP
-#undef UROCE_EXTENDED
 }
 
 void print_ops(Lab& lab) {

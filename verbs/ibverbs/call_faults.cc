@@ -13,31 +13,12 @@
 namespace uroce::ibv {
 namespace {
 
-/// Verbs that programs reach through the context instead of a function of ours.
+/// Verbs that programs reach through an object instead of a function of ours.
 constexpr std::string_view kInlineVerbs[] = {
-    "ibv_create_srq_ex",
-    "ibv_get_srq_num",
-    "ibv_poll_cq",
-    "ibv_req_notify_cq",
-    "ibv_post_send",
-    "ibv_post_recv",
-    "ibv_create_cq_ex",
-    "ibv_start_poll",
-    "ibv_next_poll",
-    "ibv_modify_cq",
-    "ibv_create_qp_ex",
-    "ibv_wr_complete",
-    "ibv_query_device_ex",
-    "ibv_query_rt_values_ex",
-    "ibv_alloc_td",
-    "ibv_dealloc_td",
-    "ibv_alloc_parent_domain",
-    "ibv_alloc_null_mr",
-    "ibv_advise_mr",
-    "ibv_post_srq_recv",
-    "ibv_alloc_mw",
-    "ibv_dealloc_mw",
-    "ibv_bind_mw",
+#define UROCE_OP(member, verb, ret, params, args) verb,
+#define UROCE_EXTENDED UROCE_OP
+#define UROCE_OF_OBJECT UROCE_OP
+#include "verbs/ibverbs/slots.def"
 };
 
 /// "" in place of a function that can't fail.

@@ -59,30 +59,12 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
 Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {
   verbs_context::sz = sizeof(verbs_context);
-  verbs_context::query_port = front::query_port;
-  verbs_context::create_cq_ex = front::create_cq_ex;
-  verbs_context::modify_cq = front::modify_cq;
-  verbs_context::create_qp_ex = front::create_qp_ex;
-  verbs_context::create_srq_ex = front::create_srq_ex;
-  verbs_context::get_srq_num = front::get_srq_num;
-  verbs_context::query_device_ex = front::query_device_ex;
-  verbs_context::query_rt_values = front::query_rt_values;
-  verbs_context::alloc_td = front::alloc_td;
-  verbs_context::dealloc_td = front::dealloc_td;
-  verbs_context::alloc_parent_domain = front::alloc_parent_domain;
-  verbs_context::alloc_null_mr = front::alloc_null_mr;
-  verbs_context::advise_mr = front::advise_mr;
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
-  // Slots that stay null make the inline verbs return EOPNOTSUPP.
-  base.ops.poll_cq = front::poll_cq;
-  base.ops.req_notify_cq = front::req_notify_cq;
-  base.ops.post_send = front::post_send;
-  base.ops.post_recv = front::post_recv;
-  base.ops.post_srq_recv = front::post_srq_recv;
-  base.ops.alloc_mw = front::alloc_mw;
-  base.ops.dealloc_mw = front::dealloc_mw;
-  base.ops.bind_mw = front::bind_mw;
+  // Members that stay null make the inline verbs return EOPNOTSUPP.
+#define UROCE_OP(member, verb, ret, params, args) base.ops.member = front::member;
+#define UROCE_EXTENDED(member, verb, ret, params, args) verbs_context::member = front::member;
+#include "verbs/ibverbs/slots.def"
   base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   base.async_fd = async_events.fd();
   base.num_comp_vectors = 1;
@@ -173,9 +155,8 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->hw_ver = 1;
   attr->max_qp = nic::kMaxQp;
   attr->max_qp_wr = nic::kMaxQpWr;
-  attr->device_cap_flags =
-      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                           IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr->max_sge = nic::kMaxSge;
   attr->max_sge_rd = nic::kMaxSge;
   attr->max_cq = nic::kMaxCq;

@@ -128,9 +128,8 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     return;
   }
   if (packet->dest_qp() == kMulticastQpn) {
-    const bool anybody = core_->multicast.for_each_in(datagram.path.destination, [&](Qp& member) {
-      deliver(member, *packet, datagram.path, icrc.ip_id, now);
-    });
+    const bool anybody = core_->multicast.for_each_in(
+        datagram.path.destination, [&](Qp& member) { deliver(member, *packet, datagram.path, icrc.ip_id, now); });
     if (!anybody) ++counters_.unknown_qp;
     return;
   }
