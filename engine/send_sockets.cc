@@ -30,10 +30,28 @@ std::uint16_t SendSockets::acquire(const proto::Gid& local, std::uint16_t wanted
 }
 
 void SendSockets::release(const proto::Gid& local, std::uint16_t port) {
-  // The socket stays open until its slot is needed: the last acknowledgements of a QP leave after it has gone, and the
-  // next QP often has the same port.
   const std::optional<SendSlot> slot = find(local, port);
-  if (slot && slots_[slot->value].users > 0) --slots_[slot->value].users;
+  if (!slot || slots_[slot->value].users == 0 || --slots_[slot->value].users > 0) return;
+  slots_[slot->value].released = ++releases_;
+  close_unused();
+}
+
+/// Closes the socket that has been without users for longest, if there are too many of them.
+void SendSockets::close_unused() {
+  std::size_t count = 0;
+  std::size_t oldest = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].fd || slots_[i].users != 0 || slots_[i].queued != 0) continue;
+    if (count++ == 0 || slots_[i].released < slots_[oldest].released) oldest = i;
+  }
+  if (count > kMaxUnused) close(SendSlot{static_cast<std::uint16_t>(oldest)});
+}
+
+void SendSockets::close(SendSlot slot) {
+  SendSocket& socket = slots_[slot.value];
+  if (on_change_) on_change_(slot, -1);
+  by_port_.erase(Key{socket.local, socket.port});
+  socket = SendSocket{};
 }
 
 std::optional<SendSlot> SendSockets::find_or_open(const proto::Gid& local, std::uint16_t port) {
@@ -76,12 +94,7 @@ std::optional<SendSlot> SendSockets::vacant_slot() {
     slots_.emplace_back();
     return SendSlot{static_cast<std::uint16_t>(slots_.size() - 1)};
   }
-  if (unused) {
-    SendSocket& socket = slots_[unused->value];
-    if (on_change_) on_change_(*unused, -1);
-    by_port_.erase(Key{socket.local, socket.port});
-    socket = SendSocket{};
-  }
+  if (unused) close(*unused);
   return unused;
 }
 

@@ -22,8 +22,9 @@ struct SendSocket {
   proto::Gid local;
   std::uint32_t scope = 0;
   std::uint16_t port = 0;
-  std::uint32_t users = 0;   ///< acquire() minus release()
-  std::uint32_t queued = 0;  ///< Frames that wait to be sent from it.
+  std::uint32_t users = 0;     ///< acquire() minus release()
+  std::uint32_t queued = 0;    ///< Frames that wait to be sent from it.
+  std::uint64_t released = 0;  ///< When the last user left; a higher number is later.
   bool has_header_fields = false;
   std::uint8_t tclass = 0;  ///< What the kernel puts into packets without control messages.
   std::uint8_t hop_limit = 0;
@@ -32,6 +33,9 @@ struct SendSocket {
 class SendSockets {
  public:
   static constexpr std::uint16_t kMax = 256;
+  /// Sockets that stay open though nobody uses them: the last acknowledgements of a QP leave after it has gone, and the
+  /// next QP often has the same port. find_or_open() opens a closed one again.
+  static constexpr std::size_t kMaxUnused = 16;
   /// Called when a socket has been opened in a slot, and (fd -1) before it is closed.
   using OnChange = std::function<void(SendSlot, int fd)>;
 
@@ -65,10 +69,13 @@ class SendSockets {
   std::optional<SendSlot> open(const proto::Gid& local, std::uint16_t port);
   std::optional<SendSlot> vacant_slot();
   std::optional<SendSlot> least_used(const proto::Gid& local) const;
+  void close_unused();
+  void close(SendSlot slot);
 
   std::uint16_t max_;
   std::vector<SendSocket> slots_;
   std::unordered_map<Key, SendSlot, KeyHash> by_port_;
+  std::uint64_t releases_ = 0;
   OnChange on_change_;
 };
 

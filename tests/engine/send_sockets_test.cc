@@ -57,6 +57,17 @@ TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   EXPECT_THAT(changes, ElementsAre(0, 1, -1, 1));
 }
 
+TEST_F(SendSocketsTest, KeepsFewSocketsThatNobodyUsesTheLatest) {
+  SendSockets sockets;
+  const auto port = [](int i) { return static_cast<std::uint16_t>(0xC100 + i); };
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(sockets.acquire(kLocal, port(i)), port(i));
+  for (int i = 1; i < 100; ++i) sockets.release(kLocal, port(i));
+  EXPECT_EQ(sockets.open_count(), 1u + SendSockets::kMaxUnused);
+  sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
+  EXPECT_TRUE(sockets.find_or_open(kLocal, port(99)).has_value()) << "its last acknowledgements may leave just now";
+  EXPECT_EQ(sockets.acquire(kLocal, port(0)), port(0));
+}
+
 TEST_F(SendSocketsTest, NoPortOfAnAddressThatIsNotOurs) {
   SendSockets sockets;
   EXPECT_EQ(sockets.acquire(proto::Gid::from_v4(192, 0, 2, 1), 0xC001), 0);
