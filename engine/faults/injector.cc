@@ -190,6 +190,22 @@ std::optional<int> Injector::fails_send(std::uint32_t qpn, std::uint64_t nth) {
   return std::nullopt;
 }
 
+std::vector<std::string> Injector::without_effect() const {
+  std::vector<std::string> sentences;
+  for (std::size_t i = 0; i < spec_.packets.size(); ++i) {
+    const PacketFault& fault = spec_.packets[i];
+    const std::uint64_t seen = states_[i].seen;
+    if (seen >= fault.which.first) continue;
+    const bool sent = fault.direction == Direction::kSent;
+    const std::string met =
+        seen == 0 ? "no packet" : "only " + std::to_string(seen) + (seen == 1 ? " packet" : " packets");
+    std::string sentence = fault.text + " met " + met + " that this side " + (sent ? "sent" : "received");
+    if (sent && seen == 0) sentence += "; for packets that it receives: rx." + fault.text;
+    sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
 void corrupt(MutBytes packet, std::uint64_t bits) {
   if (packet.size() <= kUncoveredByte) return;
   std::size_t byte = bits % (packet.size() - 1);

@@ -60,6 +60,9 @@ class Injector {
   /// The status (of ibv_wc_status) with which the `nth` send WR of a QP is to fail, if it is.
   std::optional<int> fails_send(std::uint32_t qpn, std::uint64_t nth);
 
+  /// A sentence for each packet fault that has met too few packets to happen at all.
+  std::vector<std::string> without_effect() const;
+
   FaultCounters& counters() { return counters_; }
   const FaultCounters& counters() const { return counters_; }
 

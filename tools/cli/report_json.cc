@@ -107,6 +107,7 @@ Json nic_json(const ibv::NicFacts& nic) {
           {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
           {"counters", counters_json(nic.counters)},
           {"injected_faults", faults_json(nic.faults)},
+          {"faults_without_effect", nic.faults_without_effect},
           {"port",
            {{"sent_packets", p.sent_packets},
             {"sent_bytes", p.sent_bytes},

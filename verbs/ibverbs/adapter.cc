@@ -221,6 +221,7 @@ NicFacts Adapter::facts() {
     facts.counters = lock->counters();
     facts.faults = wire_.counters();
     facts.faults.calls = call_faults_injected();
+    facts.faults_without_effect = wire_.injector().without_effect();
   }
   return facts;
 }

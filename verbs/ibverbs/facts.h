@@ -18,8 +18,9 @@ struct NicFacts {
   engine::PortInfo port;
   engine::PortCounters port_counters;
   nic::Counters counters;
-  engine::faults::FaultCounters faults;  ///< What UROCE_FAULTS has done.
-  std::string pcap;  ///< File that the capture goes to, or empty.
+  engine::faults::FaultCounters faults;            ///< What UROCE_FAULTS has done.
+  std::vector<std::string> faults_without_effect;  ///< A sentence for each that met too few packets to happen at all.
+  std::string pcap;                                ///< File that the capture goes to, or empty.
 };
 
 /// Facts of the NIC behind `context`, or nothing when the context is not uroce's.
