@@ -46,6 +46,7 @@ expect 0 'auto|io_uring|socket' "$uroce" run --help
 expect 2 'command is required' "$uroce" run
 expect 2 "no command 'no-such-command'; the commands are run" "$uroce" no-such-command
 expect 0 'uroce 0.' "$uroce" --version
+expect 1 "can't write to stdout" sh -c '"$1" devices >/dev/full' - "$uroce"
 
 # Every setting is in the help, and a wrong one is refused before the command runs.
 for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP VENDOR; do

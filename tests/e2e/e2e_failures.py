@@ -43,6 +43,8 @@ def scenario_usage():
     for arguments in ([], ["127.0.0.1", "--num-qp", "0"], ["127.0.0.1", "--op", "teleport"], ["127.0.0.1", "--sise", "3"]):
         tool = Tool("rdma_client", arguments)
         check(tool.finish() == 2 and tool.stderr and not tool.stdout, "usage", tool)
+    ended(Tool("rdma_client", ["127.0.0.1", "--sise", "3", "--json"]), 2, "--sise", "--help")
+    ended(Tool("rdma_client", ["--json"]), 2, "which server?", "rdma_client HOST")
     for name in ("rdma_client", "rdma_server"):
         tool = Tool(name, ["--version"])
         check(tool.finish() == 0 and re.match(name + r" \d+\.\d+\.\d+", tool.stdout), "--version", tool)
@@ -57,6 +59,32 @@ def scenario_bad_device():
 def scenario_bad_gid_index():
     for index in ("99", "-1"):
         ended(Tool("rdma_server", ["--gid-index", index, "--json"]), 2, f"GID index {index}", "usable:", "1 = ")
+
+
+def scenario_report_that_cannot_be_written():
+    """A result that is lost is a failure, also when the transfer went well."""
+    server = Server()
+    try:
+        with open("/dev/full", "w") as full:
+            client = subprocess.run([run_pair.BIN / "rdma_client", "127.0.0.1", "--port", str(server.port)], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, check=False)
+        check(client.returncode == 1 and "can't write the result to stdout: No space" in client.stderr, client, server)
+        check(server.finish() == 0, "the server", server)
+    finally:
+        server.kill()
+
+
+def scenario_fault_without_effect():
+    """A condition that no packet has met is said so, with where such packets are."""
+    fault = "drop=op:read_response_last#1"
+    with Pair(["--op", "read", "--faults", fault]) as pair:
+        check(pair.finish() == (0, 0), "transfer", pair.client, pair.server)
+        sentence = f"{fault} met no packet that this side sent; for packets that it receives: rx.{fault}"
+        check(pair.client.result()["nic"]["faults_without_effect"] == [sentence], pair.client.result(), pair.client)
+    with Pair(["--op", "read", "--faults", "rx." + fault]) as pair:
+        check(pair.finish() == (0, 0), "transfer", pair.client, pair.server)
+        nic = pair.client.result()["nic"]
+        check(nic["injected_faults"]["drop"] == 1 and not nic["faults_without_effect"], nic, pair.client)
 
 
 def scenario_port_in_use():
@@ -102,10 +130,10 @@ def scenario_foreign_peer():
         server.kill()
 
 
-def scenario_qp_count_mismatch():
+def scenario_more_qps_than_the_server_takes():
     with Pair(["--num-qp", "8"], ["--num-qp", "4"]) as pair:
-        ended(pair.client, 2, "with 4 QPs", "we with 8", "num-qp")
-        ended(pair.server, 2, "with 8 QPs", "we with 4", "num-qp")
+        ended(pair.client, 2, "the server takes 4 QPs at most", "we want 8", "--num-qp")
+        ended(pair.server, 2, "the client wants 8 QPs", "we take 4 at most", "--num-qp")
 
 
 def scenario_refused_workloads():

@@ -153,6 +153,18 @@ def scenario_several_pairs():
             pair.__exit__()
 
 
+def scenario_server_takes_the_clients_qps():
+    """The client says how many QPs there are, as it says the rest of the workload."""
+    server = Server(["--loop"])
+    try:
+        for qps in (1, 16, 3):
+            client = Client(server, ["--num-qp", qps, "--op", "read", "--iters", "10", "--verify"])
+            check(client.finish() == 0, f"{qps} QPs", client, server)
+            check(client.result()["workload"]["num_qp"] == qps, client.result(), client)
+    finally:
+        server.kill()
+
+
 def scenario_loop():
     """One server serves one client after the other, and reports on each."""
     server = Server(["--loop"])
@@ -160,8 +172,8 @@ def scenario_loop():
         for op in ("send", "read"):
             client = Client(server, ["--op", op, "--iters", "20", "--verify"])
             check(client.finish() == 0, "client of a looping server", client, server)
-        client = Client(server, ["--num-qp", "2"])
-        check(client.finish() == 2, "a client that does not match", client, server)
+        client = Client(server, ["--sges", "16", "--size", "1M", "--num-qp", "1024", "--depth", "1", "--max-memory", "4G"])
+        check(client.finish() == 2, "a client that asks for too much", client, server)
         client = Client(server, ["--op", "write", "--iters", "20", "--verify"])
         check(client.finish() == 0, "the client after it", client, server)
         server.signal(run_pair.signal.SIGINT)

@@ -1,6 +1,7 @@
 // Command line, environment and configuration file, and which of them wins; loading a verbs library.
 #include "tools/cli/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 namespace uroce::tools {
 namespace {
 
+using ::testing::HasSubstr;
+
 class OptionsTest : public ::testing::Test {
  protected:
   OptionsTest() { unsetenv("UROCE_BACKEND"); }
@@ -22,7 +25,7 @@ class OptionsTest : public ::testing::Test {
     if (!file_.empty()) unlink(file_.c_str());
   }
 
-  static std::variant<Options, int> parse(Role role, std::vector<const char*> arguments) {
+  static std::variant<Options, RefusedOptions, int> parse(Role role, std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "tool");
     // The library explains errors on its own; they are expected here.
     ::testing::internal::CaptureStderr();
@@ -40,8 +43,14 @@ class OptionsTest : public ::testing::Test {
   }
   static int refused(Role role, const std::vector<const char*>& arguments) {
     auto result = parse(role, arguments);
+    if (std::holds_alternative<RefusedOptions>(result)) return kExitUsage;
     const int* status = std::get_if<int>(&result);
     return status != nullptr ? *status : -1;
+  }
+  static std::string why(Role role, const std::vector<const char*>& arguments) {
+    auto result = parse(role, arguments);
+    const auto* refused = std::get_if<RefusedOptions>(&result);
+    return refused != nullptr ? refused->why : "";
   }
   const char* config(const std::string& text) {
     file_ = ::testing::TempDir() + "uroce_options_test." + std::to_string(getpid()) + ".ini";
@@ -82,6 +91,7 @@ TEST_F(OptionsTest, PositionalAndFlagsMeanTheSame) {
   const Options s = good(Role::kServer, {"dev1", "4000", "2", "16"});
   EXPECT_EQ(s.device.name, "dev1");
   EXPECT_EQ(s.session.workload.qps, 16u);
+  EXPECT_EQ(good(Role::kServer, {}).session.workload.qps, kMaxQps) << "as many as the client wants";
 }
 
 TEST_F(OptionsTest, Workload) {
@@ -135,6 +145,26 @@ TEST_F(OptionsTest, MistakesEndWithStatusTwo) {
   EXPECT_EQ(refused(Role::kServer, {"--config", config("num-pq = 4\n")}), kExitUsage);
   setenv("UROCE_BACKEND", "hardware", 1);
   EXPECT_EQ(refused(Role::kServer, {}), kExitUsage);
+}
+
+TEST_F(OptionsTest, MistakesInAFileAreToldByFileAndLine) {
+  const auto mistake = [this](const std::string& text) {
+    const std::string file = config(text);
+    const std::string sentence = why(Role::kClient, {"host", "--config", file.c_str()});
+    EXPECT_TRUE(sentence.starts_with(file)) << sentence;
+    return sentence.substr(std::min(file.size(), sentence.size()));
+  };
+  EXPECT_THAT(mistake("# ours\nfaults = loss=1%,dup=1%\n"), HasSubstr(":2: put quotes around"));
+  EXPECT_THAT(mistake("num-pq = 4\n"), HasSubstr(":1: there is no option 'num-pq'"));
+  EXPECT_THAT(mistake("num-qp = 4\n[client]\n"), HasSubstr(":2: there are no sections; remove [client]"));
+  EXPECT_THAT(mistake("num-qp\n"), HasSubstr(":1: write: OPTION = VALUE"));
+  EXPECT_THAT(mistake("num-qp = 4000\n"), HasSubstr(":1: --num-qp"));
+  EXPECT_EQ(good(Role::kClient, {"host", "--config", config("faults = \"loss=1%,dup=1%\"\n")}).faults,
+            "loss=1%,dup=1%");
+}
+
+TEST_F(OptionsTest, WithoutAServerTheClientAsksForOne) {
+  EXPECT_THAT(why(Role::kClient, {}), HasSubstr("rdma_client HOST"));
 }
 
 TEST_F(OptionsTest, HelpIsNoFailure) { EXPECT_EQ(refused(Role::kClient, {"--help"}), kExitOk); }

@@ -4,12 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 
 #include "engine/faults/spec.h"
+#include "tools/cli/config_file.h"
 #include "tools/rdma/failure.h"
-#include "tools/rdma/print.h"
 #include "tools/version/version.h"
 #include "tools/workload/workload.h"
 
@@ -20,41 +18,6 @@ constexpr const char* kExitCodes =
     "Exit status: 0 all went well; 1 the transfer failed (verification, transport error, peer gone);\n"
     "2 it never started (options, device, address, peer that does not match); 130 interrupted.\n"
     "Precedence of settings: command line, environment (UROCE_BACKEND), --config FILE, default.";
-
-/// Options of rdma_client that have no meaning for rdma_server: both may share one configuration file.
-constexpr std::array kClientOnly = {"server", "op",     "size", "iters",          "mtu", "depth", "bidir",
-                                    "verify", "inline", "sges", "connect-timeout"};
-constexpr std::array kServerOnly = {"loop", "bind"};
-
-/// CLI11's own configuration reader lets a file win over the environment; here an option whose variable is set does not
-/// look at the file. And it leaves out what is meant for the other tool.
-class Config : public CLI::ConfigTOML {
- public:
-  Config(const CLI::App& app, Role role) : app_(app), role_(role) {}
-
-  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(input);
-    std::erase_if(entries,
-                  [this](const CLI::ConfigItem& item) { return for_other_tool(item) || set_by_environment(item); });
-    return entries;
-  }
-
- private:
-  bool for_other_tool(const CLI::ConfigItem& item) const {
-    const auto named = [&item](const char* name) { return item.name == name; };
-    return role_ == Role::kServer ? std::any_of(kClientOnly.begin(), kClientOnly.end(), named)
-                                  : std::any_of(kServerOnly.begin(), kServerOnly.end(), named);
-  }
-  bool set_by_environment(const CLI::ConfigItem& item) const {
-    const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
-    if (option == nullptr || option->get_envname().empty()) return false;
-    const char* value = std::getenv(option->get_envname().c_str());
-    return value != nullptr && *value != '\0';
-  }
-
-  const CLI::App& app_;
-  const Role role_;
-};
 
 /// As check_size(), for a fault specification.
 std::string check_faults(const std::string& text) {
@@ -114,7 +77,8 @@ void add_place(CLI::App& app, Options& o, Role role) {
   app.add_option("gid-index,--gid-index", o.device.gid_index, "Entry of the device's GID table: which of its addresses")
       ->capture_default_str()
       ->group(group);
-  app.add_option("num-qp,--num-qp", o.session.workload.qps, "Queue pairs; the same number on both sides")
+  app.add_option("num-qp,--num-qp", o.session.workload.qps,
+                 role == Role::kServer ? "Queue pairs that a client may have at most" : "Queue pairs")
       ->check(in_range(1u, kMaxQps))
       ->type_name("N")
       ->capture_default_str()
@@ -220,10 +184,11 @@ void add_output(CLI::App& app, Options& o) {
 
 }  // namespace
 
-std::variant<Options, int> parse_options(Role role, int argc, const char* const* argv) {
+std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, const char* const* argv) {
   Options options;
   options.session.role = role;
   const bool client = role == Role::kClient;
+  if (!client) options.session.workload.qps = kMaxQps;
   CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports how that went."
                       : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
                client ? "rdma_client" : "rdma_server");
@@ -237,12 +202,19 @@ std::variant<Options, int> parse_options(Role role, int argc, const char* const*
   app.set_config("--config", "", "Read settings from FILE: lines like num-qp = 16 (INI or TOML)")
       ->type_name("FILE")
       ->group("Backend and output");
-  app.config_formatter(std::make_shared<Config>(app, role));
+  const auto config = std::make_shared<ConfigFile>(app, role);
+  app.config_formatter(config);
   app.allow_config_extras(CLI::config_extras_mode::error);
+  // Machines that asked for JSON get it, wherever in the line the mistake is.
+  options.json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::RequiredError&) {
+    return RefusedOptions{options, "which server? Name the host on which rdma_server runs: rdma_client HOST"};
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return RefusedOptions{options, config->place_of(error.what()) + error.what() + " (see --help)"};
   }
   options.session.mtu_chosen =
       app.get_options([](const CLI::Option* o) { return o->check_lname("mtu"); }).size() == 1 && app.count("--mtu") > 0;
@@ -250,8 +222,7 @@ std::variant<Options, int> parse_options(Role role, int argc, const char* const*
   options.session.workload.events = client && options.session.events;
   options.session.progress_line = !options.trace;
   if (const auto error = check(options.session.workload)) {
-    print_to(stderr, "{}: {}\n", app.get_name(), *error);
-    return kExitUsage;
+    return RefusedOptions{options, *error};
   }
   return options;
 }

@@ -27,7 +27,13 @@ struct Options {
   std::string faults;  ///< As UROCE_FAULTS.
 };
 
-/// The options, or the status to exit with at once (help was printed, or an error explained on stderr).
-std::variant<Options, int> parse_options(Role role, int argc, const char* const* argv);
+/// What is wrong with the options, and those that were understood.
+struct RefusedOptions {
+  Options options;
+  std::string why;
+};
+
+/// The options; or what is wrong with them; or the status to exit with at once, as help was printed.
+std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, const char* const* argv);
 
 }  // namespace uroce::tools

@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "tools/rdma/print.h"
 
@@ -68,6 +70,7 @@ std::string nic_text(const ibv::NicFacts& nic) {
       c.sent_pkts, c.rcvd_pkts, c.retransmitted_pkts, c.local_ack_timeout_err, c.icrc_errors,
       c.rcvd_rnr_err + c.send_rnr_err);
   if (const std::string faults = faults_text(nic.faults); !faults.empty()) text += "  injected   " + faults + '\n';
+  for (const std::string& sentence : nic.faults_without_effect) text += "  no effect  " + sentence + '\n';
   if (!nic.pcap.empty()) text += fmt::format("  capture    {}\n", nic.pcap);
   return text;
 }
@@ -113,13 +116,16 @@ std::string text_report(const Report& report) {
   return text;
 }
 
-void print_report(const Report& report) {
+ExitCode print_report(const Report& report) {
   const Options& options = *report.options;
+  const char* const program = options.session.role == Role::kClient ? "rdma_client" : "rdma_server";
   const std::string result = options.json ? json_report(report) + "\n" : text_report(report);
   print_to(stdout, "{}", result);
-  static_cast<void>(std::fflush(stdout));  // a reader that has gone does not change how the transfer went
-  if (report.error.empty()) return;
-  print_to(stderr, "{}: {}\n", options.session.role == Role::kClient ? "rdma_client" : "rdma_server", report.error);
+  // A reader that has gone does not change how the transfer went; a full disk takes the result away.
+  const bool lost = std::fflush(stdout) != 0 && errno != EPIPE;
+  if (lost) print_to(stderr, "{}: can't write the result to stdout: {}\n", program, std::strerror(errno));
+  if (!report.error.empty()) print_to(stderr, "{}: {}\n", program, report.error);
+  return lost && report.exit_code == kExitOk ? kExitFailed : report.exit_code;
 }
 
 }  // namespace uroce::tools

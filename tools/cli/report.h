@@ -27,7 +27,8 @@ struct Report {
 std::string json_report(const Report& report);
 std::string text_report(const Report& report);
 
-/// Prints what the user asked for: the result on stdout, the error sentence on stderr.
-void print_report(const Report& report);
+/// Prints what the user asked for: the result on stdout, the error sentence on stderr. Returns the exit status: the
+/// report's, or kExitFailed when all went well and the result can't be written.
+ExitCode print_report(const Report& report);
 
 }  // namespace uroce::tools

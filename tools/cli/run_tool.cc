@@ -41,8 +41,7 @@ ExitCode report_failure(const Options& options, ExitCode code, const std::string
   report.options = &options;
   report.exit_code = code;
   report.error = sentence;
-  print_report(report);
-  return code;
+  return print_report(report);
 }
 
 }  // namespace
@@ -50,6 +49,9 @@ ExitCode report_failure(const Options& options, ExitCode code, const std::string
 int run_tool(Role role, int argc, const char* const* argv, const std::function<ExitCode(const Options&)>& body) {
   const auto parsed = parse_options(role, argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
+  if (const auto* refused = std::get_if<RefusedOptions>(&parsed)) {
+    return report_failure(refused->options, kExitUsage, refused->why);
+  }
   const Options& options = std::get<Options>(parsed);
   g_trace = options.trace;
   try {
@@ -75,8 +77,7 @@ ExitCode run_and_report(const Options& options, Connection connection, RdmaResou
     report.error = failure.what();
   }
   report.describe_device(resources);
-  print_report(report);
-  return report.exit_code;
+  return print_report(report);
 }
 
 }  // namespace uroce::tools

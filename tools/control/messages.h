@@ -1,7 +1,8 @@
 // What server and client tell each other over TCP, and how it looks in bytes. Pure: no sockets here.
 //
 //   client                                   server
-//     Hello  ------------------------------->         each side's number of QPs and its NIC's limits
+//     Hello  ------------------------------->         the client's number of QPs and the most that the server
+//                                                      takes; each side's NIC's limits
 //            <-------------------------------  Hello
 //     Workload ----------------------------->         what the client wants to run
 //     Metadata <---------------------------->         QPNs, PSNs, rkeys, addresses

@@ -34,10 +34,18 @@ Hello describe_ourselves(const RdmaResources& r, const SessionOptions& options) 
   return hello;
 }
 
-void check_qp_counts(std::uint32_t ours, std::uint32_t peers, const std::string& peer_role) {
-  if (ours == peers) return;
-  throw Failure(kExitUsage, fmt::format("{} was started with {} QPs, we with {}: pass the same num-qp on both sides",
-                                        peer_role, peers, ours));
+/// The client chooses the number of QPs, up to what the server takes.
+void check_qp_counts(bool client, std::uint32_t ours, std::uint32_t peers) {
+  if (client && ours > peers) {
+    throw Failure(kExitUsage, fmt::format("the server takes {} QPs at most and we want {}: pass a smaller --num-qp, or "
+                                          "start the server with a larger one",
+                                          peers, ours));
+  }
+  if (!client && peers > ours) {
+    throw Failure(kExitUsage, fmt::format("the client wants {} QPs and we take {} at most: start the server with a "
+                                          "larger --num-qp",
+                                          peers, ours));
+  }
 }
 
 /// The client's wish, cut down to what both devices and the memory allow.
@@ -72,7 +80,7 @@ Workload agree(const SessionOptions& options, const Hello& own, const Hello& pee
 Workload accept_workload(Control& control, const SessionOptions& options, const Hello& own) {
   const auto workload = decode_workload(control.expect(MessageType::kWorkload));
   if (!workload) throw Failure(kExitUsage, "the client asks for a workload that we can't read");
-  check_qp_counts(own.qps, workload->qps, control.peer_role());
+  check_qp_counts(false, own.qps, workload->qps);
   const std::uint64_t memory = make_layout(*workload, {workload->bidirectional, true}).per_qp * workload->qps;
   if (memory > options.max_memory) {
     throw Failure(kExitUsage, fmt::format("the client's workload takes {} of memory here, more than --max-memory {}",
@@ -125,9 +133,9 @@ QueueSizes queue_sizes(const Workload& w, Roles roles) {
 void run_steps(const SessionOptions& options, Control& control, RdmaResources& r, Outcome& outcome) {
   const Hello own = describe_ourselves(r, options);
   const Hello peer_hello = exchange_hello(control, own);
-  check_qp_counts(own.qps, peer_hello.qps, control.peer_role());
-
   const bool client = options.role == Role::kClient;
+  check_qp_counts(client, own.qps, peer_hello.qps);
+
   Workload workload;
   if (client) {
     workload = agree(options, own, peer_hello, outcome);

@@ -2,7 +2,10 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "tools/uroce/commands.h"
@@ -82,9 +85,12 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (run_command->parsed()) return run(options);
-  if (devices->parsed()) return show_devices();
-  if (info->parsed()) return show_info();
-  if (gids->parsed()) return show_gids();
-  if (doctor_command->parsed()) return doctor();
+  int status = EXIT_FAILURE;
+  if (devices->parsed()) status = show_devices();
+  if (info->parsed()) status = show_info();
+  if (gids->parsed()) status = show_gids();
+  if (doctor_command->parsed()) status = doctor();
+  if (std::fflush(stdout) == 0) return status;
+  fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
   return EXIT_FAILURE;
 }
