@@ -28,6 +28,7 @@ SKIPPED = 77
 PROLOGUE = """\
 [ -e {state} ] && . {state}
 ip link set lo up
+set -m
 jobs_=()
 """
 AFTER_COMMAND = """
@@ -41,7 +42,9 @@ export -p >{state}
 for job_ in "${{jobs_[@]}}"; do
   for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "${{job_%:*}}" 2>/dev/null || break; sleep 0.1; done
   kill -0 "${{job_%:*}}" 2>/dev/null && continue
-  wait "${{job_%:*}}"; echo "${{job_#*:}} $?" >&3
+  wait "${{job_%:*}}"; status_=$?
+  case $status_ in 130 | 143) status_=0 ;; esac  # The block itself has stopped it.
+  echo "${{job_#*:}} $status_" >&3
 done
 """
 
@@ -70,7 +73,7 @@ def script_of(block, state):
     text = PROLOGUE.format(state=shlex.quote(str(state)))
     for command in block.commands:
         background = command.text.split("#")[0].rstrip().endswith("&")
-        text += f"echo '@{command.line}'\n{command.text}"
+        text += f"printf '\\n@{command.line}\\n'\n{command.text}"
         text += (AFTER_JOB if background else AFTER_COMMAND).format(line=command.line)
     return text + EPILOGUE.format(state=shlex.quote(str(state)))
 
