@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/broker/unix_message.h"
+#include "engine/broker/users.h"
 
 namespace uroce::engine {
 namespace {
@@ -21,6 +22,15 @@ constexpr Duration kFirstVisit = 5s;
 constexpr Duration kReunion = 2s;
 constexpr Duration kReunionStep = 5ms;
 
+/// Between connecting and asking.
+constexpr Duration kHello = 2s;
+/// All slots, and as many who ask; more of them wait in the queue.
+constexpr std::size_t kConnectionsMax = 2 * kSlots;
+/// So that a crowd does not keep us from those who have slots.
+constexpr int kAcceptsPerTurn = 64;
+/// Without free descriptors or memory.
+constexpr Duration kShortage = 100ms;
+
 /// First local QPNs are spread over this many.
 constexpr std::uint16_t kSpread = 4096;
 constexpr std::uint16_t kFirstLocal = 0x11;
@@ -31,55 +41,90 @@ std::uint16_t random_first_local() {
   return static_cast<std::uint16_t>(kFirstLocal + random % kSpread);
 }
 
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+BrokerReply refusal(const SetupError& error) {
+  BrokerReply reply;
+  reply.error = error.error;
+  error.sentence.copy(reply.sentence, sizeof reply.sentence - 1);
+  return reply;
+}
+
 }  // namespace
 
 Result<Broker, SetupError> Broker::listen(const proto::Gid& local) {
+  const auto user = own_user();
+  if (!user) return Err{SetupError{ECHILD, "users can't be told apart in this user namespace"}};
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const BrokerName name(local);
   if (!listener || ::bind(listener.get(), name.get(), name.size) != 0 || ::listen(listener.get(), kBacklog) != 0) {
     const int error = errno;
     return Err{SetupError{error, std::string("can't listen on a Unix socket: ") + std::strerror(error)}};
   }
-  return Broker(local, std::move(listener));
+  return Broker(local, *user, std::move(listener));
 }
 
-Broker::Broker(const proto::Gid& local, Fd listener)
-    : local_(local), listener_(std::move(listener)), started_(os_now()) {}
+Broker::Broker(const proto::Gid& local, uid_t user, Fd listener)
+    : local_(local), user_(user), listener_(std::move(listener)), started_(os_now()), accept_again_(started_) {}
 
 void Broker::run() {
-  bool had_visitors = false;
   while (true) {
-    if (!is_settled()) look_for_group(os_now());
-    accept_all();
-    for (Connection& connection : connections_) {
-      if (connection.waiting && is_settled()) answer(connection, *std::exchange(connection.waiting, std::nullopt));
-    }
-    had_visitors = had_visitors || !connections_.empty();
-    if (connections_.empty() && (had_visitors || os_now() > started_ + kFirstVisit)) break;
+    const Instant now = os_now();
+    if (!is_settled()) look_for_group(now);
+    accept_some(now);
+    serve_connections(now);
+    remove_done();
+    if (connections_.empty() && (had_visitors_ || now > started_ + kFirstVisit)) break;
     leaving_.clear();
-
-    std::vector<pollfd> polled{{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
-    for (const Connection& connection : connections_) {
-      polled.push_back({.fd = connection.fd.get(), .events = POLLIN, .revents = 0});
-    }
-    const Duration most = !is_settled() ? kReunionStep : had_visitors ? Duration(-1) : kFirstVisit;
-    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(most).count();
-    ::poll(polled.data(), polled.size(), most < Duration{} ? -1 : static_cast<int>(milliseconds) + 1);
-    for (std::size_t i = 0; i < connections_.size(); ++i) {
-      if (polled[i + 1].revents != 0) read_from(connections_[i]);
-    }
-    for (Connection& connection : connections_) {
-      if (!connection.is_done) continue;
-      if (connection.slot) group_->give_back(*connection.slot);
-      leaving_.push_back(std::move(connection.fd));
-    }
-    std::erase_if(connections_, [](const Connection& connection) { return connection.is_done; });
+    wait_and_read(now);
   }
   // The address first, then the name: the next broker, which needs both, waits for the name. Whoever has just connected
   // finds the connection closed and asks that one.
   group_.reset();
   listener_.reset();
   leaving_.clear();
+}
+
+void Broker::serve_connections(Instant now) {
+  for (Connection& connection : connections_) {
+    if (connection.waiting && is_settled()) answer(connection, *std::exchange(connection.waiting, std::nullopt));
+    if (connection.is_silent() && now >= connection.since + kHello) connection.is_done = true;
+  }
+}
+
+void Broker::remove_done() {
+  for (Connection& connection : connections_) {
+    if (!connection.is_done) continue;
+    if (connection.slot) group_->give_back(*connection.slot);
+    leaving_.push_back(std::move(connection.fd));
+  }
+  std::erase_if(connections_, [](const Connection& connection) { return connection.is_done; });
+}
+
+void Broker::wait_and_read(Instant now) {
+  std::vector<pollfd> polled;
+  for (const Connection& connection : connections_) {
+    polled.push_back({.fd = connection.fd.get(), .events = POLLIN, .revents = 0});
+  }
+  if (can_accept(now)) polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+  const Instant deadline = next_deadline(now);
+  const timespec timeout = time_until(deadline);
+  if (::ppoll(polled.data(), polled.size(), deadline == Instant::max() ? nullptr : &timeout, nullptr) <= 0) return;
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (polled[i].revents != 0) read_from(connections_[i]);
+  }
+}
+
+/// When there is something to do although nobody says anything.
+Instant Broker::next_deadline(Instant now) const {
+  Instant next = Instant::max();
+  if (!is_settled()) next = now + kReunionStep;
+  if (!had_visitors_) next = std::min(next, started_ + kFirstVisit + 1ms);
+  if (accept_again_ > now) next = std::min(next, accept_again_);
+  for (const Connection& connection : connections_) {
+    if (connection.is_silent()) next = std::min(next, connection.since + kHello);
+  }
+  return next;
 }
 
 /// Opens the slots, unless processes of an earlier broker have them.
@@ -96,11 +141,20 @@ void Broker::look_for_group(Instant now) {
   }
 }
 
-void Broker::accept_all() {
-  while (true) {
+bool Broker::can_accept(Instant now) const { return connections_.size() < kConnectionsMax && now >= accept_again_; }
+
+void Broker::accept_some(Instant now) {
+  for (int i = 0; i < kAcceptsPerTurn && can_accept(now); ++i) {
     Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && is_shortage(errno)) accept_again_ = now + kShortage;
     if (!fd) return;
-    connections_.push_back({.fd = std::move(fd), .is_done = false, .waiting = {}, .slot = {}});
+    if (peer_user(fd.get()) != user_) {
+      send_message(fd.get(),
+                   refusal(address_in_use(local_, "processes of user " + std::to_string(user_) + " share it")));
+      continue;
+    }
+    had_visitors_ = true;
+    connections_.push_back({.fd = std::move(fd), .since = now, .is_done = false, .waiting = {}, .slot = {}});
   }
 }
 
@@ -111,10 +165,7 @@ void Broker::read_from(Connection& connection) {
     connection.is_done = errno != EAGAIN && errno != EINTR;
     return;
   }
-  const auto user = peer_user(connection.fd.get());
-  if (!user || *user != ::geteuid()) {
-    refuse(connection, address_in_use(local_, "processes of user " + std::to_string(::geteuid()) + " share it"));
-  } else if (request.protocol != kBrokerProtocol) {
+  if (request.protocol != kBrokerProtocol) {
     refuse(connection, address_in_use(local_, "processes with another version of uroce share it"));
   } else if (connection.slot || connection.waiting) {
     connection.is_done = true;  // One request each.
@@ -162,12 +213,9 @@ void Broker::hand_over(Connection& connection, std::uint8_t slot) {
   connection.is_done = !send_message(connection.fd.get(), reply, std::array{group_->socket(slot), group_->bag()});
 }
 
-/// The other side closes the connection when it has read why.
 void Broker::refuse(Connection& connection, const SetupError& error) {
-  BrokerReply reply;
-  reply.error = error.error;
-  error.sentence.copy(reply.sentence, sizeof reply.sentence - 1);
-  connection.is_done = !send_message(connection.fd.get(), reply);
+  send_message(connection.fd.get(), refusal(error));  // Stays readable when the connection has ended.
+  connection.is_done = true;
 }
 
 }  // namespace uroce::engine

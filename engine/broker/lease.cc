@@ -9,6 +9,7 @@
 #include "engine/background_thread.h"
 #include "engine/broker/start_broker.h"
 #include "engine/broker/unix_message.h"
+#include "engine/broker/users.h"
 
 namespace uroce::engine {
 namespace {
@@ -56,12 +57,17 @@ Fd connect_to_broker(const proto::Gid& local) {
 Result<Answer, SetupError> ask(const proto::Gid& local, const std::string& executable, const BrokerRequest& request,
                                std::span<const int> descriptors) {
   const Instant deadline = os_now() + kPatience;
+  const auto me = own_user();
+  if (!me) {
+    return Err{SetupError{ECHILD, "users can't be told apart in this user namespace, which does not map them (see "
+                                  "/proc/self/uid_map)"}};
+  }
   while (true) {
     Answer answer{.connection = connect_to_broker(local), .reply = {}, .descriptors = {}};
     const int fd = answer.connection.get();
     if (answer.connection) {
       const auto user = peer_user(fd);
-      if (!user || *user != ::geteuid()) {
+      if (user != me) {
         const std::string other = user ? "processes of user " + std::to_string(*user) : "others";
         return Err{address_in_use(local, other + " share it, and only those of one user can")};
       }

@@ -18,13 +18,6 @@ BrokerName::BrokerName(const proto::Gid& local) {
   size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
 }
 
-std::optional<uid_t> peer_user(int socket) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
-  return credentials.uid;
-}
-
 SetupError address_in_use(const proto::Gid& local, const std::string& why) {
   return {EADDRINUSE, "can't use " + proto::to_string(local) + ", port " + std::to_string(proto::kRocePort) +
                           " (UDP): " + why +

@@ -1,12 +1,12 @@
 // What NICs and the broker of an address say to each other: one request and one reply per connection. The connection is
-// the lease: it ends when its descriptors are closed, by whatever means.
+// the lease: it ends when its descriptors are closed, by whatever means. Who asks nothing, or is refused, is left by the
+// broker.
 #pragma once
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <cstdint>
-#include <optional>
 
 #include "engine/setup_error.h"
 #include "proto/path.h"
@@ -46,9 +46,6 @@ struct BrokerName {
   sockaddr_un address{};
   socklen_t size = 0;
 };
-
-/// The user at the other end of a connected Unix socket; nothing when the kernel does not tell.
-std::optional<uid_t> peer_user(int socket);
 
 /// "can't use 127.0.0.1:4791 (UDP): " and the rest, with EADDRINUSE.
 SetupError address_in_use(const proto::Gid& local, const std::string& why);

@@ -1,0 +1,44 @@
+#include "engine/broker/users.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace uroce::engine {
+namespace {
+
+constexpr uid_t kOverflowUser = 65534;
+constexpr std::uint64_t kEverybody = 0xFFFF'FFFF;
+
+/// For whom there is no number in this user namespace.
+uid_t overflow_user() {
+  uid_t user = kOverflowUser;
+  std::ifstream("/proc/sys/kernel/overflowuid") >> user;
+  return user;
+}
+
+/// So that the number is a user's own. It is in the initial user namespace.
+bool is_everybody_mapped() {
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
+  return count == kEverybody;
+}
+
+std::optional<uid_t> unless_shared(uid_t user) {
+  if (user == overflow_user() && !is_everybody_mapped()) return std::nullopt;
+  return user;
+}
+
+}  // namespace
+
+std::optional<uid_t> own_user() { return unless_shared(::geteuid()); }
+
+std::optional<uid_t> peer_user(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+  return unless_shared(credentials.uid);
+}
+
+}  // namespace uroce::engine

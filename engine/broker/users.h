@@ -1,0 +1,18 @@
+// Users at both ends of a Unix socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+namespace uroce::engine {
+
+/// The user of this process. Nothing when the number is the one by which the kernel calls everybody whom this user
+/// namespace does not map (65534): then others have it too.
+std::optional<uid_t> own_user();
+
+/// The user at the other end of a connected Unix socket, as it was when it connected or listened. Nothing when the
+/// kernel does not tell, or calls it by that number.
+std::optional<uid_t> peer_user(int socket);
+
+}  // namespace uroce::engine
