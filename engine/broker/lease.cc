@@ -4,30 +4,19 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/background_thread.h"
-#include "engine/broker/start_broker.h"
-#include "engine/broker/unix_message.h"
-#include "engine/broker/users.h"
 
 namespace uroce::engine {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// For everything that a broker does before it answers, on a busy machine.
-constexpr Duration kPatience = 10s;
-constexpr Duration kRetry = 1ms;
 /// For the broker to take a slot back.
 constexpr Duration kFarewell = 1s;
-
-/// A broker's answer and what came with it.
-struct Answer {
-  Fd connection;
-  BrokerReply reply;
-  std::vector<Fd> descriptors;
-};
+/// Between attempts to renew a lease: at first, and at most. A new broker waits longer than that for us (kReunion).
+constexpr Duration kRenewFirst = 50ms;
+constexpr Duration kRenewMost = 1s;
 
 /// Waits for something to read, or for the end of the connection. False: not until `deadline`.
 bool wait_readable(int fd, Instant deadline) {
@@ -40,51 +29,8 @@ bool wait_readable(int fd, Instant deadline) {
   }
 }
 
-/// Connects to the broker of `local`; errno ECONNREFUSED: there is none.
-Fd connect_to_broker(const proto::Gid& local) {
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const BrokerName name(local);
-  if (fd && ::connect(fd.get(), name.get(), name.size) != 0) {
-    const int error = errno;
-    fd.reset();
-    errno = error;
-  }
-  return fd;
-}
-
-/// Sends `request` to the broker of `local`, which is started if there is none. An error is one of ours, not of the
-/// reply.
-Result<Answer, SetupError> ask(const proto::Gid& local, const std::string& executable, const BrokerRequest& request,
-                               std::span<const int> descriptors) {
-  const Instant deadline = os_now() + kPatience;
-  const auto me = own_user();
-  if (!me) {
-    return Err{SetupError{ECHILD, "users can't be told apart in this user namespace, which does not map them (see "
-                                  "/proc/self/uid_map)"}};
-  }
-  while (true) {
-    Answer answer{.connection = connect_to_broker(local), .reply = {}, .descriptors = {}};
-    const int fd = answer.connection.get();
-    if (answer.connection) {
-      const auto user = peer_user(fd);
-      if (user != me) {
-        const std::string other = user ? "processes of user " + std::to_string(*user) : "others";
-        return Err{address_in_use(local, other + " share it, and only those of one user can")};
-      }
-      // A broker that ends at this moment does not answer; then there is, or will be, another one.
-      const bool answered = send_message(fd, request, descriptors) && wait_readable(fd, deadline) &&
-                            receive_message(fd, answer.reply, answer.descriptors);
-      if (answered) return answer;
-    } else if (errno == ECONNREFUSED) {
-      if (const auto error = start_broker(executable, local)) return Err{*error};
-      continue;
-    } else if (errno != EAGAIN && errno != EINTR) {  // EAGAIN: too many others are asking.
-      return Err{SetupError{errno, std::string("can't ask the broker: ") + std::strerror(errno)}};
-    }
-    if (os_now() >= deadline) return Err{address_in_use(local, "the broker of those who share it does not answer")};
-    Waiter().wait({}, os_now() + kRetry);
-  }
-}
+/// One descriptor, or none.
+std::span<const int> only(const int& fd) { return {&fd, fd < 0 ? std::size_t{0} : 1}; }
 
 }  // namespace
 
@@ -94,7 +40,12 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
   BrokerRequest request;
   request.kind = slot ? BrokerRequest::Kind::kThisSlot : BrokerRequest::Kind::kAnySlot;
   request.slot = slot.value_or(0);
-  auto answer = ask(local, lease->executable_, request, {});
+  Inquiry inquiry(local, lease->executable_, request);
+  while (!inquiry.advance()) {
+    const int fd = inquiry.fd();
+    lease->waiter_.wait(only(fd), inquiry.next());
+  }
+  auto& answer = inquiry.result();
   if (!answer) return Err{answer.error()};
   BrokerReply& reply = answer->reply;
   if (reply.error != 0) {
@@ -128,32 +79,52 @@ Lease::~Lease() {
   wait_readable(connection_.get(), os_now() + kFarewell);
 }
 
-/// The thread: sleeps until the broker is gone.
+/// The thread: sleeps until the broker is gone, and looks for another one.
 void Lease::keep() {
   while (true) {
-    const int fd = connection_.get();
-    waiter_.wait(connection_ ? std::span(&fd, 1) : std::span<const int>{}, std::nullopt);
-    const std::lock_guard lock(mutex_);
-    if (stop_) return;
-    if (connection_ && wait_readable(connection_.get(), os_now()) && !renew()) connection_.reset();
+    int fd = -1;
+    std::optional<Instant> until;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      renew();
+      fd = renewal_ ? renewal_->fd() : connection_.get();
+      if (!connection_) until = renewal_ ? renewal_->next() : renew_at_;
+    }
+    waiter_.wait(only(fd), until);
   }
 }
 
-/// The broker says nothing without being asked: the connection has ended.
-bool Lease::renew() {
-  BrokerRequest request;
-  request.kind = BrokerRequest::Kind::kKeepSlot;
-  request.slot = slot_;
-  auto answer = ask(local_, executable_, request, std::array{bag_.get()});
-  if (!answer || answer->reply.error != 0) return false;
-  connection_ = std::move(answer->connection);
-  return true;
+/// Does what can be done now to have a connection.
+void Lease::renew() {
+  // A broker says nothing without being asked: the connection has ended.
+  if (connection_ && wait_readable(connection_.get(), os_now())) {
+    connection_.reset();
+    renew_at_ = os_now();
+    renew_again_ = kRenewFirst;
+  }
+  if (!connection_ && !renewal_ && os_now() >= renew_at_) {
+    BrokerRequest request;
+    request.kind = BrokerRequest::Kind::kKeepSlot;
+    request.slot = slot_;
+    renewal_.emplace(local_, executable_, request, bag_.get());
+  }
+  if (!renewal_ || !renewal_->advance()) return;
+  auto& answer = renewal_->result();
+  if (answer && answer->reply.error == 0) {
+    connection_ = std::move(answer->connection);
+  } else {
+    renew_at_ = os_now() + renew_again_;
+    renew_again_ = std::min(2 * renew_again_, kRenewMost);
+  }
+  renewal_.reset();
 }
 
 void Lease::after_fork_in_child() {
   abandoned_ = true;
   static_cast<void>(thread_.release());  // It stayed with the parent.
   connection_.reset();
+  renewal_.reset();
   bag_.reset();
   socket_.reset();
   waiter_.close();

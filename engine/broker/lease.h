@@ -9,16 +9,15 @@
 #include <thread>
 #include <vector>
 
-#include "engine/broker/protocol.h"
-#include "engine/os_clock.h"
+#include "engine/broker/inquiry.h"
 #include "engine/udp_socket.h"
 #include "engine/waiter.h"
 
 namespace uroce::engine {
 
 /// Keeps a slot of one address for this process. When the broker is gone (killed), a thread finds or starts another one
-/// and tells it which slot is taken; packets flow all the while. When that fails, the slot stays ours, and who comes
-/// new is told that the address is in use.
+/// and tells it which slot is taken; packets flow all the while. When that fails, it tries again, every second or so:
+/// the slot stays ours, and who comes new meanwhile is told that the address is in use.
 class Lease {
  public:
   /// Leases a slot of `local`, or `slot` if there is one; starts the broker (`executable`) when there is none. Waits
@@ -37,7 +36,7 @@ class Lease {
   /// The slot's socket, once.
   ReceiveSocket take_socket() { return adopt_receive_socket(std::move(socket_), local_); }
 
-  // Around fork(): the lease is the parent's, and ends with it.
+  // Around fork(): the lease is the parent's, and ends with it. Nothing waits for a broker.
   void before_fork() { mutex_.lock(); }
   void after_fork_in_parent() { mutex_.unlock(); }
   /// Afterwards only the destructor may be called.
@@ -46,7 +45,7 @@ class Lease {
  private:
   Lease(const proto::Gid& local, std::string executable) : local_(local), executable_(std::move(executable)) {}
   void keep();
-  bool renew();
+  void renew();
 
   const proto::Gid local_;
   const std::string executable_;
@@ -55,9 +54,12 @@ class Lease {
   Fd socket_;
   Fd bag_;
   Waiter waiter_;
-  std::mutex mutex_;  ///< Guards the descriptors against a fork() in the middle of renew().
+  std::mutex mutex_;  ///< Guards what follows, against a fork() too. Nobody waits with it.
   Fd connection_;
-  bool stop_ = false;  ///< Guarded by mutex_.
+  std::optional<Inquiry> renewal_;  ///< Under way.
+  Instant renew_at_{};              ///< Without a connection: not before.
+  Duration renew_again_{};          ///< After how long, should it fail.
+  bool stop_ = false;
   bool abandoned_ = false;
   std::unique_ptr<std::thread> thread_;
 };

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -15,7 +14,6 @@
 #include <fstream>
 #include <vector>
 
-#include "engine/fd.h"
 #include "proto/address.h"
 
 // What runs in the new processes uses the memory of the caller, whose thread stands still meanwhile, on a stack that
@@ -30,7 +28,7 @@ namespace uroce::engine {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10;
-constexpr int kStartTimeoutMs = 5000;
+constexpr Duration kStartTimeout = std::chrono::seconds(5);
 constexpr int kDescriptorsMax = 1 << 16;  ///< More than programs have.
 
 struct Plan {
@@ -111,13 +109,16 @@ std::optional<std::string> find_broker() {
   return std::nullopt;
 }
 
-std::optional<SetupError> start_broker(const std::string& executable, const proto::Gid& local) {
+BrokerStart::BrokerStart(std::string executable, Fd report)
+    : executable_(std::move(executable)), report_(std::move(report)), deadline_(os_now() + kStartTimeout) {}
+
+Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return SetupError{errno, "no pipe to a new broker"};
-  const Fd reader(ends[0]);
-  Fd writer = above_standard(Fd(ends[1]));
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Err{SetupError{errno, "no pipe to a new broker"}};
+  Fd reader(ends[0]);
+  const Fd writer = above_standard(Fd(ends[1]));
   const Fd null = above_standard(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
-  if (!writer || !null) return SetupError{errno, "no descriptors for a new broker"};
+  if (!writer || !null) return Err{SetupError{errno, "no descriptors for a new broker"}};
   std::string name = "uroce-broker";
   std::string address = proto::to_string(local);
   const std::array<char*, 3> arguments{name.data(), address.data(), nullptr};
@@ -129,16 +130,17 @@ std::optional<SetupError> start_broker(const std::string& executable, const prot
             .report = writer.get(),
             .stack_end = nullptr};
   spawn(plan);
-  writer.reset();
+  return BrokerStart(executable, std::move(reader));
+}
 
-  pollfd polled{.fd = reader.get(), .events = POLLIN, .revents = 0};
-  int ready = 0;
-  while ((ready = ::poll(&polled, 1, kStartTimeoutMs)) < 0 && errno == EINTR) continue;
+BrokerStart::State BrokerStart::look() {
   std::array<char, 512> report{};
-  const ssize_t size = ready > 0 ? ::read(reader.get(), report.data(), report.size()) : 0;
-  if (size > 0 && report[0] == kBrokerListens) return std::nullopt;
+  const ssize_t size = ::read(report_.get(), report.data(), report.size());
+  if (size < 0 && (errno == EAGAIN || errno == EINTR) && os_now() < deadline_) return State::kUnderWay;
+  if (size > 0 && report[0] == kBrokerListens) return State::kListens;
   const std::string why = size > 0 ? std::string(report.data(), static_cast<std::size_t>(size)) : "it says nothing";
-  return SetupError{ECHILD, executable + " does not start: " + why};
+  error_ = {ECHILD, executable_ + " does not start: " + why};
+  return State::kFailed;
 }
 
 }  // namespace uroce::engine

@@ -4,7 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "engine/fd.h"
+#include "engine/os_clock.h"
 #include "engine/setup_error.h"
+#include "proto/base/result.h"
 #include "proto/path.h"
 
 namespace uroce::engine {
@@ -18,8 +21,32 @@ inline constexpr char kBrokerListens = '+';
 /// from there. Nothing when there is none.
 std::optional<std::string> find_broker();
 
-/// Starts `executable` for `local` and waits until it listens, or finds that another one does. The new process is no
-/// child of the caller, who gets no signal and has nothing to wait for. An error when it does not start.
-std::optional<SetupError> start_broker(const std::string& executable, const proto::Gid& local);
+/// A broker that is being started. The new process is no child of the caller, who gets no signal and has nothing to
+/// wait for.
+class BrokerStart {
+ public:
+  enum class State : std::uint8_t {
+    kUnderWay,
+    kListens,  ///< The new one, or another.
+    kFailed,
+  };
+
+  /// Starts `executable` for `local`. An error when not even that is possible.
+  static Result<BrokerStart, SetupError> begin(const std::string& executable, const proto::Gid& local);
+  /// How far it is. To be called when `fd()` becomes readable, or at `deadline()`.
+  State look();
+  int fd() const { return report_.get(); }
+  Instant deadline() const { return deadline_; }
+  /// Why it failed.
+  const SetupError& error() const { return error_; }
+
+ private:
+  BrokerStart(std::string executable, Fd report);
+
+  std::string executable_;
+  Fd report_;
+  Instant deadline_;
+  SetupError error_;
+};
 
 }  // namespace uroce::engine

@@ -1,0 +1,102 @@
+#include "engine/broker/inquiry.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "engine/broker/unix_message.h"
+#include "engine/broker/users.h"
+
+namespace uroce::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// For everything that a broker does before it answers, on a busy machine.
+constexpr Duration kPatience = 10s;
+constexpr Duration kRetry = 1ms;
+
+}  // namespace
+
+Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor)
+    : local_(local),
+      executable_(executable),
+      request_(request),
+      descriptor_(descriptor),
+      deadline_(os_now() + kPatience),
+      next_(os_now()) {}
+
+int Inquiry::fd() const { return start_ ? start_->fd() : connection_.get(); }
+
+bool Inquiry::advance() {
+  if (start_) await_start();
+  if (connection_) await_reply();
+  if (!result_ && !start_ && !connection_ && os_now() >= next_) connect();
+  return result_.has_value();
+}
+
+void Inquiry::connect() {
+  const auto me = own_user();
+  if (!me) {
+    return fail({ECHILD,
+                 "users can't be told apart in this user namespace, which does not map them (see "
+                 "/proc/self/uid_map)"});
+  }
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const BrokerName name(local_);
+  if (!fd || ::connect(fd.get(), name.get(), name.size) != 0) {
+    if (fd && errno == ECONNREFUSED) return start();
+    if (errno == EAGAIN || errno == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.
+    return fail({errno, std::string("can't ask the broker: ") + std::strerror(errno)});
+  }
+  const auto user = peer_user(fd.get());
+  if (!user || *user != *me) {
+    const std::string other = user ? "processes of user " + std::to_string(*user) : "others";
+    return fail(address_in_use(local_, other + " share it, and only those of one user can"));
+  }
+  const auto descriptors = std::span(&descriptor_, descriptor_ < 0 ? 0 : 1);
+  if (!send_message(fd.get(), request_, descriptors)) return try_again_soon();
+  connection_ = std::move(fd);
+  next_ = deadline_;
+}
+
+/// There is no broker.
+void Inquiry::start() {
+  if (os_now() >= deadline_) return fail({ECHILD, executable_ + " starts and ends at once"});
+  auto started = BrokerStart::begin(executable_, local_);
+  if (!started) return fail(started.error());
+  start_ = std::move(*started);
+  next_ = start_->deadline();
+}
+
+void Inquiry::await_start() {
+  const BrokerStart::State state = start_->look();
+  if (state == BrokerStart::State::kUnderWay) return;
+  if (state == BrokerStart::State::kFailed) fail(start_->error());
+  start_.reset();
+  next_ = os_now();
+}
+
+void Inquiry::await_reply() {
+  Answer answer;
+  const bool is_there = receive_message(connection_.get(), answer.reply, answer.descriptors);
+  if (is_there) {
+    answer.connection = std::move(connection_);
+    result_ = std::move(answer);
+  } else if (errno != EAGAIN && errno != EINTR) {
+    try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
+  } else if (os_now() >= deadline_) {
+    fail(address_in_use(local_, "the broker of those who share it does not answer"));
+  }
+}
+
+void Inquiry::try_again_soon() {
+  connection_.reset();
+  next_ = os_now() + kRetry;
+  if (next_ >= deadline_) fail(address_in_use(local_, "the broker of those who share it does not answer"));
+}
+
+}  // namespace uroce::engine

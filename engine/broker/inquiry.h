@@ -1,0 +1,55 @@
+// A question to the broker of an address, from finding or starting it to its reply, in steps that do not block.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/broker/protocol.h"
+#include "engine/broker/start_broker.h"
+#include "engine/os_clock.h"
+#include "proto/base/result.h"
+
+namespace uroce::engine {
+
+class Inquiry {
+ public:
+  /// A broker's reply, what came with it, and the connection, which is the lease.
+  struct Answer {
+    Fd connection;
+    BrokerReply reply;
+    std::vector<Fd> descriptors;
+  };
+
+  /// `descriptor` goes along with the request; -1: none. It must stay open.
+  Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor = -1);
+
+  /// Does what can be done now; true when the inquiry has come to its end. To be called at first, when `fd()` becomes
+  /// readable, and at `next()`; at other times it does no harm. Blocks for as long as it takes to start a process.
+  bool advance();
+  int fd() const;  ///< -1: only time will help.
+  Instant next() const { return next_; }
+  /// The answer, after the end. Errors are ours and not of the reply: EADDRINUSE, ECHILD (there is no broker and none
+  /// can be started), or what the kernel says.
+  Result<Answer, SetupError>& result() { return *result_; }
+
+ private:
+  void connect();
+  void start();
+  void await_start();
+  void await_reply();
+  void fail(SetupError error) { result_ = Err{std::move(error)}; }
+  void try_again_soon();
+
+  const proto::Gid local_;
+  const std::string executable_;
+  const BrokerRequest request_;
+  const int descriptor_;
+  const Instant deadline_;
+  Instant next_;
+  Fd connection_;                     ///< Asked, no reply yet.
+  std::optional<BrokerStart> start_;  ///< Under way.
+  std::optional<Result<Answer, SetupError>> result_;
+};
+
+}  // namespace uroce::engine
