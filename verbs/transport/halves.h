@@ -25,8 +25,9 @@ class RequesterHalf {
   virtual void start() = 0;
   /// The next request packet. While `no_new_messages` (SQD) only messages already begun go on.
   virtual TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) = 0;
-  /// Takes in a response packet. Services without acknowledgements have none.
-  virtual void on_response(const proto::PacketView& packet, Instant now) = 0;
+  /// Takes in a response packet. True when it answers what is outstanding, which only the peer can know. Services without
+  /// acknowledgements have none.
+  virtual bool on_response(const proto::PacketView& packet, Instant now) = 0;
   virtual void on_timeout(Instant now) = 0;
   /// Completes everything queued with WR_FLUSH_ERR, signalled or not.
   virtual void flush() = 0;
@@ -57,7 +58,8 @@ class ResponderHalf {
   virtual Errno post(const RecvWr& wr) = 0;
   /// Takes over the attributes of RTR.
   virtual void start() = 0;
-  virtual void on_request(const Arrival& arrival) = 0;
+  /// Takes in a request packet. True when it came in sequence and was taken, so that only the peer can have sent it.
+  virtual bool on_request(const Arrival& arrival) = 0;
   virtual TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) = 0;
   virtual bool has_output() const = 0;
   /// Completes posted receives with WR_FLUSH_ERR. Answers that are still to be sent stay (the NAK that says why).

@@ -30,11 +30,11 @@ Errno Qp::post_recv(const RecvWr& wr) {
 
 /// A recovered Identification costs 16 bits of the ICRC's redundancy. Peers that number their packets never send 0
 /// several times in a row; from one that did (uroce does), anything but 0 is a corrupt packet.
-bool Qp::plausible_id(std::uint16_t ip_id) {
-  constexpr int kZeroIdsProve = 3;
-  if (zero_ids_ == kZeroIdsProve) return ip_id == 0;
-  zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
-  return true;
+bool Qp::plausible_id(std::uint16_t ip_id) const { return zero_ids_ < kZeroIdsProve || ip_id == 0; }
+
+/// Only of packets that nobody but the peer can have sent: what a stranger could teach us would shut out the peer.
+void Qp::learn_id(std::uint16_t ip_id) {
+  if (zero_ids_ < kZeroIdsProve) zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
 }
 
 void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
@@ -57,15 +57,17 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     ++counters.wrong_source;
     return;
   }
+  bool from_peer = false;
   if (is_response) {
-    requester_->on_response(packet, now);
+    from_peer = requester_->on_response(packet, now);
   } else {
     if (connected && state() == QpState::kRtr && !communication_established_) {
       communication_established_ = true;
       c_.env.raise(Event::Kind::kCommEst, this);
     }
-    responder_->on_request({packet, path, ip_id});
+    from_peer = responder_->on_request({packet, path, ip_id});
   }
+  if (from_peer) learn_id(ip_id);
   settle();
 }
 
@@ -172,6 +174,7 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
   take(kAttrQkey, a.qkey, attr.qkey);
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
+  if (mask & kAttrAv) zero_ids_ = 0;  // Perhaps another peer.
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
 }
 

@@ -47,7 +47,8 @@ class Qp {
   } links;
 
  private:
-  bool plausible_id(std::uint16_t ip_id);
+  bool plausible_id(std::uint16_t ip_id) const;
+  void learn_id(std::uint16_t ip_id);
   Errno check_ranges(const QpAttr& attr, std::uint32_t mask) const;
   void apply(const QpAttr& attr, std::uint32_t mask);
   void enter(QpState from, QpState to, const QpAttr& attr);
@@ -60,7 +61,8 @@ class Qp {
   std::unique_ptr<ResponderHalf> responder_;
   bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
   bool communication_established_ = false;  ///< RTR: the first request has been told of.
-  int zero_ids_ = 0;         ///< Packets in a row under IPv4 Identification 0, up to kZeroIdsProve.
+  static constexpr int kZeroIdsProve = 3;
+  int zero_ids_ = 0;  ///< Packets of the peer in a row under IPv4 Identification 0, up to kZeroIdsProve.
   bool drained_ = false;     ///< SQD: the drain has completed (and been told).
   bool last_wqe_told_ = false;  ///< ERR, with an SRQ: that no more receives are taken has been told.
 };

@@ -36,7 +36,7 @@ class Requester final : public RequesterHalf {
   void start() override;
   TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) override;
   /// Takes in an ACK, NAK, READ response or atomic ACK. Those outside the window are ignored.
-  void on_response(const proto::PacketView& packet, Instant now) override;
+  bool on_response(const proto::PacketView& packet, Instant now) override;
   void on_timeout(Instant now) override;
   void flush() override;
   void clear() override;

@@ -7,14 +7,14 @@ namespace uroce::nic {
 
 using proto::Kind;
 
-void Requester::on_response(const proto::PacketView& packet, Instant now) {
+bool Requester::on_response(const proto::PacketView& packet, Instant now) {
   const Psn psn = packet.psn();
   // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
   // answers to the first transmission still count.
   if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
     if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge) take_credits(packet);  // Said again, to tell of them.
     ++c_.env.counters.ghost_acks;
-    return;
+    return false;
   }
   switch (packet.op().kind) {
     case Kind::kAcknowledge:
@@ -27,10 +27,11 @@ void Requester::on_response(const proto::PacketView& packet, Instant now) {
       on_atomic_acknowledge(packet, now);
       break;
     default:
-      return;
+      return false;
   }
   take_credits(packet);
   if (local_error_ && cursor_ == sq_.head() && !failed_) fail_head(*local_error_);
+  return true;
 }
 
 void Requester::take_credits(const proto::PacketView& packet) {

@@ -47,7 +47,7 @@ void Responder::clear() {
   failure_.reset();
 }
 
-void Responder::on_request(const Arrival& arrival) {
+bool Responder::on_request(const Arrival& arrival) {
   const proto::PacketView& packet = arrival.packet;
   Verdict verdict;
   for (const Check& check : checks()) {
@@ -59,20 +59,22 @@ void Responder::on_request(const Arrival& arrival) {
     case Verdict::Kind::kContinue:
       break;
     case Verdict::Kind::kDrop:
-      return;
+      return false;
     case Verdict::Kind::kRnr:
       ++c_.env.counters.send_rnr_err;
       schedule(expected_, proto::syndrome::Rnr{c_.attr.min_rnr_timer});
       nak_sent_ = true;
-      return;
+      return false;
     case Verdict::Kind::kNak:
-      return refuse(verdict.code);
+      refuse(verdict.code);
+      return false;
   }
   c_.env.counters.rcvd_payload_bytes += packet.payload().size();
   const proto::Kind kind = packet.op().kind;
   const bool answered_by_data =
       kind == proto::Kind::kReadRequest || kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd;
   if (!answered_by_data && packet.bth().get<proto::Bth::AckReq>()) schedule(expected_ - 1, proto::syndrome::Ack{});
+  return true;
 }
 
 /// A fatal NAK (IBTA Vol 1, 9.9.3): the receive in use reports it, the QP goes to ERR.

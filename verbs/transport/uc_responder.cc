@@ -28,9 +28,10 @@ void UcResponder::clear() {
 
 /// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next
 /// message is as good as any, wherever it begins.
-void UcResponder::on_request(const Arrival& arrival) {
+bool UcResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
-  if (packet.psn() != expected_) {
+  const bool in_sequence = packet.psn() == expected_;
+  if (!in_sequence) {
     ++c_.env.counters.out_of_seq_request;
     message_ = {};
   }
@@ -38,10 +39,11 @@ void UcResponder::on_request(const Arrival& arrival) {
   if (packet.op().starts()) message_ = {};  // Also of a message that never ended.
   if (!take_packet(packet)) {
     message_ = {};
-    return;
+    return false;
   }
   c_.env.counters.rcvd_payload_bytes += packet.payload().size();
   if (packet.op().ends()) message_ = {};
+  return in_sequence;
 }
 
 /// False: the message is lost.

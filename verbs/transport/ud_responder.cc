@@ -33,21 +33,23 @@ bool UdResponder::can_take(const PacketView& packet) {
   return proto::Grh::kSize + size <= receives_.front().length;
 }
 
-void UdResponder::on_request(const Arrival& arrival) {
+/// Never tells of a peer: a UD QP has none.
+bool UdResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
-  if (!can_take(packet)) return;
+  if (!can_take(packet)) return false;
   const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.ip_id);
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), 0, grh) ||
       !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
     receives_.fail(WcStatus::kLocProtErr);
     failure_ = Event::Kind::kQpFatal;
-    return;
+    return false;
   }
   c_.env.counters.rcvd_payload_bytes += packet.payload().size();
   const std::uint32_t source = packet.header<proto::Deth>().get<proto::Deth::SourceQp>();
   Completion completion = receive_of(packet, source, grh.size() + packet.payload().size());
   completion.flags |= kWcGrh;
   receives_.complete(completion);
+  return false;
 }
 
 }  // namespace uroce::nic

@@ -20,7 +20,7 @@ class UnackedRequester final : public RequesterHalf {
   Errno post(const SendWr& wr) override;
   void start() override;
   TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) override;
-  void on_response(const proto::PacketView&, Instant) override {}
+  bool on_response(const proto::PacketView&, Instant) override { return false; }
   void on_timeout(Instant now) override;
   void flush() override;
   void clear() override;

@@ -24,6 +24,7 @@ struct Pkt {
   std::optional<std::uint64_t> at_, va_, compare_, swap_add_, original_;
   std::optional<std::size_t> bytes_;
   std::optional<bool> ack_req_, solicited_;
+  std::uint16_t ip_id_ = 0;
   std::uint8_t fill_ = 0xEE;
   std::function<void(proto::PacketBuilder&)> header_;
   std::function<void(MutBytes)> corrupt_;
@@ -42,6 +43,8 @@ struct Pkt {
   Pkt&& rkey(std::uint32_t v) && { return rkey_ = v, std::move(*this); }
   Pkt&& length(std::uint32_t v) && { return length_ = v, std::move(*this); }
   Pkt&& original(std::uint64_t v) && { return original_ = v, std::move(*this); }
+  /// Sent under this IPv4 Identification.
+  Pkt&& ip_id(std::uint16_t v) && { return ip_id_ = v, std::move(*this); }
   /// Last changes before the ICRC is computed, and after.
   Pkt&& header(std::function<void(proto::PacketBuilder&)> f) && { return header_ = std::move(f), std::move(*this); }
   Pkt&& corrupt(std::function<void(MutBytes)> f) && { return corrupt_ = std::move(f), std::move(*this); }

@@ -2,6 +2,7 @@
 
 #include "proto/describe.h"
 #include "proto/entropy.h"
+#include "proto/icrc.h"
 
 namespace uroce::test::rules {
 namespace {
@@ -178,6 +179,8 @@ void Script::deliver(const proto::Path& path, const Pkt& p) {
   }
   if (p.header_) p.header_(builder);
   const std::size_t size = builder.finish(path);
+  const std::size_t covered = size - proto::kIcrcSize;
+  proto::store_icrc(MutBytes(frame).subspan(covered), proto::icrc(path, Bytes(frame).first(covered), p.ip_id_));
   if (p.corrupt_) p.corrupt_(MutBytes(frame).first(size));
   nic.on_datagram({path, Bytes(frame).first(size)}, now_);
 }
