@@ -63,6 +63,33 @@ TEST_F(ExtendedMemory, AParentDomainKeepsItsProtectionDomain) {
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
 }
 
+// ibv_dealloc_pd(3): it fails while anything is in the domain, also when that is a parent domain.
+TEST_F(ExtendedMemory, AParentDomainStaysWhileAnythingIsInIt) {
+  struct ibv_pd* const parent = parent_of(p.a.pd);
+  struct ibv_mr* const mr = v().ibv_reg_mr(parent, p.a.memory.data(), 64, kLocal);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
+  struct ibv_srq_init_attr srq_init {};
+  srq_init.attr.max_wr = srq_init.attr.max_sge = 1;
+  struct ibv_srq* const srq = v().ibv_create_srq(parent, &srq_init);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(v().ibv_destroy_srq(srq), 0);
+  struct ibv_ah_attr to {};
+  to.is_global = to.port_num = 1;
+  to.grh.dgid = p.b.gid();
+  to.grh.sgid_index = 1;
+  struct ibv_ah* const ah = v().ibv_create_ah(parent, &to);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(v().ibv_destroy_ah(ah), 0);
+  // A region that moves to another domain is in that one.
+  struct ibv_mr* const moves = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, kLocal);
+  EXPECT_EQ(v().ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, parent, nullptr, 0, 0), 0);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(v().ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, p.a.pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(v().ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(v().ibv_dereg_mr(moves), 0);
+}
+
 TEST_F(ExtendedMemory, WhatIsLeftBehindGoesWithItsContext) {
   ContextPtr context = open_device(0);
   struct ibv_pd* const pd = v().ibv_alloc_pd(context.get());

@@ -1,6 +1,8 @@
 // Protection domains and memory regions.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
@@ -28,6 +30,16 @@ Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, st
     return Err{refuse(error, "the range is not memory of this process, or lacks the rights asked for")};
   }
   return access;
+}
+
+/// Whether anything was made in `pd`. The NIC knows that of protection domains, but not of parent domains.
+bool in_use(Context& context, const struct ibv_pd* pd) {
+  const std::scoped_lock lock(context.objects_mutex);
+  const auto any_of = [pd](const auto& objects) {
+    return std::any_of(objects.begin(), objects.end(), [pd](const auto* object) { return object->pd == pd; });
+  };
+  return any_of(context.mrs) || any_of(context.mws) || any_of(context.srqs) || any_of(context.qps) ||
+         any_of(context.ahs);
 }
 
 /// Adds a region to the NIC and to the user's context.
@@ -107,6 +119,8 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
 int ibv_dealloc_pd(struct ibv_pd* pd) {
   ProtectionDomain* const ours = own(pd);
   Context& context = context_of(pd->context);
+  if (ours->is_parent && in_use(context, pd))
+    return refuse(EBUSY, "objects that were made in the parent domain are left");
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (ours->is_parent) {
       --ours->nic_pd->users;
