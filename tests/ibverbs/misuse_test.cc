@@ -1,5 +1,7 @@
 // What the verbs refuse, and with which errno. Failures of the peer and of keys are completions: see data_test.cc and
 // memory_test.cc.
+#include <chrono>
+
 #include "tests/ibverbs/support.h"
 #include "verbs/nic/limits.h"
 
@@ -271,6 +273,19 @@ TEST_F(MisusePosting, NobodyAtTheOtherEnd) {
   const struct ibv_wc flushed = wait_completion(p.a.send_cq);
   EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(flushed.wr_id, 2u);
+}
+
+// A timeout that no program could keep is raised to one that a loaded machine can.
+TEST_F(MisusePosting, AckTimeoutsHaveAFloor) {
+  ConnectOptions quick;
+  quick.timeout = 1;  // 8 us.
+  quick.retry_cnt = 2;
+  const QpPtr lonely = p.a.make_qp();
+  bring_to(lonely.get(), IBV_QPS_RTS, p.b.gid(), 0xFFFF0, quick);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(post(lonely.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3 * 4));
 }
 
 TEST_F(MisusePosting, NoReceiveAtTheOtherEnd) {

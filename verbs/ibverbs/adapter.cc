@@ -20,9 +20,15 @@ namespace {
 /// In a train a packet costs the receive buffer half of what it does alone; and trains want room to become long.
 constexpr std::uint64_t kGsoWindowBytes = 640 * 1024;
 
+/// A peer that nobody polls answers when its background thread has taken over, after about a millisecond, and when its
+/// host has a core for it. What waits for less than that goes back for nothing. (rxe waits at least a jiffy, 1 to 10
+/// ms.)
+constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
+
 nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
   config.probe_memory = touch_memory;
+  config.ack_timeout_floor = kAckTimeoutFloor;
   config.gids.push_back(link_local_gid(guid_of(addresses.front())));
   config.gids.insert(config.gids.end(), addresses.begin(), addresses.end());
   for (const proto::Gid& address : addresses) {
