@@ -62,6 +62,12 @@ TEST(Environment, TellsWhatItIsToldOfItsVendor) {
   }
 }
 
+TEST(Environment, StrictIsOnOrOff) {
+  EXPECT_FALSE(*strictness(""));
+  EXPECT_TRUE(*strictness("on"));
+  EXPECT_FALSE(strictness("very").ok());
+}
+
 TEST(Environment, LidsAreOnOrOff) {
   EXPECT_FALSE(*lids_wanted(""));
   EXPECT_FALSE(*lids_wanted("off"));

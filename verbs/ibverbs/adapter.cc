@@ -79,6 +79,8 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
   const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
   if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
+  const auto strict = strictness(setting(Setting::kStrict));
+  if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
   const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
   const bool alone = sharing == engine::Sharing::kNone || !*shared;
@@ -96,6 +98,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     top = std::move(captured);
   }
   nic::NicConfig config = config_for(addresses);
+  config.strict = *strict;
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
   if (!opened->slot.leases.empty()) {
     config.qpn_slot = opened->slot.slot;

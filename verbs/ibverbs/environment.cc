@@ -34,6 +34,12 @@ std::optional<std::uint32_t> number(std::string_view text) {
   return value;
 }
 
+Result<bool, std::string> on_or_off(const char* name, const std::string& value) {
+  if (value.empty() || value == "off") return false;
+  if (value == "on") return true;
+  return Err{std::string(name) + " must be on or off, not '" + value + "'"};
+}
+
 }  // namespace
 
 Result<AddressPlan, std::string> plan_addresses(const std::string& devices, const std::string& addresses) {
@@ -107,11 +113,9 @@ Result<VendorId, std::string> vendor_id(const std::string& value) {
   return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + value + "'"};
 }
 
-Result<bool, std::string> lids_wanted(const std::string& value) {
-  if (value.empty() || value == "off") return false;
-  if (value == "on") return true;
-  return Err{"UROCE_LID must be on or off, not '" + value + "'"};
-}
+Result<bool, std::string> lids_wanted(const std::string& value) { return on_or_off("UROCE_LID", value); }
+
+Result<bool, std::string> strictness(const std::string& value) { return on_or_off("UROCE_STRICT", value); }
 
 std::string check_faults(const std::string& faults) {
   const auto spec = engine::faults::parse_faults(faults);

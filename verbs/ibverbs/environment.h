@@ -37,6 +37,9 @@ Result<VendorId, std::string> vendor_id(const std::string& value);
 /// UROCE_LID: whether the port has a LID, by which programs without GIDs reach it (address.h).
 Result<bool, std::string> lids_wanted(const std::string& value);
 
+/// UROCE_STRICT: NicConfig::strict.
+Result<bool, std::string> strictness(const std::string& value);
+
 /// What is wrong with the value of UROCE_FAULTS, or "".
 std::string check_faults(const std::string& faults);
 

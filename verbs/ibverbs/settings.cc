@@ -43,6 +43,11 @@ std::string check_lid(const std::string& value) {
   return wanted.ok() ? "" : wanted.error();
 }
 
+std::string check_strict(const std::string& value) {
+  const auto strict = strictness(value);
+  return strict.ok() ? "" : strict.error();
+}
+
 std::string check_vendor(const std::string& value) {
   const auto id = vendor_id(value);
   return id.ok() ? "" : id.error();

@@ -27,6 +27,7 @@ struct NicConfig {
   std::uint8_t mtu_max = 5;                   ///< Path MTU enum, 1..5.
   std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
   bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
+  bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
   InjectedFaults faults{};
   MrTable::Probe probe_memory{};  ///< For on-demand regions; none: their memory is always there.
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).

@@ -41,6 +41,8 @@ class RequesterHalf {
   virtual bool drained() const = 0;
   /// Takes over changed retry attributes.
   virtual void reload_retry_counts() = 0;
+  /// Takes over a changed timeout, also for what is outstanding.
+  virtual void reload_timeout() = 0;
 };
 
 /// A request that arrived. Lives as long as the call.
@@ -58,6 +60,8 @@ class ResponderHalf {
   virtual Errno post(const RecvWr& wr) = 0;
   /// Takes over the attributes of RTR.
   virtual void start() = 0;
+  /// Takes over a changed max_dest_rd_atomic.
+  virtual void reload_depth() = 0;
   /// Takes in a request packet. True when it came in sequence and was taken, so that only the peer can have sent it.
   virtual bool on_request(const Arrival& arrival) = 0;
   virtual TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) = 0;

@@ -176,6 +176,8 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
   if (mask & kAttrAv) zero_ids_ = 0;  // Perhaps another peer.
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
+  if (mask & kAttrTimeout) requester_->reload_timeout();
+  if (mask & kAttrMaxDestRdAtomic) responder_->reload_depth();
 }
 
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {

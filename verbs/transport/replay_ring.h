@@ -1,6 +1,7 @@
 // What the responder keeps of READs and atomics: answers still to be sent, and what it takes to answer duplicates.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -8,10 +9,15 @@
 
 namespace uroce::nic {
 
+/// A PSN that does not wrap: its low 24 bits are the PSN. What lies a whole number space back is thus not taken for
+/// what comes now.
+using LongPsn = std::uint64_t;
+inline Psn short_psn(LongPsn psn) { return Psn{static_cast<std::uint32_t>(psn)}; }
+
 /// One READ or atomic that was executed.
 struct Replay {
   bool is_atomic = false;
-  Psn first_psn;
+  LongPsn first_psn = 0;
   std::uint32_t packets = 0;  ///< 0: empty slot.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
@@ -19,19 +25,26 @@ struct Replay {
   std::uint64_t original = 0;  ///< Atomics: the answer.
 };
 
-/// The last max_dest_rd_atomic of them.
+/// The last ones of them, as many as the peer may have outstanding.
 class ReplayRing {
  public:
-  void resize(std::uint32_t depth) { slots_.assign(depth, {}), next_ = 0; }
+  void clear() { slots_.clear(), next_ = 0; }
+  /// Makes room for `depth` of them. Never for less than before: the peer may still ask for what it had under way.
+  void grow(std::uint32_t depth) {
+    if (depth <= slots_.size()) return;
+    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(next_), slots_.end());
+    next_ = slots_.size();
+    slots_.resize(depth);
+  }
   void add(const Replay& replay) {
     if (slots_.empty()) return;
     slots_[next_] = replay;
     next_ = (next_ + 1) % slots_.size();
   }
   /// The entry whose PSNs include `psn`, or nullptr.
-  const Replay* find(Psn psn) const {
+  const Replay* find(LongPsn psn) const {
     for (const Replay& r : slots_) {
-      if (r.packets != 0 && psn - r.first_psn >= 0 && psn - (r.first_psn + r.packets) < 0) return &r;
+      if (psn >= r.first_psn && psn - r.first_psn < r.packets) return &r;
     }
     return nullptr;
   }
@@ -59,12 +72,16 @@ struct Response {
 /// which may queue up behind them.
 class ResponseQueue {
  public:
-  void resize(std::uint32_t depth) { slots_.assign(2 * std::size_t{depth}, {}), clear(); }
+  /// Changes how many of each may be in it. Those that are in it stay, even when they are more.
+  void resize(std::uint32_t depth) {
+    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(head_), slots_.end());
+    head_ = 0;
+    depth_ = depth;
+    slots_.resize(std::max(slots_.size(), 2 * std::size_t{depth}));
+  }
   void clear() { head_ = count_ = duplicates_ = 0; }
   bool empty() const { return count_ == 0; }
-  bool full(bool of_duplicates) const {
-    return (of_duplicates ? duplicates_ : count_ - duplicates_) == slots_.size() / 2;
-  }
+  bool full(bool of_duplicates) const { return (of_duplicates ? duplicates_ : count_ - duplicates_) >= depth_; }
   Response& front() {
     UROCE_ASSERT(!empty());
     return slots_[head_];
@@ -92,7 +109,7 @@ class ResponseQueue {
 
  private:
   std::vector<Response> slots_;
-  std::size_t head_ = 0, count_ = 0, duplicates_ = 0;
+  std::size_t depth_ = 0, head_ = 0, count_ = 0, duplicates_ = 0;
 };
 
 }  // namespace uroce::nic

@@ -46,6 +46,12 @@ void Requester::reload_retry_counts() {
   rnr_left_ = c_.attr.rnr_retry;
 }
 
+/// The timer starts when the QP is asked for packets next, which it is after every change: that is when time is known.
+void Requester::reload_timeout() {
+  timers_.stop(Timer::kAck);
+  timeout_changed_ = true;
+}
+
 Errno Requester::check(const SendWr& wr, std::uint32_t ahead) const {
   if (!is_supported(wr.op) || wr.sges.size() > c_.init.max_send_sge) return EINVAL;
   const std::uint64_t length = total_length(wr.sges);

@@ -45,6 +45,7 @@ class Requester final : public RequesterHalf {
   bool drained() const override;
   /// Starts the retry and RNR counts afresh from the attributes.
   void reload_retry_counts() override;
+  void reload_timeout() override;
 
  private:
   // requester_transmit.cc
@@ -99,6 +100,7 @@ class Requester final : public RequesterHalf {
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
   std::uint32_t since_ack_request_ = 0;
   Psn ack_due_;  ///< One past the newest packet that asked for an ACK: before it, the peer owes us one.
+  bool timeout_changed_ = false;  ///< The ACK timer must start afresh.
   bool missing_response_retried_ = false;
   bool failed_ = false;
   bool waits_for_window_ = false;

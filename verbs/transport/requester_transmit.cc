@@ -1,4 +1,6 @@
 // Generating request packets from the send queue (IBTA Vol 1, 9.7.2 and 9.7.3).
+#include <utility>
+
 #include "verbs/transport/requester.h"
 #include "verbs/transport/sges.h"
 
@@ -109,6 +111,7 @@ bool Requester::may_proceed(bool no_new_messages) {
 
 TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
   waits_for_window_ = false;
+  if (std::exchange(timeout_changed_, false)) start_ack_timer(now);
   while (may_proceed(no_new_messages)) {
     if (!sq_.at(cursor_).is_local()) return send_next(now, frame, out);
     if (!execute_local()) fail_locally(WcStatus::kMwBindErr);  // IBTA Vol 1, 11.6.2: memory management operation error.

@@ -12,20 +12,30 @@ Responder::Responder(QpContext& context) : c_(context), receives_(context) {}
 Errno Responder::post(const RecvWr& wr) {
   if (const Errno error = receives_.post(wr)) return error;
   // A requester that has used up what it was told of waits for news; every other one gets them with its next ACK.
-  if (announced_ == msn_) schedule(expected_ - 1, proto::syndrome::Ack{});
+  if (announced_ == msn_) schedule(expected() - 1, proto::syndrome::Ack{});
   return 0;
 }
 
 void Responder::start() {
-  expected_ = c_.attr.rq_psn;
+  expected_ = (LongPsn{1} << 24) | c_.attr.rq_psn.value();  // With room for what the peer takes for duplicates.
   msn_ = {};
   announced_.reset();
   nak_sent_ = false;
   message_ = {};
   pending_.reset();
   failure_.reset();
-  replay_.resize(c_.attr.max_dest_rd_atomic);
-  responses_.resize(c_.attr.max_dest_rd_atomic);
+  replay_.clear();
+  responses_.clear();
+  reload_depth();
+}
+
+/// Peers round up how many READs and atomics they have outstanding to a power of two (rxe does), so that many are
+/// taken, unless the letter is asked for.
+void Responder::reload_depth() {
+  const std::uint32_t agreed = c_.attr.max_dest_rd_atomic;
+  const std::uint32_t depth = c_.env.config.strict || agreed == 0 ? agreed : std::bit_ceil(agreed);
+  replay_.grow(depth);
+  responses_.resize(depth);
 }
 
 void Responder::flush() {
@@ -49,6 +59,8 @@ void Responder::clear() {
 
 bool Responder::on_request(const Arrival& arrival) {
   const proto::PacketView& packet = arrival.packet;
+  // The packet that a NAK asks for has come before the NAK was sent.
+  const bool in_time = packet.psn() == expected() && take_back_nak();
   Verdict verdict;
   for (const Check& check : checks()) {
     verdict = (this->*check.run)(packet);
@@ -62,7 +74,8 @@ bool Responder::on_request(const Arrival& arrival) {
       return false;
     case Verdict::Kind::kRnr:
       ++c_.env.counters.send_rnr_err;
-      schedule(expected_, proto::syndrome::Rnr{c_.attr.min_rnr_timer});
+      schedule(expected(), proto::syndrome::Rnr{c_.attr.min_rnr_timer});
+      if (!in_time || refused_ - expected() < 0) refused_ = expected();
       nak_sent_ = true;
       return false;
     case Verdict::Kind::kNak:
@@ -73,13 +86,18 @@ bool Responder::on_request(const Arrival& arrival) {
   const proto::Kind kind = packet.op().kind;
   const bool answered_by_data =
       kind == proto::Kind::kReadRequest || kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd;
-  if (!answered_by_data && packet.bth().get<proto::Bth::AckReq>()) schedule(expected_ - 1, proto::syndrome::Ack{});
+  if (in_time && refused_ - expected() >= 0) {  // What came behind it was refused all the same.
+    schedule(expected(), proto::syndrome::Nak{NakCode::kPsnSequenceError});
+    nak_sent_ = true;
+  } else if (!answered_by_data && (in_time || packet.bth().get<proto::Bth::AckReq>())) {
+    schedule(expected() - 1, proto::syndrome::Ack{});
+  }
   return true;
 }
 
 /// A fatal NAK (IBTA Vol 1, 9.9.3): the receive in use reports it, the QP goes to ERR.
 void Responder::refuse(NakCode code) {
-  schedule(expected_, proto::syndrome::Nak{code});
+  schedule(expected(), proto::syndrome::Nak{code});
   if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail(WcStatus::kRemInvReqErr);
   failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
              : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
@@ -94,6 +112,13 @@ void Responder::schedule(Psn psn, proto::Syndrome syndrome) {
     if (is_ack && (!pending_is_ack || psn - pending_->psn < 0)) return;
   }
   pending_ = Pending{psn, syndrome};
+}
+
+/// Forgets a NAK or RNR NAK that is still to be sent; false when there is none.
+bool Responder::take_back_nak() {
+  if (!pending_ || std::holds_alternative<proto::syndrome::Ack>(pending_->syndrome)) return false;
+  pending_.reset();
+  return true;
 }
 
 /// Queues the answer to a READ or atomic. It acknowledges everything before it, so a pending ACK is not needed.

@@ -22,6 +22,7 @@ class Responder final : public ResponderHalf {
   Errno post(const RecvWr& wr) override;
   /// Takes over the attributes of RTR: first expected PSN and the depth of the replay ring.
   void start() override;
+  void reload_depth() override;
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) override;
   bool has_output() const override { return !responses_.empty() || pending_.has_value(); }
@@ -69,20 +70,24 @@ class Responder final : public ResponderHalf {
   // responder.cc
   void refuse(proto::NakCode code);
   void schedule(Psn psn, proto::Syndrome syndrome);
+  bool take_back_nak();
   void enqueue(const Response& response);
   void write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrome) const;
   proto::Syndrome ack_with_credits();
   bool build_read_response(MutBytes frame, proto::Transmit& out);
   void build_atomic_response(MutBytes frame, proto::Transmit& out);
 
+  Psn expected() const { return short_psn(expected_); }
+
   QpContext& c_;
   Receives receives_;
   ReplayRing replay_;
   ResponseQueue responses_;
-  Psn expected_;
+  LongPsn expected_ = 0;          ///< Of the next packet.
   Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
   std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
   bool nak_sent_ = false;  ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
+  Psn refused_;            ///< The newest packet that was refused since then.
   InboundMessage message_;
   struct Pending {
     Psn psn;

@@ -23,7 +23,7 @@ std::span<const Responder::Check> Responder::checks() {
 
 /// 9.7.4.1.2: expected, duplicate (the half of the number space before), or out of sequence.
 Responder::Verdict Responder::check_psn(const PacketView& packet) {
-  const std::int32_t distance = packet.psn() - expected_;
+  const std::int32_t distance = packet.psn() - expected();
   if (distance == 0) {
     nak_sent_ = false;
     return Verdict::go_on();
@@ -35,7 +35,8 @@ Responder::Verdict Responder::check_psn(const PacketView& packet) {
   }
   ++c_.env.counters.out_of_seq_request;
   // 9.7.5.1.4?: one NAK, then silence until the expected packet arrives.
-  if (!nak_sent_) schedule(expected_, proto::syndrome::Nak{NakCode::kPsnSequenceError});
+  if (!nak_sent_ || packet.psn() - refused_ > 0) refused_ = packet.psn();
+  if (!nak_sent_) schedule(expected(), proto::syndrome::Nak{NakCode::kPsnSequenceError});
   nak_sent_ = true;
   return Verdict::drop();
 }

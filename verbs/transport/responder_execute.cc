@@ -114,9 +114,13 @@ Responder::Verdict Responder::execute_read(const PacketView& packet) {
   replay.length = reth.get<proto::Reth::DmaLength>();
   replay.packets = replay.length == 0 ? 1 : (replay.length + c_.mtu() - 1) / c_.mtu();
   replay_.add(replay);
-  expected_ = expected_ + replay.packets;
+  expected_ += replay.packets;
   finish_message();
-  enqueue({.psn = replay.first_psn, .end = expected_, .va = replay.va, .left = replay.length, .rkey = replay.rkey});
+  enqueue({.psn = short_psn(replay.first_psn),
+           .end = expected(),
+           .va = replay.va,
+           .left = replay.length,
+           .rkey = replay.rkey});
   return Verdict::go_on();
 }
 
@@ -144,7 +148,7 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   replay_.add(replay);
   ++expected_;
   finish_message();
-  enqueue({.is_atomic = true, .psn = replay.first_psn, .end = expected_, .original = replay.original});
+  enqueue({.is_atomic = true, .psn = short_psn(replay.first_psn), .end = expected(), .original = replay.original});
   return Verdict::go_on();
 }
 
@@ -152,22 +156,23 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
 /// on; an atomic is answered from the saved result. What the replay ring no longer has is met with silence.
 void Responder::on_duplicate(const PacketView& packet) {
   const Psn psn = packet.psn();
+  const LongPsn at = expected_ - psn_distance(expected(), psn);
   switch (packet.op().kind) {
     case Kind::kSend:
     case Kind::kWrite: {
       // Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
-      Psn newest = expected_ - 1;
+      LongPsn newest = expected_ - 1;
       for (const Replay& r : replay_.all()) {
-        if (r.packets != 0 && r.first_psn - psn > 0 && r.first_psn - newest <= 0) newest = r.first_psn - 1;
+        if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
       }
-      schedule(newest, proto::syndrome::Ack{});
+      schedule(short_psn(newest), proto::syndrome::Ack{});
       return;
     }
     case Kind::kReadRequest: {
-      const Replay* saved = replay_.find(psn);
+      const Replay* saved = replay_.find(at);
       if (saved == nullptr || saved->is_atomic) return;
       const auto reth = packet.header<proto::Reth>();
-      const std::uint64_t offset = std::uint64_t{psn_distance(psn, saved->first_psn)} * c_.mtu();
+      const std::uint64_t offset = (at - saved->first_psn) * c_.mtu();
       const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
       if (reth.get<proto::Reth::Va>() != saved->va + offset || reth.get<proto::Reth::RKey>() != saved->rkey ||
           offset + length > saved->length) {
@@ -185,7 +190,7 @@ void Responder::on_duplicate(const PacketView& packet) {
     }
     case Kind::kCompareSwap:
     case Kind::kFetchAdd: {
-      const Replay* saved = replay_.find(psn);
+      const Replay* saved = replay_.find(at);
       if (saved == nullptr || !saved->is_atomic) return;
       enqueue({.is_atomic = true, .is_duplicate = true, .psn = psn, .end = psn + 1, .original = saved->original});
       return;

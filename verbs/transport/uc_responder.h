@@ -16,6 +16,7 @@ class UcResponder final : public ResponderHalf {
   Errno post(const RecvWr& wr) override { return receives_.post(wr); }
   /// Takes over the attributes of RTR: first expected PSN.
   void start() override;
+  void reload_depth() override {}
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
   bool has_output() const override { return false; }
@@ -25,6 +26,7 @@ class UcResponder final : public ResponderHalf {
   std::optional<Event::Kind> failure() const override { return failure_; }
 
  private:
+  void lose_message();
   bool take_packet(const proto::PacketView& packet);
   bool take_send(const proto::PacketView& packet);
   bool take_write(const proto::PacketView& packet);

@@ -28,6 +28,7 @@ class UnackedRequester final : public RequesterHalf {
   bool waits_for_window() const override { return waits_for_window_; }
   bool drained() const override { return packet_ == 0; }
   void reload_retry_counts() override {}
+  void reload_timeout() override {}
 
  private:
   bool is_ud() const { return c_.init.type == QpType::kUd; }

@@ -122,6 +122,29 @@ TEST(ResponderPsn, ADuplicateDoesNotHideTheNak) {
   s.expect(sequence_nak(1));
 }
 
+// IBTA 9.7.5.1: the missing packet comes before the NAK is sent: the NAK asks for what is missing now.
+TEST(ResponderPsn, ALatePacketMovesTheNak) {
+  Script s;
+  s.recv_together({write_only(5, 8), write_only(0, 8).ack_req(), write_only(1, 8), write_only(2, 8).ack_req()});
+  s.expect(sequence_nak(3).msn(3));
+  s.recv(write_only(6, 8));
+  s.expect_silence();  // It has been said.
+  s.recv(write_only(3, 8).ack_req());
+  s.expect(ack(3).msn(4));
+}
+
+// IBTA 9.7.5.1: and when nothing is missing any more, there is nothing to complain of.
+TEST(ResponderPsn, LatePacketsTakeBackTheNak) {
+  Script s;
+  s.recv_together({write_only(1, 8), write_only(0, 8), write_only(1, 8)});
+  s.expect(ack(1).msn(2));
+  s.recv_together({write_only(3, 8), read_request(2, 8), fetch_add(3, 1)});
+  s.expect(read_only(2));
+  s.expect(atomic_ack(3, 0xEEEEEEEEEEEEEEEE));
+  s.recv(write_only(5, 8));
+  s.expect(sequence_nak(4).msn(4));
+}
+
 // IBTA 9.7.1: MSN and PSN are 24 bits; the MSN counts messages, not packets.
 TEST(ResponderPsn, MsnCountsMessages) {
   Script s;

@@ -161,9 +161,19 @@ TEST(Answers, ANakWaitsForTheAnswersBeforeIt) {
 }
 
 // IBTA 9.7.4.1.? (resources): more READs and atomics outstanding than max_dest_rd_atomic are an invalid request.
+/// (max_dest_rd_atomic, NicConfig::strict, taken).
+struct Agreed {
+  std::uint8_t attribute;
+  bool strict;
+  int depth;
+};
+
+// Unless strictness is asked for, as many as the next power of two are taken: peers (rxe) round up.
 TEST(Depth, OneMoreThanAgreedIsInvalid) {
-  for (const std::uint8_t depth : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{5}}) {
-    Script s({.max_dest_rd_atomic = depth});
+  for (const auto& [attribute, strict, depth] :
+       {Agreed{1, true, 1}, Agreed{2, true, 2}, Agreed{5, true, 5}, Agreed{1, false, 1}, Agreed{2, false, 2},
+        Agreed{3, false, 4}, Agreed{5, false, 8}, Agreed{128, false, 128}}) {
+    Script s({.max_dest_rd_atomic = attribute, .strict = strict});
     std::vector<Pkt> requests;
     for (int psn = 0; psn <= depth; ++psn) requests.push_back(psn % 2 ? fetch_add(psn, 1) : read_request(psn, 8));
     s.recv_together(requests);
@@ -184,6 +194,15 @@ TEST(Depth, DuplicatesDoNotCount) {
   s.recv_together({read_request(0, 8), fetch_add(1, 1)});
   s.expect(read_only(0));
   s.expect(atomic_ack(1, 0));
+}
+
+// A duplicate of each of them is answered, too.
+TEST(Depth, DuplicatesOfAllThatAreTaken) {
+  Script s({.max_dest_rd_atomic = 3});
+  for (int again = 0; again < 2; ++again) {
+    s.recv_together({fetch_add(0, 1), fetch_add(1, 1), fetch_add(2, 1), fetch_add(3, 1)});
+    for (int psn = 0; psn < 4; ++psn) s.expect(atomic_ack(psn, static_cast<std::uint64_t>(psn)));
+  }
 }
 
 // IBTA 9.7.4.1.? (resources): a QP that takes none at all.

@@ -22,7 +22,10 @@ const proto::Gid kPeer = proto::Gid::from_v4(10, 0, 0, 2);
 }  // namespace
 
 Script::Script(Setup s)
-    : memory(1 << 20), nic(nic::NicConfig{.gids = {{}, kUs}, .advertise_credits = s.credits}), setup(s) {
+    : memory(1 << 20),
+      nic(nic::NicConfig{
+          .gids = {{}, kUs}, .window_bytes = s.window_bytes, .advertise_credits = s.credits, .strict = s.strict}),
+      setup(s) {
   pd = nic.alloc_pd();
   cq = *nic.create_cq(s.cqe, nullptr);
   mr = *nic.mrs().add(pd, memory.data(), memory.size(), kVa, s.mr_access);
