@@ -20,6 +20,8 @@ namespace uroce::nic {
 
 /// Largest READ request on the wire. A longer READ becomes several, all but the last ending on a multiple of this.
 inline constexpr std::uint32_t kReadPieceBytes = 64 * 1024;
+/// PSNs that may be outstanding: one more, and an old packet could be taken for a new one (IBTA Vol 1, 9.7.2).
+inline constexpr std::uint32_t kMaxPsnsOutstanding = (1u << 23) - 1;
 /// Inside a long message every so many packets ask for an ACK.
 inline constexpr std::uint32_t kAckEvery = 16;
 /// After so long without progress our packets are out of every receive buffer: read, or lost.

@@ -81,10 +81,11 @@ void Requester::release_window() {
   Psn psn = una_;
   for (std::uint64_t i = sq_.head(); i <= cursor_ && i < sq_.tail() && psn != next_; ++i) {
     const SendWqe& wqe = sq_.at(i);
+    if (counted_from_ - psn > 0) {  // Given back before.
+      psn = psn + std::min(psn_distance(counted_from_, psn), wqe.packets - psn_distance(psn, wqe.first_psn));
+    }
     for (; psn != wqe.end_psn() && psn != next_; ++psn) {
-      if (psn - counted_from_ >= 0) {
-        c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(psn, wqe.first_psn), c_.mtu())));
-      }
+      c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(psn, wqe.first_psn), c_.mtu())));
     }
   }
   counted_from_ = next_;

@@ -58,6 +58,9 @@ std::uint32_t Requester::pieces(std::uint32_t packets) const {
 
 bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
   if (local_error_ || timers_.running(Timer::kRnr)) return true;
+  const std::uint32_t packet = packet_index(wqe);
+  const Psn end = next_ + (piece_end(wqe, packet) - packet);
+  if (psn_distance(end, una_) > kMaxPsnsOutstanding) return true;
   const bool at_start = next_ == wqe.first_psn;
   if (no_new_messages && at_start && next_ == max_) return true;
   // IBTA Vol 1, 10.8.3.3: a fenced WR waits for the READs and atomics before it.

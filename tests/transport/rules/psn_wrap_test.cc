@@ -74,5 +74,34 @@ TEST_F(PsnWrap, TheAckOfADuplicateStopsBeforeNoReadOfOld) {
   s.expect(ack(kAgain + 2));
 }
 
+// 9.7.2: no more PSNs outstanding than half of the number space less one, however long nobody answers.
+TEST(PsnsOutstanding, AreLessThanHalfOfTheNumberSpace) {
+  constexpr std::uint32_t kPiece = kLongest / 32;
+  std::vector<std::uint8_t> memory(kPiece);
+  Script s({.mtu_code = 1, .timeout = 0, .window_bytes = std::uint64_t{1} << 40});
+  const nic::Mr* const mr = *s.nic.mrs().add(s.pd, memory.data(), kPiece, 0, 0);
+  const std::vector<nic::Sge> sges(32, {0, kPiece, mr->key});
+  nic::SendWr wr;
+  wr.op = SendOp::kWrite;
+  wr.sges = sges;
+  ASSERT_EQ(s.nic.post_send(s.qp, wr), 0);
+  wr.sges = {sges.data(), 0};
+  ASSERT_EQ(s.nic.post_send(s.qp, wr), 0);
+  std::array<std::uint8_t, proto::kMaxPacketSize> frame;
+  const Instant now{std::chrono::seconds(1000)};
+  std::int64_t sent = 0;
+  while (sent <= kHalf && s.nic.poll_transmit(now, frame)) ++sent;
+  ASSERT_EQ(sent, kHalf - 1);
+  s.recv(ack(0));  // One less is one more.
+  s.expect(packet(Opcode::kRcWriteLast, kHalf - 1).ack_req());
+  s.expect_silence();
+  s.advance(1s);  // Nobody answers; the window forgets the packets.
+  s.expect_silence();
+  s.recv(ack(1));
+  s.expect(write_only(kHalf, 0));
+  s.recv(ack(kHalf));
+  s.expect_silence();
+}
+
 }  // namespace
 }  // namespace uroce::test::rules
