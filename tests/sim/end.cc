@@ -162,12 +162,13 @@ void End::to_reset() {
   host_.drain();  // A completion that is in the CQ counts; afterwards there are none.
   owner_ended_ = true;
   stage_.lint.forget(host_.node, qpn_);
+  const bool held = !in_error();
   nic::QpAttr attr;
   attr.state = QpState::kReset;
   if (const nic::Errno error = host_.nic.modify_qp(qp_, attr, nic::kAttrState)) {
     incorrect("{}: transition to RESET fails with errno {}", name(), error);
   }
-  drop_everything();
+  drop_everything(held);
 }
 
 void End::destroy() {
@@ -175,16 +176,18 @@ void End::destroy() {
   host_.drain();
   owner_ended_ = true;
   stage_.lint.forget(host_.node, qpn_);
+  const bool held = !in_error();
   host_.nic.destroy_qp(qp_);
   host_.remove(qpn_);
   qp_ = nullptr;
-  drop_everything();
+  drop_everything(held);
 }
 
-void End::drop_everything() {
+/// `held`: the QP may have been in the middle of a message, whose shared receive goes back then.
+void End::drop_everything(bool held) {
   up_ = false;
   sends_.dropped([this](Op& op, Ending ending) { send_ended(op, ending); });
-  receives_.dropped(peer_->messages_, [this](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e); });
+  receives_.dropped(peer_->messages_, [&](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e, held); });
 }
 
 void End::drain_send_queue(Duration pause) {
@@ -326,7 +329,7 @@ void End::bring_down() {
                             [this](Op& op, Ending ending) { send_ended(op, ending); });
             receives_.finished();
           });
-    drop_everything();  // What a CQ that overflowed has swallowed.
+    drop_everything(false);  // What a CQ that overflowed has swallowed.
   }
   up_ = false;
 }

@@ -86,11 +86,11 @@ class End final : public QpOwner {
   bool peer_is_dead() const;
   void send_ended(Op& op, Ending ending);
   void write_ended(Op& op, Ending ending);
-  void receive_ended(Receive& receive, const Message* message, Ending ending);
+  void receive_ended(Receive& receive, const Message* message, Ending ending, bool given_back = false);
   void commit_until(std::uint64_t op_id);
   Bytes payload(const Op& op);
   void note_error(nic::WcStatus status);
-  void drop_everything();
+  void drop_everything(bool held);
   void freeze_target();
 
   bool alive() const { return up_ && !broken_; }

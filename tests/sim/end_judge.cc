@@ -167,7 +167,7 @@ void End::write_ended(Op& op, Ending ending) {
   limbo_.push_back({op.remote, op.seed});
 }
 
-void End::receive_ended(Receive& receive, const Message* message, Ending ending) {
+void End::receive_ended(Receive& receive, const Message* message, Ending ending, bool given_back) {
   Memory& memory = host_.memory();
   const std::uint32_t room = receive.local.length();
   // What the buffer held, and over it the message.
@@ -192,7 +192,9 @@ void End::receive_ended(Receive& receive, const Message* message, Ending ending)
             }
           });
         });
-  if (srq_ != nullptr) {
+  if (srq_ != nullptr && given_back) {
+    srq_->given_back(receive);
+  } else if (srq_ != nullptr) {
     srq_->ended(receive);
   } else if (receive.local.slot.length != 0) {
     receive_.give_back(receive.local.slot);

@@ -101,6 +101,12 @@ void SharedQueue::events_polled() const {
   if (limits_due_ != 0) incorrect("{}: no SRQ_LIMIT_REACHED, {} receives are left", name_, waiting_.size());
 }
 
+void SharedQueue::given_back(const Receive& receive) {
+  --taken_;
+  waiting_.push_front(receive);
+  stage_.tally.add("SRQ: given back");
+}
+
 void SharedQueue::ended(const Receive& receive) {
   if (receive.local.slot.length != 0) area_.give_back(receive.local.slot);
   --taken_;

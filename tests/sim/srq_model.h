@@ -36,7 +36,9 @@ class SharedQueue {
   void may_take(QpOwner& owner) { candidate_ = &owner; }
   /// After every call of the NIC: are the receives there that must be?
   void check();
-  /// A receive that was taken has completed, or is lost with its QP: the program has its buffer again.
+  /// The QP that took a receive is gone in the middle of the message: it is the next one again.
+  void given_back(const Receive& receive);
+  /// A receive that was taken has completed, or its CQ has lost that: the program has its buffer again.
   void ended(const Receive& receive);
 
  private:

@@ -24,13 +24,15 @@ class Srq {
   /// EINVAL: too many SGEs; ENOMEM: queue full.
   Errno post(const RecvWr& wr) {
     if (wr.sges.size() > init_.max_sge) return EINVAL;
-    if (queue_.full()) return ENOMEM;
+    if (queue_.size() >= init_.max_wr) return ENOMEM;
     std::uint64_t length = 0;
     for (const Sge& sge : wr.sges) length += sge.length;
     queue_.push(wr, length);
     return 0;
   }
   bool empty() const { return queue_.empty(); }
+  /// Bytes that fit into the oldest receive. There must be one.
+  std::uint64_t front_length() const { return queue_.front().length; }
   /// Moves the oldest receive to `wqe` and its list to `sges` (room for max_sge()). True when fewer than the armed
   /// limit are left now: the owner must be told, once, until the limit is armed again (IBTA Vol 1, 10.2.9.3
   /// and 11.6.3.?).
@@ -42,6 +44,12 @@ class Srq {
     if (queue_.size() >= limit_) return false;
     limit_ = 0;
     return true;
+  }
+  /// Makes what take() gave the oldest receive again. Its place may have been posted to since: then there is one more
+  /// than max_wr, until somebody takes one.
+  void put_back(const RecvWqe& wqe, std::span<const Sge> sges) {
+    if (queue_.full()) queue_.resize(queue_.size() + 1);
+    queue_.push_front({wqe.wr_id, sges}, wqe.length);
   }
   /// Arms the limit; 0 disarms it. EINVAL: more than the queue holds.
   Errno arm(std::uint32_t limit) {

@@ -24,7 +24,7 @@ class Qp {
   /// Moves to ERR and flushes both queues; `why` is raised when given.
   void enter_error(std::optional<Event::Kind> why);
   /// Gives back what the QP holds of the NIC, before it is destroyed.
-  void release() { requester_->clear(); }
+  void release() { requester_->clear(), responder_->clear(); }
 
   /// After post_recv(): true when it led to completions or to a packet.
   bool wants_turn() const { return state() == QpState::kErr || responder_->has_output(); }

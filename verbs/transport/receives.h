@@ -1,6 +1,6 @@
 // Where a responder takes its receives from: the QP's own queue, or the SRQ that it is attached to. A message holds one
-// receive from its first packet (SEND) or its last (WRITE with immediate) until it completes. What a message held that
-// came to nothing (UC, UD), the next one has.
+// receive from its first packet (SEND) or its last (WRITE with immediate) until it completes. What a UC message
+// held that came to nothing, the next one has.
 #pragma once
 
 #include "verbs/nic/srq.h"
@@ -27,6 +27,11 @@ class Receives {
   /// True when a receive is held or can be.
   bool available() const { return held_ || (srq() ? !srq()->empty() : !own_.empty()); }
   bool held() const { return held_; }
+  bool shared() const { return srq() != nullptr; }
+  /// Bytes that fit into the receive that is held or that hold() would take. There must be one.
+  std::uint64_t next_length() const {
+    return held_ ? front().length : srq() ? srq()->front_length() : own_.front().length;
+  }
   /// Receives of the QP's own queue, the one that is held included.
   std::uint32_t size() const { return own_.size(); }
   /// False when receives are shared, so that nothing can be promised to the peer (IBTA Vol 1, 9.7.7.2).
@@ -65,8 +70,9 @@ class Receives {
       fail(WcStatus::kWrFlushErr);
     }
   }
-  /// Drops it without completions.
+  /// Drops it without completions. A shared receive that is held goes back to where it came from.
   void clear() {
+    if (held_ && srq()) srq()->put_back(front(), sges());
     held_ = false;
     own_.clear();
   }

@@ -33,17 +33,24 @@ bool UcResponder::on_request(const Arrival& arrival) {
   const bool in_sequence = packet.psn() == expected_;
   if (!in_sequence) {
     ++c_.env.counters.out_of_seq_request;
-    message_ = {};
+    lose_message();
   }
   expected_ = packet.psn() + 1;
-  if (packet.op().starts()) message_ = {};  // Also of a message that never ended.
+  if (packet.op().starts()) lose_message();  // Also of a message that never ended.
   if (!take_packet(packet)) {
-    message_ = {};
+    lose_message();
     return false;
   }
   c_.env.counters.rcvd_payload_bytes += packet.payload().size();
   if (packet.op().ends()) message_ = {};
   return in_sequence;
+}
+
+/// What a lost message took of an SRQ says so, and the QP goes on (9.9.3: class E). A receive of the QP's own is the
+/// next message's (class D).
+void UcResponder::lose_message() {
+  if (receives_.held() && receives_.shared()) receives_.fail(WcStatus::kRemInvReqErr);
+  message_ = {};
 }
 
 /// False: the message is lost.
@@ -62,10 +69,10 @@ bool UcResponder::lacks_receive(const PacketView& packet) const {
 
 bool UcResponder::take_send(const PacketView& packet) {
   if (lacks_receive(packet)) return false;
+  const Bytes payload = packet.payload();
+  if (message_.offset + payload.size() > receives_.next_length()) return false;
   message_.kind = Kind::kSend;
   receives_.hold();
-  const Bytes payload = packet.payload();
-  if (message_.offset + payload.size() > receives_.front().length) return false;  // 9.9.3: class D, the receive stays.
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
     receives_.fail(WcStatus::kLocProtErr);
     failure_ = Event::Kind::kQpFatal;

@@ -28,9 +28,10 @@ bool UdResponder::can_take(const PacketView& packet) {
   if (size > proto::mtu_bytes(c_.env.config.mtu_max)) return false;
   const auto& refuse_receive = c_.env.config.faults.refuse_receive;
   if (!receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()))) return false;
+  // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for whoever needs it.
+  if (proto::Grh::kSize + size > receives_.next_length()) return false;
   receives_.hold();
-  // 9.9.3: class D, the receive stays, for a shorter one.
-  return proto::Grh::kSize + size <= receives_.front().length;
+  return true;
 }
 
 /// Never tells of a peer: a UD QP has none.

@@ -140,6 +140,13 @@ class RecvQueue {
     UROCE_ASSERT(!empty());
     ++head_;
   }
+  /// Puts what was taken by pop() back to where it was.
+  void push_front(const RecvWr& wr, std::uint64_t length) {
+    UROCE_ASSERT(!full());
+    --head_;
+    wqes_[slot(head_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(head_) * max_sge_);
+  }
   void clear() { head_ = tail_; }
   /// Changes the capacity, which must be enough for what is queued.
   void resize(std::uint32_t capacity) {
@@ -155,7 +162,8 @@ class RecvQueue {
   std::vector<RecvWqe> wqes_;
   std::vector<Sge> sges_;
   std::uint32_t max_sge_;
-  std::uint64_t head_ = 0, tail_ = 0;
+  static constexpr std::uint64_t kStart = 1u << 31;  ///< push_front() goes below it.
+  std::uint64_t head_ = kStart, tail_ = kStart;
 };
 
 }  // namespace uroce::nic
