@@ -38,8 +38,9 @@ bool in_use(Context& context, const struct ibv_pd* pd) {
   const auto any_of = [pd](const auto& objects) {
     return std::any_of(objects.begin(), objects.end(), [pd](const auto* object) { return object->pd == pd; });
   };
-  return any_of(context.mrs) || any_of(context.mws) || any_of(context.srqs) || any_of(context.qps) ||
-         any_of(context.ahs);
+  const bool has_qp =
+      std::any_of(context.qps.begin(), context.qps.end(), [pd](const QueuePair* qp) { return qp->qp_base.pd == pd; });
+  return has_qp || any_of(context.mrs) || any_of(context.mws) || any_of(context.srqs) || any_of(context.ahs);
 }
 
 /// Adds a region to the NIC and to the user's context.
