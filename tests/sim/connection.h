@@ -22,6 +22,8 @@ class Connection final : public Traffic {
   void calm() override;
   void finish() override;
 
+  /// Neither end has been taken down: its packets may be forged, and are gone before the next connection.
+  bool is_up() const { return state_ == State::kUp; }
   /// All work is done, or the connection is gone for good.
   bool quiet() const override;
   Duration bound() const override;
@@ -29,6 +31,7 @@ class Connection final : public Traffic {
   Duration step_bound() const override;
   void note_fault(const engine::sim::Packet& packet) override;
   std::string text() const override;
+  End& end(std::size_t i) { return *ends_[i]; }
   std::size_t number() const { return number_; }
 
  private:

@@ -52,6 +52,8 @@ class End final : public QpOwner {
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
   void note_fault() { ++faults_; }
+  /// A forged request has reached the QP that it cannot tell from its peer's: the QP is as good as broken.
+  void deceived() { deceived_ = true; }
   bool in_error() const override;
   void on_arrival(const proto::PacketView& view, const proto::Path& path) override;
   void on_receive_taken(const Receive& receive) override;
@@ -60,6 +62,8 @@ class End final : public QpOwner {
   std::string name() const;
   std::string state_text() const;
   std::uint32_t qpn() const { return qpn_; }
+  std::uint32_t target_key() const { return target_key_; }
+  Extent target() const { return exposed_; }
   Host& host() { return host_; }
   const EndPlan& plan() const { return plan_; }
   std::uint32_t ops_left() const { return ops_left_; }
@@ -126,6 +130,7 @@ class End final : public QpOwner {
   std::deque<Message> messages_;           ///< To the peer.
   std::vector<std::uint32_t> capacities_;  ///< Of the receives posted.
   bool flaw_posted_ = false;
+  bool deceived_ = false;
 
   Area local_, receive_, target_;
   Extent source_;   ///< Never written: for READs of the peer.

@@ -24,7 +24,8 @@ bool End::peer_is_dead() const {
 
 /// Something was injected that makes this QP's responder refuse a request.
 bool End::responder_may_fail() const {
-  if (target_changed_ || receive_dead_ || peer_->flaw_posted_ || plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
+  if (target_changed_ || receive_dead_ || deceived_ || peer_->flaw_posted_ ||
+      plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
@@ -46,6 +47,7 @@ Statuses End::legal(const Op& op) const {
   if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
     set |= only(WcStatus::kRemInvReqErr);
   }
+  if (peer_->deceived_) set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemInvReqErr);
   if (peer_->receive_dead_ && op.is_send()) set |= only(WcStatus::kRemOpErr);
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);
   // A responder that keeps too few answers for what we may have outstanding is silent to some duplicates.
@@ -61,6 +63,7 @@ Statuses End::legal(const Op& op) const {
 Statuses End::legal_receive() const {
   Statuses set = only(WcStatus::kWrFlushErr);
   const std::size_t n = receives_.consumed();
+  if (deceived_) set |= only(WcStatus::kRemInvReqErr);  // In the midst of a message.
   if (n >= peer_->messages_.size()) return set;
   const Message& message = peer_->messages_[n];
   const bool fits = message.is_write || (n < capacities_.size() && message.length <= capacities_[n]);

@@ -31,10 +31,18 @@ void ResponseLint::request(const PacketView& view, const RequestLint& peer) {
   }
 }
 
+bool ResponseLint::forged(const PacketView& view, const RequestLint& peer) {
+  const std::uint32_t at = peer.index(view.psn());
+  if (at == arrived_) return may_refuse_next_ = true;
+  if (at >= 1u << 23) repeated_nothing_ = true;
+  return false;
+}
+
 void ResponseLint::sent(const PacketView& view, const RequestLint& peer, std::optional<std::uint32_t> receives,
                         const Memory& memory) {
   if (dead_) incorrect("{} after a fatal NAK", view.op().name);
   const std::uint32_t at = peer.index(view.psn());
+  if (at == proto::Psn::kMask && repeated_nothing_ && view.op().kind == Kind::kAcknowledge) return;
   // A NAK of what has not arrived names the PSN behind the last one that has.
   if (at > arrived_ || at > peer.history().size()) incorrect("{} to a request that has not arrived", view.op().name);
   if (view.bth().get<proto::Bth::AckReq>() || view.bth().get<proto::Bth::SolicitedEvent>()) {
@@ -99,7 +107,7 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
   if (nak != nullptr && nak->code == NakCode::kInvalidRdRequest) incorrect("a NAK for reliable datagrams");
   if (fatal) {
     dead_ = true;
-    if (at >= arrived_) incorrect("a fatal NAK of a request that has not arrived");
+    if (at >= arrived_ && !may_refuse_next_) incorrect("a fatal NAK of a request that has not arrived");
     return check_msn(aeth.get<proto::Aeth::Msn>(), msn_before(std::min(at, arrived_), peer),
                      msn_before(arrived_, peer));
   }

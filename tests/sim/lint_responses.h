@@ -20,6 +20,10 @@ class ResponseLint {
   /// them); `memory`: what lies at an address.
   void sent(const proto::PacketView& view, const RequestLint& peer, std::optional<std::uint32_t> receives,
             const Memory& memory);
+  /// Somebody else sends a request in the peer's name. True when the QP cannot but take it for the next one.
+  bool forged(const proto::PacketView& view, const RequestLint& peer);
+  /// Requests before this one have arrived in sequence.
+  std::uint32_t arrived() const { return arrived_; }
   std::uint32_t rnr_naks() const { return rnr_naks_; }
 
  private:
@@ -47,6 +51,8 @@ class ResponseLint {
   std::uint32_t msn_ = 0;
   std::uint32_t rnr_naks_ = 0;
   bool dead_ = false;  ///< A fatal NAK is out.
+  bool may_refuse_next_ = false;  ///< A forged request stood in for the next one.
+  bool repeated_nothing_ = false;  ///< A forged duplicate of what was before the first request.
 };
 
 }  // namespace uroce::simulator

@@ -6,6 +6,7 @@
 
 #include "proto/timing.h"
 #include "tests/sim/dice.h"
+#include "tests/sim/extras.h"
 #include "tests/sim/scenario_unacked.h"
 
 namespace uroce::simulator {
@@ -138,11 +139,14 @@ EndPlan draw_end(Dice& dice, const Features& on, const std::vector<HostPlan>& ho
   return plan;
 }
 
+/// Those that the first seeds knew; of the others tells extras.cc.
+constexpr std::uint64_t kFirstKinds = static_cast<std::uint64_t>(Disturbance::Kind::kDeregReceive) + 1;
+
 std::vector<Disturbance> draw_disturbances(Dice& dice, Duration until) {
   std::vector<Disturbance> all;
   for (std::uint32_t n = dice.u32(1, 3); n > 0; --n) {
     Disturbance d;
-    d.kind = static_cast<Disturbance::Kind>(dice.between(0, static_cast<std::uint64_t>(Disturbance::Kind::kCount) - 1));
+    d.kind = static_cast<Disturbance::Kind>(dice.between(0, kFirstKinds - 1));
     if (dice.chance(0.4)) d.kind = Disturbance::Kind::kDrain;
     d.end = static_cast<int>(dice.between(0, 1));
     d.at = Duration{static_cast<Duration::rep>(dice.between(0, static_cast<std::uint64_t>(until.count())))};
@@ -196,6 +200,7 @@ Scenario draw_scenario(std::uint64_t seed) {
     scenario.connections.push_back(draw_connection(Dice(random.split(1000 + i)), on, scenario));
   }
   add_unacked(random, scenario);
+  draw_extras(scenario, random.split(3));
   return scenario;
 }
 
@@ -223,7 +228,7 @@ std::string describe(const Scenario& scenario) {
           e.timeout, e.retry_cnt, e.rnr_retry, e.min_rnr_timer, e.max_rd_atomic, e.max_dest_rd_atomic);
     }
   }
-  return text + describe_unacked(scenario);
+  return text + describe_unacked(scenario) + describe_extras(scenario);
 }
 
 }  // namespace uroce::simulator

@@ -41,6 +41,7 @@ struct HostPlan {
   Duration poll_delay{};          ///< From the first completion to the poll; 0: at once.
   std::uint32_t poll_batch = 16;  ///< Completions taken at once by a slow consumer.
   std::vector<SrqPlan> srqs;
+  bool numbers_packets = false;   ///< IPv4 Identifications that count up, as Soft-RoCE sends them; else 0.
 };
 
 /// How likely each operation is, in parts of their sum.
@@ -140,12 +141,19 @@ struct UnackedPlan {
 };
 inline constexpr std::uint32_t kGroupsMax = 4;
 
+/// Somebody who sees every packet of the network and sends forged ones.
+struct StrangerPlan {
+  Duration pause{};  ///< Between two of them; 0: there is no stranger.
+  double as_peer = 0;  ///< How many bear the address of the QP's true peer.
+};
+
 struct Scenario {
   std::uint64_t seed = 0;
   NetworkPlan network;
   std::vector<HostPlan> hosts;
   std::vector<ConnectionPlan> connections;
   std::vector<UnackedPlan> unacked;
+  StrangerPlan stranger;
 };
 
 Scenario draw_scenario(std::uint64_t seed);

@@ -4,6 +4,8 @@
 
 #include "proto/icrc.h"
 #include "tests/sim/connection.h"
+#include "tests/sim/numbering.h"
+#include "tests/sim/stranger.h"
 #include "tests/sim/wire_lint.h"
 
 namespace uroce::simulator {
@@ -18,13 +20,19 @@ using std::chrono::milliseconds;
 class Simulation {
  public:
   Simulation(const Scenario& scenario, const RunOptions& options)
-      : scenario_(scenario), options_(options), world_(world_config(scenario)), stage_{scenario, world_, lint_} {
+      : scenario_(scenario),
+        options_(options),
+        world_(world_config(scenario)),
+        stage_{scenario, world_, lint_},
+        numbering_(scenario) {
     for (const HostPlan& plan : scenario.hosts) {
       hosts_.push_back(std::make_unique<Host>(stage_, static_cast<std::uint32_t>(hosts_.size()), plan));
     }
     for (const ConnectionPlan& plan : scenario.connections) {
-      traffic_.push_back(std::make_unique<Connection>(stage_, traffic_.size(), plan, *hosts_[plan.ends[0].host],
-                                                      *hosts_[plan.ends[1].host]));
+      auto connection = std::make_unique<Connection>(stage_, traffic_.size(), plan, *hosts_[plan.ends[0].host],
+                                                     *hosts_[plan.ends[1].host]);
+      connections_.push_back(connection.get());
+      traffic_.push_back(std::move(connection));
     }
     for (auto& host : hosts_) host->build();
     for (auto& traffic : traffic_) traffic->build();
@@ -34,10 +42,20 @@ class Simulation {
       return owner != nullptr && owner->in_error();
     });
     world_.set_tap([this](TapPoint point, const Packet& packet, Instant now) { on_packet(point, packet, now); });
-    if (options.filter) world_.set_filter(options.filter);
+    world_.set_filter([this](Packet& packet, Instant now) {
+      const engine::sim::Verdict verdict =
+          options_.filter ? options_.filter(packet, now) : engine::sim::Verdict::pass();
+      numbering_.apply(packet);
+      return verdict;
+    });
+    if (scenario.stranger.pause != Duration{}) stranger_.emplace(stage_, connections_);
     for (auto& host : hosts_) host->tamper = options.tamper;
-    world_.set_on_step([this](NodeId node) { hosts_[node]->stepped(); });
-    world_.set_on_drained([this](NodeId node) { hosts_[node]->look(); });
+    world_.set_on_step([this](NodeId node) {
+      if (node < hosts_.size()) hosts_[node]->stepped();
+    });
+    world_.set_on_drained([this](NodeId node) {
+      if (node < hosts_.size()) hosts_[node]->look();
+    });
   }
 
   RunResult run() {
@@ -71,6 +89,7 @@ class Simulation {
   void play() {
     sabotage();
     for (auto& traffic : traffic_) traffic->begin();
+    if (stranger_) stranger_->begin();
     if (world_.run_for(scenario_.network.faults_end) != engine::sim::Outcome::kDone) {
       not_live("the network never comes to rest");
     }
@@ -125,6 +144,10 @@ class Simulation {
 
   void on_packet(TapPoint point, const Packet& packet, Instant now) {
     if (options_.on_packet) options_.on_packet(point, packet, now);
+    if (stranger_ && packet.from == stranger_->node()) {
+      if (point == TapPoint::kDelivered) stranger_->delivered(packet);
+      return;
+    }
     if (point == TapPoint::kSent) return lint_.sent(packet, now);
     if (point == TapPoint::kImpaired) {
       stage_.tally.add(packet.corrupted ? "network: packets damaged" : "network: packets doubled or late");
@@ -165,6 +188,9 @@ class Simulation {
   const Instant start_ = world_.now();
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Traffic>> traffic_;
+  std::vector<Connection*> connections_;  ///< Of the traffic: those of RC.
+  Numbering numbering_;
+  std::optional<Stranger> stranger_;
 };
 
 }  // namespace

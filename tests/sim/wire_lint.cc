@@ -141,4 +141,22 @@ void WireLint::delivered(const Packet& packet, Instant now) {
   if (peer != nullptr && peer->connected) qp->responses.request(*view, peer->requests);
 }
 
+Forgery WireLint::forged(const Packet& packet) {
+  if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return Forgery::kNothing;
+  const auto view = proto::parse_packet(packet.bytes);
+  if (!view || view->op().service != proto::Service::kRc || is_response(*view)) return Forgery::kNothing;
+  Qp* const qp = find(packet.to, view->dest_qp());
+  if (qp == nullptr || !qp->connected || qp->silent) return Forgery::kNothing;
+  if (packet.path.source != qp->facts.path.destination) return Forgery::kNothing;
+  const Qp* const peer = find(qp->facts.peer_node, qp->facts.peer_qpn);
+  return qp->responses.forged(*view, peer->requests) ? Forgery::kNext : Forgery::kOutOfSequence;
+}
+
+proto::Psn WireLint::expected(NodeId node, std::uint32_t qpn) {
+  const Qp* const qp = find(node, qpn);
+  if (qp == nullptr || !qp->connected) return {};
+  const Qp* const peer = find(qp->facts.peer_node, qp->facts.peer_qpn);
+  return peer->facts.sq_psn + qp->responses.arrived();
+}
+
 }  // namespace uroce::simulator

@@ -11,6 +11,13 @@
 
 namespace uroce::simulator {
 
+/// What a packet can do that somebody else sends.
+enum class Forgery : std::uint8_t {
+  kNothing,        ///< The QP can tell that it is not its peer's, or that it means nothing.
+  kOutOfSequence,  ///< As good as one that the network has doubled, or one behind a loss.
+  kNext,           ///< Nobody could tell it from the peer's next request.
+};
+
 class WireLint {
  public:
   /// A QP that has just been connected: its requests start at `sq_psn`.
@@ -40,6 +47,11 @@ class WireLint {
 
   /// Which receive of its connection, counted from 0, an undamaged packet to `node` takes; nothing when it takes none.
   std::optional<std::uint32_t> takes_receive(engine::sim::NodeId node, const proto::PacketView& view);
+  /// As delivered(), for a forged packet.
+  Forgery forged(const engine::sim::Packet& packet);
+  /// The PSN of the request that the QP waits for.
+  proto::Psn expected(engine::sim::NodeId node, std::uint32_t qpn);
+
   /// RNR NAKs that the QP has sent in this connection.
   std::uint32_t rnr_naks(engine::sim::NodeId node, std::uint32_t qpn) const;
   /// Bytes of the node's memory at a virtual address, for what READ responses carry; empty when there are none.
