@@ -64,7 +64,13 @@ void Connection::disturb(const Disturbance& d) {
       end.destroy();
       return notice();
     case Disturbance::Kind::kDrain:
-      return end.drain_send_queue(d.pause);
+      return end.drain_send_queue(d.pause, false);
+    case Disturbance::Kind::kChangeInRts:
+      return end.change_in_rts();
+    case Disturbance::Kind::kChangeInSqd:
+      return end.drain_send_queue(d.pause, true);
+    case Disturbance::Kind::kVanish:
+      return end.vanish(d.pause);
     case Disturbance::Kind::kDeregTarget:
       return end.deregister(End::Region::kTarget);
     case Disturbance::Kind::kReregTarget:

@@ -36,6 +36,7 @@ End::End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, 
       shared_(shared),
       random_(seed),
       ops_left_(plan.ops),
+      least_timeout_(plan.timeout),
       srq_(host.srq(plan.srq)),
       local_(room(host, shared.message_max)),
       receive_(room(host, shared.message_max)),
@@ -52,10 +53,14 @@ End::End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, 
 void End::build() {
   local_mr_ = host_.register_memory(local_.whole(), nic::kLocalWrite);
   receive_mr_ = host_.register_memory(receive_.whole(), nic::kLocalWrite);
-  target_mr_ = host_.register_memory(exposed_, kOpen);
+  target_mr_ = register_target();
   local_key_ = local_mr_->key;
   receive_key_ = receive_mr_->key;
   target_key_ = target_mr_->key;
+}
+
+nic::Mr* End::register_target() {
+  return host_.register_memory(exposed_, kOpen, plan_.on_demand ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
 }
 
 std::string End::name() const {
@@ -105,7 +110,11 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   capacities_.clear();
   last_write_.valid = false;
 
-  QpAttr attr;
+  lacked_ = 0;
+  lacks_.clear();
+
+  QpAttr& attr = attr_;
+  attr = {};
   attr.access = kOpen;
   attr.path.source = host_.gid();
   attr.path.destination = peer_->host_.gid();
@@ -144,6 +153,7 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   move(QpState::kRts, kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic);
   stage_.lint.connected({host_.node, peer_->host_.node, qpn_, peer_->qpn_, attr.path,
                          proto::mtu_bytes(shared_.mtu_code), sq_psn, plan_.max_rd_atomic, srq_});
+  stage_.lint.changed(host_.node, qpn_, attr.path, plan_.max_rd_atomic, plan_.min_rnr_timer);
 }
 
 void End::to_error() {
@@ -190,7 +200,7 @@ void End::drop_everything(bool held) {
   receives_.dropped(peer_->messages_, [&](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e, held); });
 }
 
-void End::drain_send_queue(Duration pause) {
+void End::drain_send_queue(Duration pause, bool change) {
   if (!alive() || qp_ == nullptr || qp_->state() != QpState::kRts) return;
   nic::QpAttr attr;
   attr.state = QpState::kSqd;
@@ -202,10 +212,11 @@ void End::drain_send_queue(Duration pause) {
   }
   stage_.lint.draining(host_.node, qpn_, true);
   stage_.world.kick(host_.node);
-  stage_.world.after(pause, [this] {
+  stage_.world.after(pause, [this, change] {
     if (qp_ == nullptr || !draining_ || qp_->state() != QpState::kSqd) return;
     host_.poll_events();
     if (!drained_ && stage_.lint.is_drained(host_.node, qpn_)) incorrect("{}: drained, but no SQ_DRAINED", name());
+    if (change && drained_ && alive() && !stage_.faults_over) change_in_sqd();
     draining_ = false;
     stage_.lint.draining(host_.node, qpn_, false);
     nic::QpAttr back;
@@ -347,7 +358,8 @@ void End::settle_limbo() {
   limbo_.clear();
   if (local_dead_) local_mr_ = host_.register_memory(local_.whole(), nic::kLocalWrite);
   if (receive_dead_) receive_mr_ = host_.register_memory(receive_.whole(), nic::kLocalWrite);
-  if (target_dead_) target_mr_ = host_.register_memory(exposed_, kOpen);
+  if (target_dead_) target_mr_ = register_target();
+  come_back();
   local_dead_ = receive_dead_ = target_dead_ = false;
   local_key_ = local_mr_->key;
   receive_key_ = receive_mr_->key;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ class End final : public QpOwner {
   void to_error();
   void to_reset();
   void destroy();
-  void drain_send_queue(Duration pause);
+  /// SQD, and RTS again after `pause`; `change`: with other attributes, if it has drained by then.
+  void drain_send_queue(Duration pause, bool change);
+  void change_in_rts();
+  /// The memory of the target region goes, and comes back with what was in it.
+  void vanish(Duration pause);
   enum class Region { kTarget, kLocal, kReceive };
   void deregister(Region region);
   /// Gives the target region a new key; WRs posted before have the old one.
@@ -70,6 +75,16 @@ class End final : public QpOwner {
   std::size_t outstanding() const { return sends_.pending().size(); }
 
  private:
+  // attributes.cc
+  void change_in_sqd();
+  void change_access(std::uint32_t access);
+  void change(const nic::QpAttr& attr, std::uint32_t mask);
+  /// The right that a peer needs for this operation, if any (nic::Access).
+  static std::uint32_t right_for(const Op& op);
+  bool refuses(const Op& op) const;
+  bool may_refuse(const Op& op) const { return (right_for(op) & lacked_) != 0; }
+  void come_back();
+
   // end_post.cc: drawing and posting work.
   void post_receives();
   bool post_receive();
@@ -80,6 +95,7 @@ class End final : public QpOwner {
   void draw_flaw(Op& op);
   void post_marker();
   void submit(Op op, std::uint32_t flags);
+  nic::Mr* register_target();
   Cut cut() const { return {plan_.sges_max, plan_.empty_sge}; }
 
   // end_judge.cc: what completions may and must say.
@@ -131,6 +147,16 @@ class End final : public QpOwner {
   std::vector<std::uint32_t> capacities_;  ///< Of the receives posted.
   bool flaw_posted_ = false;
   bool deceived_ = false;
+  // What the owner has changed since the connection was made.
+  nic::QpAttr attr_;
+  std::uint8_t least_timeout_;
+  std::uint32_t lacked_ = 0;  ///< Rights that the peer has not had at some time.
+  struct Lack {
+    std::uint32_t right;
+    Instant since;
+  };
+  std::vector<Lack> lacks_;            ///< Those that it has not now.
+  std::optional<Instant> gone_since_;  ///< The memory of the target region.
 
   Area local_, receive_, target_;
   Extent source_;   ///< Never written: for READs of the peer.

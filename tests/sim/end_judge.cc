@@ -24,7 +24,7 @@ bool End::peer_is_dead() const {
 
 /// Something was injected that makes this QP's responder refuse a request.
 bool End::responder_may_fail() const {
-  if (target_changed_ || receive_dead_ || deceived_ || peer_->flaw_posted_ ||
+  if (target_changed_ || receive_dead_ || deceived_ || lacked_ != 0 || host_.flickers() || peer_->flaw_posted_ ||
       plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
@@ -35,8 +35,8 @@ bool End::responder_may_fail() const {
 
 Statuses End::legal(const Op& op) const {
   Statuses set = only(WcStatus::kWrFlushErr);  // Explained when the connection comes down.
-  const bool must_fail =
-      op.flaw != Flaw::kNone || too_long(op) || (op.consumes_receive() && op.message >= peer_->capacities_.size());
+  const bool must_fail = op.flaw != Flaw::kNone || too_long(op) || peer_->refuses(op) ||
+                         (op.consumes_receive() && op.message >= peer_->capacities_.size());
   if (!must_fail) set |= only(WcStatus::kSuccess);
   if (op.flaw == Flaw::kBadRkey || op.flaw == Flaw::kOutOfBounds || op.flaw == Flaw::kNoRight) {
     set |= only(WcStatus::kRemAccessErr);
@@ -47,6 +47,8 @@ Statuses End::legal(const Op& op) const {
   if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
     set |= only(WcStatus::kRemInvReqErr);
   }
+  if (peer_->may_refuse(op)) set |= only(WcStatus::kRemInvReqErr);
+  if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemAccessErr);
   if (peer_->deceived_) set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemInvReqErr);
   if (peer_->receive_dead_ && op.is_send()) set |= only(WcStatus::kRemOpErr);
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);

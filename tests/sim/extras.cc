@@ -23,11 +23,45 @@ StrangerPlan draw_stranger(Dice dice, Duration until) {
   return plan;
 }
 
+void add_disturbances(Dice& dice, Disturbance::Kind kind, Duration until, std::uint32_t most, ConnectionPlan& plan) {
+  for (std::uint32_t n = dice.u32(1, most); n > 0; --n) {
+    Disturbance d;
+    d.kind = kind;
+    d.end = static_cast<int>(dice.between(0, 1));
+    d.at = Duration{static_cast<Duration::rep>(dice.between(0, static_cast<std::uint64_t>(until.count())))};
+    d.pause = dice.spread(microseconds{1}, microseconds{500});
+    plan.disturbances.push_back(d);
+  }
+}
+
+void draw_changes(Dice dice, Scenario& scenario) {
+  const Duration until = scenario.network.faults_end;
+  const bool in_rts = dice.chance(0.15), in_sqd = dice.chance(0.25);
+  for (ConnectionPlan& plan : scenario.connections) {
+    if (in_rts && dice.chance(0.5)) add_disturbances(dice, Disturbance::Kind::kChangeInRts, until, 4, plan);
+    if (in_sqd && dice.chance(0.7)) add_disturbances(dice, Disturbance::Kind::kChangeInSqd, until, 6, plan);
+  }
+}
+
+void draw_on_demand(Dice dice, Scenario& scenario) {
+  const bool on = dice.chance(0.2), vanish = dice.chance(0.6), flicker = dice.chance(0.3);
+  if (!on) return;
+  for (HostPlan& host : scenario.hosts) host.flicker = flicker && dice.chance(0.5) ? 0.02 : 0;
+  for (ConnectionPlan& plan : scenario.connections) {
+    for (EndPlan& end : plan.ends) end.on_demand = dice.chance(0.7);
+    if (vanish && dice.chance(0.5)) {
+      add_disturbances(dice, Disturbance::Kind::kVanish, scenario.network.faults_end, 3, plan);
+    }
+  }
+}
+
 }  // namespace
 
 void draw_extras(Scenario& scenario, const engine::sim::Random& random) {
   draw_numbering(Dice(random.split(0)), scenario);
   scenario.stranger = draw_stranger(Dice(random.split(1)), scenario.network.faults_end);
+  draw_changes(Dice(random.split(2)), scenario);
+  draw_on_demand(Dice(random.split(3)), scenario);
 }
 
 std::string describe_extras(const Scenario& scenario) {

@@ -22,12 +22,16 @@ proto::Gid address(std::uint32_t number, bool ipv6) {
 }  // namespace
 
 Host::Host(Stage& stage, std::uint32_t number, const HostPlan& plan)
-    : nic({.gids = {address(number, stage.scenario.network.ipv6)}, .window_bytes = plan.window_bytes}),
+    : nic({.gids = {address(number, stage.scenario.network.ipv6)},
+           .window_bytes = plan.window_bytes,
+           .probe_memory = [this](const std::uint8_t* memory, std::uint64_t length,
+                                  bool) { return is_there(memory, length); }}),
       stage_(stage),
       number_(number),
       plan_(plan),
       gid_(address(number, stage.scenario.network.ipv6)),
-      cq_sizes_(plan.cqs) {
+      cq_sizes_(plan.cqs),
+      flicker_(engine::sim::Random{stage.scenario.seed}.split(3000 + number)) {
   words_at_ = reserve(8 * kWords);
   locked_at_ = reserve(4096);
   for (const SrqPlan& srq : plan.srqs) {
@@ -47,7 +51,7 @@ Extent Host::reserve(std::uint32_t length) {
 void Host::build() {
   memory_ = std::make_unique<Memory>(memory_size_ + kGuard, stage_.scenario.seed * 64 + number_);
   pd = nic.alloc_pd();
-  words_mr = register_memory(words_at_, kEverything);
+  words_mr = register_memory(words_at_, kEverything, flickers() ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
   locked_mr = register_memory(locked_at_, nic::kLocalWrite);
   for (std::size_t i = 0; i < kWords; ++i) {
     std::uint64_t initial = 0;
@@ -75,10 +79,24 @@ void Host::stepped() {
   for (auto& srq : srqs_) srq->check();
 }
 
-nic::Mr* Host::register_memory(Extent extent, std::uint32_t access) {
-  const auto mr = nic.mrs().add(pd, memory_->data() + extent.begin, extent.length, va(extent.begin), access);
+nic::Mr* Host::register_memory(Extent extent, std::uint32_t access, nic::MrKind kind) {
+  const auto mr = nic.mrs().add(pd, memory_->data() + extent.begin, extent.length, va(extent.begin), access, kind);
   if (!mr) incorrect("host {}: registering memory fails with errno {}", number_, mr.error());
   return *mr;
+}
+
+void Host::bring_back(Extent extent) {
+  std::erase_if(gone_, [&](const Extent& e) { return e.begin == extent.begin; });
+}
+
+bool Host::is_there(const std::uint8_t* memory, std::uint64_t length) {
+  const auto begin = static_cast<std::uint64_t>(memory - memory_->data());
+  const auto touches = [&](const Extent& e) { return begin < e.end() && begin + length > e.begin; };
+  if (touches(words_at_) && flicker_.chance(plan_.flicker)) {
+    stage_.tally.add("on-demand memory not there when asked for");
+    return false;
+  }
+  return std::none_of(gone_.begin(), gone_.end(), touches);
 }
 
 Bytes Host::at(std::uint64_t address, std::size_t size) const {

@@ -62,7 +62,12 @@ class Host {
   std::uint64_t va(std::uint32_t offset) const { return (std::uint64_t{number_} + 1) << 32 | offset; }
   /// The bytes at a virtual address; empty when it is none of this host's.
   Bytes at(std::uint64_t address, std::size_t size) const;
-  nic::Mr* register_memory(Extent extent, std::uint32_t access);
+  nic::Mr* register_memory(Extent extent, std::uint32_t access, nic::MrKind kind = nic::MrKind::kPlain);
+  /// Memory that on-demand regions do not find any more, until it is brought back.
+  void take_away(Extent extent) { gone_.push_back(extent); }
+  void bring_back(Extent extent);
+  /// The memory of the words comes and goes, as if a thread of the program moved it all the time.
+  bool flickers() const { return plan_.flicker != 0; }
   Extent word(std::size_t i) const { return {words_at_.begin + static_cast<std::uint32_t>(8 * i), 8}; }
 
   std::uint32_t number() const { return number_; }
@@ -80,6 +85,7 @@ class Host {
   std::function<void(nic::Completion&)> tamper;  ///< Changes completions, to test the oracle.
 
  private:
+  bool is_there(const std::uint8_t* memory, std::uint64_t length);
   std::size_t poll(std::uint32_t cq, std::size_t limit);
   void on_overflow(const nic::Cq* cq);
   void run();
@@ -98,6 +104,8 @@ class Host {
   std::vector<std::unique_ptr<SharedQueue>> srqs_;
   std::vector<QpOwner*> owners_;  ///< By local part of the QPN.
   bool scheduled_ = false;
+  std::vector<Extent> gone_;
+  engine::sim::Random flicker_;
 };
 
 }  // namespace uroce::simulator

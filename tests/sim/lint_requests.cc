@@ -176,7 +176,11 @@ void RequestLint::count_outstanding(std::uint32_t begin, std::uint32_t end) {
 /// that has not been answered.
 void RequestLint::response(const PacketView& view, Instant now) {
   const std::uint32_t at = index(view.psn());
-  if (stopped_ || at >= history_.size()) return;
+  if (stopped_) return;
+  // A duplicate of what was before the first request, which is forged, makes the peer tell how many receives it has.
+  const bool before_first = at == proto::Psn::kMask && una_ == 0 && view.op().kind == Kind::kAcknowledge;
+  if (before_first) return take_credits(view);
+  if (at >= history_.size()) return;
   if (at < una_) return take_credits(view);  // More than the QP need make of it.
   take_credits(view);
   const std::uint32_t limit = outstanding_.empty() ? ~0u : outstanding_.front().next;

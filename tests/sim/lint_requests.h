@@ -46,6 +46,7 @@ class RequestLint {
   /// An undamaged response reaches the QP.
   void response(const proto::PacketView& view, Instant now);
 
+  void set_max_rd_atomic(std::uint32_t most) { facts_.max_rd_atomic = most; }
   void set_draining(bool draining) { draining_ = draining; }
   bool drained() const { return !message_ && una_ == history_.size() && begins_work(una_); }
   void check_drained() const;

@@ -116,6 +116,8 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
     incorrect("a NAK overtakes the answer to a READ or atomic");
   if (nak == nullptr) {
     ++rnr_naks_;
+    const std::uint8_t timer = std::get<proto::syndrome::Rnr>(syndrome).timer;
+    if (rnr_timer_ && timer != *rnr_timer_) incorrect("RNR timer {}, the QP has {}", timer, *rnr_timer_);
     if (at >= arrived_) incorrect("an RNR NAK of a request that has not arrived");
     const std::optional<std::uint32_t> takes = peer.history()[at].takes_receive;
     if (!takes) incorrect("an RNR NAK of {}, which takes no receive", proto::info(peer.history()[at].opcode).name);

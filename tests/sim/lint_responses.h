@@ -24,6 +24,8 @@ class ResponseLint {
   bool forged(const proto::PacketView& view, const RequestLint& peer);
   /// Requests before this one have arrived in sequence.
   std::uint32_t arrived() const { return arrived_; }
+  /// What its RNR NAKs must ask for.
+  void set_rnr_timer(std::uint8_t code) { rnr_timer_ = code; }
   std::uint32_t rnr_naks() const { return rnr_naks_; }
 
  private:
@@ -49,9 +51,10 @@ class ResponseLint {
   std::optional<std::uint32_t> refused_;              ///< NAKed or RNR NAKed, and not arrived since.
   std::optional<std::uint32_t> read_at_;              ///< Inside a READ's responses: the next one.
   std::uint32_t msn_ = 0;
+  std::optional<std::uint8_t> rnr_timer_;
   std::uint32_t rnr_naks_ = 0;
-  bool dead_ = false;  ///< A fatal NAK is out.
-  bool may_refuse_next_ = false;  ///< A forged request stood in for the next one.
+  bool dead_ = false;              ///< A fatal NAK is out.
+  bool may_refuse_next_ = false;   ///< A forged request stood in for the next one.
   bool repeated_nothing_ = false;  ///< A forged duplicate of what was before the first request.
 };
 

@@ -41,6 +41,7 @@ struct HostPlan {
   Duration poll_delay{};          ///< From the first completion to the poll; 0: at once.
   std::uint32_t poll_batch = 16;  ///< Completions taken at once by a slow consumer.
   std::vector<SrqPlan> srqs;
+  double flicker = 0;             ///< How often the memory of the words is not there when it is asked for.
   bool numbers_packets = false;   ///< IPv4 Identifications that count up, as Soft-RoCE sends them; else 0.
 };
 
@@ -64,6 +65,7 @@ struct EndPlan {
   Duration repost_delay{};   ///< Receive starvation: how long a receive is missing.
   std::uint32_t receive_depth = 8;
   std::uint32_t srq = kNoSrq;  ///< Of the host: takes its receives from there.
+  bool on_demand = false;  ///< The region that peers write and read: its memory may come and go.
   // Attributes of the QP.
   std::uint32_t sq_psn = 0;
   std::uint8_t timeout = 12, retry_cnt = 7, rnr_retry = 7, min_rnr_timer = 1;
@@ -81,12 +83,15 @@ struct Disturbance {
     kReregTarget,
     kDeregLocal,
     kDeregReceive,
+    kChangeInRts,  ///< Other attributes, in RTS ...
+    kChangeInSqd,  ///< ... or in SQD, once it has drained.
+    kVanish,       ///< The target region, on demand, has no memory for a while.
     kCount
   };
   Kind kind{};
   int end = 0;
   Duration at{};     ///< From the start.
-  Duration pause{};  ///< Drain: how long until RTS again.
+  Duration pause{};  ///< Drain: how long until RTS again. Vanish: how long.
 };
 
 struct ConnectionPlan {
@@ -143,7 +148,7 @@ inline constexpr std::uint32_t kGroupsMax = 4;
 
 /// Somebody who sees every packet of the network and sends forged ones.
 struct StrangerPlan {
-  Duration pause{};  ///< Between two of them; 0: there is no stranger.
+  Duration pause{};    ///< Between two of them; 0: there is no stranger.
   double as_peer = 0;  ///< How many bear the address of the QP's true peer.
 };
 

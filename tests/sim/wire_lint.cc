@@ -59,6 +59,14 @@ void WireLint::connected(const QpFacts& facts) {
   qp.responses.start();
 }
 
+void WireLint::changed(NodeId node, std::uint32_t qpn, const proto::Path& path, std::uint32_t max_rd_atomic,
+                       std::uint8_t rnr_timer) {
+  Qp& qp = make(node, qpn);
+  qp.facts.path = path;
+  qp.requests.set_max_rd_atomic(max_rd_atomic);
+  qp.responses.set_rnr_timer(rnr_timer);
+}
+
 void WireLint::silenced(NodeId node, std::uint32_t qpn) { make(node, qpn).silent = true; }
 void WireLint::errored(NodeId node, std::uint32_t qpn) { make(node, qpn).requests.stop(); }
 void WireLint::draining(NodeId node, std::uint32_t qpn, bool draining) {

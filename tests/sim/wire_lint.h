@@ -26,6 +26,9 @@ class WireLint {
   void silenced(engine::sim::NodeId node, std::uint32_t qpn);
   /// The QP's owner has learned that it is in ERR: no more requests.
   void errored(engine::sim::NodeId node, std::uint32_t qpn);
+  /// The owner has other attributes now.
+  void changed(engine::sim::NodeId node, std::uint32_t qpn, const proto::Path& path, std::uint32_t max_rd_atomic,
+               std::uint8_t rnr_timer);
   /// The QP has gone to SQD, or come back to RTS.
   void draining(engine::sim::NodeId node, std::uint32_t qpn, bool draining);
   /// The owner was told that a QP in SQD has drained.
