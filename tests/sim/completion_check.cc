@@ -65,6 +65,10 @@ WcOpcode opcode_of(SendOp op) {
       return WcOpcode::kCompareSwap;
     case SendOp::kFetchAdd:
       return WcOpcode::kFetchAdd;
+    case SendOp::kBindMw:
+      return WcOpcode::kBindMw;
+    case SendOp::kLocalInv:
+      return WcOpcode::kLocalInv;
     default:
       return WcOpcode::kSend;
   }
@@ -154,6 +158,9 @@ void ReceiveCheck::completed(const nic::Completion& c, const std::deque<Message>
           if (c.opcode != (m.is_write ? WcOpcode::kRecvWithImm : WcOpcode::kRecv)) {
             incorrect("completed as opcode {}", static_cast<int>(c.opcode));
           }
+          if (((c.flags & nic::kWcWithInv) != 0) != m.invalidates) incorrect("flag WITH_INV is wrong");
+          if (m.invalidates && c.imm != m.imm)
+            incorrect("the invalidated key is 0x{:x}, should be 0x{:x}", c.imm, m.imm);
           if (((c.flags & nic::kWcWithImm) != 0) != m.has_imm) incorrect("flag WITH_IMM is wrong");
           if (m.has_imm && c.imm != m.imm) incorrect("immediate data is 0x{:x}, should be 0x{:x}", c.imm, m.imm);
         });

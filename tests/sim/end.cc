@@ -36,13 +36,13 @@ End::End(Stage& stage, Connection& connection, Host& host, const EndPlan& plan, 
       shared_(shared),
       random_(seed),
       ops_left_(plan.ops),
-      least_timeout_(plan.timeout),
       srq_(host.srq(plan.srq)),
       local_(room(host, shared.message_max)),
       receive_(room(host, shared.message_max)),
       target_(room(host, shared.message_max)),
       source_({}),
       exposed_(target_.whole()) {
+  least_timeout_ = plan.timeout;
   // READ sources lie behind the WRITE targets, in the same region.
   source_ = {exposed_.end() - (shared.message_max + 64), shared.message_max + 64};
   target_ = Area({exposed_.begin, exposed_.length - source_.length});
@@ -60,7 +60,8 @@ void End::build() {
 }
 
 nic::Mr* End::register_target() {
-  return host_.register_memory(exposed_, kOpen, plan_.on_demand ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
+  return host_.register_memory(exposed_, kOpen | nic::kMwBind,
+                               plan_.on_demand ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
 }
 
 std::string End::name() const {
@@ -110,6 +111,7 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   capacities_.clear();
   last_write_.valid = false;
 
+  renew_window();
   lacked_ = 0;
   lacks_.clear();
 
@@ -188,6 +190,7 @@ void End::destroy() {
   stage_.lint.forget(host_.node, qpn_);
   const bool held = !in_error();
   host_.nic.destroy_qp(qp_);
+  if (plan_.window == 2) window_.state = Window::State::kNone;  // It belonged to the QP.
   host_.remove(qpn_);
   qp_ = nullptr;
   drop_everything(held);
@@ -272,7 +275,7 @@ void End::deregister(Region region) {
   Memory& memory = host_.memory();
   switch (region) {
     case Region::kTarget:
-      if (target_dead_) return;
+      if (target_dead_ || target_is_under_window()) return;
       target_dead_ = true;
       freeze_target();
       host_.nic.mrs().remove(target_mr_);
@@ -313,7 +316,7 @@ void End::freeze_target() {
 }
 
 void End::reregister_target() {
-  if (target_dead_) return;
+  if (target_dead_ || target_is_under_window()) return;
   freeze_target();
   nic::MrTable::Change change;  // To where it is already, for the sake of the new key.
   change.change_memory = true;

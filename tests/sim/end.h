@@ -12,6 +12,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/lint_requests.h"
 #include "tests/sim/pieces.h"
+#include "tests/sim/window.h"
 
 namespace uroce::simulator {
 
@@ -75,6 +76,22 @@ class End final : public QpOwner {
   std::size_t outstanding() const { return sends_.pending().size(); }
 
  private:
+  // end_window.cc
+  void renew_window();
+  void tend_window();
+  bool window_in_use() const;
+  void post_bind(bool to_memory);
+  void post_window_flaw();
+  void post_local(Op op, const nic::MwBind& bind);
+  void local_ended(const Op& op, Ending ending);
+  void window_invalidated();
+  bool window_grants(const Op& op) const;
+  void draw_window_flaw(Op& op);
+  const Window* foreign_window() const;
+  void name_window(const Op& op, nic::SendWr& wr);
+  void draw_invalidation(Op& op);
+  bool target_is_under_window();
+
   // attributes.cc
   void change_in_sqd();
   void change_access(std::uint32_t access);
@@ -147,9 +164,10 @@ class End final : public QpOwner {
   std::vector<std::uint32_t> capacities_;  ///< Of the receives posted.
   bool flaw_posted_ = false;
   bool deceived_ = false;
+  Window window_;
   // What the owner has changed since the connection was made.
   nic::QpAttr attr_;
-  std::uint8_t least_timeout_;
+  std::uint8_t least_timeout_ = 0;
   std::uint32_t lacked_ = 0;  ///< Rights that the peer has not had at some time.
   struct Lack {
     std::uint32_t right;

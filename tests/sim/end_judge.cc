@@ -38,9 +38,8 @@ Statuses End::legal(const Op& op) const {
   const bool must_fail = op.flaw != Flaw::kNone || too_long(op) || peer_->refuses(op) ||
                          (op.consumes_receive() && op.message >= peer_->capacities_.size());
   if (!must_fail) set |= only(WcStatus::kSuccess);
-  if (op.flaw == Flaw::kBadRkey || op.flaw == Flaw::kOutOfBounds || op.flaw == Flaw::kNoRight) {
-    set |= only(WcStatus::kRemAccessErr);
-  }
+  if (op.is_local()) return set | (op.flaw != Flaw::kNone ? only(WcStatus::kMwBindErr) : 0);
+  if (is_refused(op.flaw)) set |= only(WcStatus::kRemAccessErr);
   if (peer_->target_changed_ && (op.is_write() || op.is_read()) && op.length != 0) set |= only(WcStatus::kRemAccessErr);
   if (op.flaw == Flaw::kBadLkey || (local_dead_ && op.length != 0 && !op.is_inline)) set |= only(WcStatus::kLocProtErr);
   if (too_long(op)) set |= only(WcStatus::kRemInvReqErr);
@@ -54,7 +53,8 @@ Statuses End::legal(const Op& op) const {
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);
   // A responder that keeps too few answers for what we may have outstanding is silent to some duplicates.
   if (faults_ > 0 && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) set |= only(WcStatus::kRetryExcErr);
-  if (faults_ > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
+  // Each retry is for a packet that was lost since the WR was posted that fails.
+  if (faults_ - op.faults_before > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
   if (op.consumes_receive() && plan_.rnr_retry < 7 &&
       stage_.lint.rnr_naks(peer_->host_.node, peer_->qpn_) > plan_.rnr_retry) {
     set |= only(WcStatus::kRnrRetryExcErr);
@@ -88,6 +88,7 @@ void End::on_completion(const nic::Completion& c) {
                 [this](Op& op, Ending ending) { send_ended(op, ending); });
           }
         });
+  if ((c.flags & nic::kWcWithInv) != 0) window_invalidated();
   if (c.status != WcStatus::kSuccess) note_error(c.status);
 }
 
@@ -126,6 +127,7 @@ Bytes End::payload(const Op& op) {
 }
 
 void End::send_ended(Op& op, Ending ending) {
+  if (op.is_local()) return local_ended(op, ending);
   Memory& memory = host_.memory();
   about([&] { return fmt::format("WR {} ({}, {} bytes)", op.id, to_string(op.kind), op.length); },
         [&] {

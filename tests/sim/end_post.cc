@@ -60,6 +60,8 @@ bool End::post_receive() {
 void End::post_sends() {
   const std::size_t limit = std::min(plan_.depth, plan_.max_send_wr);
   while (ops_left_ > 0 && sends_.pending().size() < limit) {
+    if (unsignaled_ + 1 < limit) tend_window();
+    if (sends_.pending().size() == limit) return;
     Op op;
     if (!draw_op(op)) {
       const auto& pending = sends_.pending();
@@ -94,6 +96,12 @@ bool End::draw_op(Op& op) {
   op.is_inline =
       (op.is_send() || op.is_write()) && op.flaw != Flaw::kBadLkey && op.length <= 256 && random_.chance(plan_.inlined);
   if (!draw_memory(op)) return false;
+  draw_invalidation(op);
+  const Window& window = peer_->window_;
+  const bool within =
+      op.remote.length != 0 && op.remote.begin >= window.covers.begin && op.remote.end() <= window.covers.end();
+  op.windowed = op.flaw == Flaw::kNone && !op.is_atomic() && within && window.usable() && peer_->window_grants(op) &&
+                random_.chance(plan_.windowed);
 
   const bool must_signal = unsignaled_ + 1 >= std::min(plan_.depth, plan_.max_send_wr) || ops_left_ == 1;
   const bool flag = must_signal || random_.chance(plan_.signaled);
@@ -149,6 +157,7 @@ void End::draw_flaw(Op& op) {
   if (op.length == 0) return;
   if (remote && !op.is_atomic() && peer_->target_dead_ && op.flaw == Flaw::kNone) op.flaw = Flaw::kBadRkey;
   if (local_dead_ && op.flaw == Flaw::kNone) op.flaw = Flaw::kBadLkey;
+  if (peer_->plan_.window != 0 && !peer_->target_dead_ && random_.chance(plan_.window_flaw)) draw_window_flaw(op);
 }
 
 bool End::draw_memory(Op& op) {
@@ -162,8 +171,7 @@ bool End::draw_memory(Op& op) {
     if (op.local.slot.length != 0) local_.give_back(op.local.slot);
     return false;
   };
-  if (op.length != 0 && !op.is_atomic() && !op.is_send() && op.flaw != Flaw::kBadRkey &&
-      op.flaw != Flaw::kOutOfBounds && op.flaw != Flaw::kNoRight) {
+  if (op.length != 0 && !op.is_atomic() && !op.is_send() && !is_refused(op.flaw)) {
     if (op.is_write()) {
       Extent slot;
       if (!peer_->target_.take(op.length, slot, 1, static_cast<std::uint32_t>(random_.below(4)))) return give_up();
@@ -219,6 +227,7 @@ void End::submit(Op op, std::uint32_t flags) {
     wr.compare_add = op.atomic.is_swap ? op.atomic.compare : op.atomic.operand;
     wr.swap = op.atomic.is_swap ? op.atomic.operand : 0;
   }
+  name_window(op, wr);
   switch (op.flaw) {
     case Flaw::kBadRkey:
       // A key that was never given out, unless the region it named is gone anyway.
@@ -250,7 +259,8 @@ void End::submit(Op op, std::uint32_t flags) {
   flaw_posted_ = flaw_posted_ || op.flaw != Flaw::kNone;
 
   // The oracle knows of it before the NIC does.
-  const bool harmless = op.flaw == Flaw::kNone || op.flaw == Flaw::kBadLkey;
+  op.faults_before = faults_;
+  const bool harmless = !is_refused(op.flaw);
   if (op.is_write() && harmless && op.length != 0) {
     peer_->host_.memory().open(op.remote);
     if (op.flaw == Flaw::kNone) last_write_ = {op.remote, op.seed, true};
@@ -262,7 +272,7 @@ void End::submit(Op op, std::uint32_t flags) {
   }
   if (op.consumes_receive()) {
     op.message = static_cast<std::uint32_t>(messages_.size());
-    messages_.push_back({op.id, op.seed, op.length, op.imm, op.has_imm(), op.is_write()});
+    messages_.push_back({op.id, op.seed, op.length, op.imm, op.has_imm(), op.is_write(), op.kind == SendOp::kSendInv});
   }
   const Pieces local = op.local;
   const bool was_inline = op.is_inline;

@@ -55,6 +55,20 @@ void draw_on_demand(Dice dice, Scenario& scenario) {
   }
 }
 
+void draw_windows(Dice dice, Scenario& scenario) {
+  const bool on = dice.chance(0.2), flaws = dice.chance(0.4);
+  if (!on) return;
+  for (ConnectionPlan& plan : scenario.connections) {
+    for (EndPlan& end : plan.ends) {
+      end.window = dice.chance(0.3) ? std::uint8_t{0} : dice.u8(1, 2);
+      end.zero_based = end.window == 2 && dice.chance(0.5);
+      end.windowed = dice.pick({0.3, 0.9});
+      end.window_flaw = flaws && dice.chance(0.5) ? 0.02 : 0;
+      end.window_change = dice.pick({0.02, 0.2, 0.5});
+    }
+  }
+}
+
 }  // namespace
 
 void draw_extras(Scenario& scenario, const engine::sim::Random& random) {
@@ -62,6 +76,7 @@ void draw_extras(Scenario& scenario, const engine::sim::Random& random) {
   scenario.stranger = draw_stranger(Dice(random.split(1)), scenario.network.faults_end);
   draw_changes(Dice(random.split(2)), scenario);
   draw_on_demand(Dice(random.split(3)), scenario);
+  draw_windows(Dice(random.split(4)), scenario);
 }
 
 std::string describe_extras(const Scenario& scenario) {

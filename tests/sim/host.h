@@ -50,6 +50,13 @@ class Host {
   /// ... and the NIC has dealt with it, or with its timers.
   void stepped();
 
+  template <class Fn>
+  void for_each_owner(Fn fn) const {
+    for (QpOwner* owner : owners_) {
+      if (owner != nullptr) fn(*owner);
+    }
+  }
+
   /// Looks whether there is anything to poll; polls now or later, as the plan says.
   void look();
   void poll_events();

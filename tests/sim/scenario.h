@@ -41,8 +41,8 @@ struct HostPlan {
   Duration poll_delay{};          ///< From the first completion to the poll; 0: at once.
   std::uint32_t poll_batch = 16;  ///< Completions taken at once by a slow consumer.
   std::vector<SrqPlan> srqs;
-  double flicker = 0;             ///< How often the memory of the words is not there when it is asked for.
-  bool numbers_packets = false;   ///< IPv4 Identifications that count up, as Soft-RoCE sends them; else 0.
+  double flicker = 0;            ///< How often the memory of the words is not there when it is asked for.
+  bool numbers_packets = false;  ///< IPv4 Identifications that count up, as Soft-RoCE sends them; else 0.
 };
 
 /// How likely each operation is, in parts of their sum.
@@ -65,7 +65,12 @@ struct EndPlan {
   Duration repost_delay{};   ///< Receive starvation: how long a receive is missing.
   std::uint32_t receive_depth = 8;
   std::uint32_t srq = kNoSrq;  ///< Of the host: takes its receives from there.
-  bool on_demand = false;  ///< The region that peers write and read: its memory may come and go.
+  std::uint8_t window = 0;     ///< Type of the memory window on the target region; 0: none.
+  bool zero_based = false;     ///< Type 2: it begins with address 0.
+  double windowed = 0;         ///< Operations on the peer's memory that go through its window, if they can.
+  double window_flaw = 0;      ///< Binds, invalidations and uses of windows that must fail.
+  double window_change = 0;    ///< How often the window is bound anew, when nobody uses it.
+  bool on_demand = false;      ///< The region that peers write and read: its memory may come and go.
   // Attributes of the QP.
   std::uint32_t sq_psn = 0;
   std::uint8_t timeout = 12, retry_cnt = 7, rnr_retry = 7, min_rnr_timer = 1;

@@ -42,7 +42,23 @@ struct Pieces {
 };
 
 /// What is wrong with a request, on purpose.
-enum class Flaw : std::uint8_t { kNone, kBadRkey, kOutOfBounds, kNoRight, kBadLkey };
+enum class Flaw : std::uint8_t {
+  kNone,
+  kBadRkey,
+  kOutOfBounds,
+  kNoRight,
+  kBadLkey,
+  // Of windows: bounds or rights of the window where the region has more; a key of a former binding; one of another
+  // QP's; a bind or an invalidation that may not be.
+  kWindowBounds,
+  kWindowRight,
+  kWindowStale,
+  kWindowForeign,
+  kBadBind
+};
+
+/// The peer refuses it for the memory that it names.
+constexpr bool is_refused(Flaw flaw) { return flaw != Flaw::kNone && flaw != Flaw::kBadLkey && flaw != Flaw::kBadBind; }
 
 /// A posted send WR.
 struct Op {
@@ -59,14 +75,20 @@ struct Op {
   std::size_t word = 0;  ///< Atomics: which word of the peer's host.
   AtomicOp atomic;
   Flaw flaw = Flaw::kNone;
-  std::uint32_t message = 0;  ///< SEND and WRITE with immediate: number among those of its connection.
-  bool committed = false;     ///< WRITE: its bytes are known to have arrived.
+  bool windowed = false;            ///< Names the peer's memory by its window.
+  std::uint32_t faults_before = 0;  ///< Of the network, that had hit the connection when it was posted.
+  std::uint32_t message = 0;        ///< SEND and WRITE with immediate: number among those of its connection.
+  bool committed = false;           ///< WRITE: its bytes are known to have arrived.
   Instant posted{};
 
   bool is_read() const { return kind == nic::SendOp::kRead; }
   bool is_atomic() const { return kind == nic::SendOp::kCompareSwap || kind == nic::SendOp::kFetchAdd; }
   bool is_write() const { return kind == nic::SendOp::kWrite || kind == nic::SendOp::kWriteImm; }
-  bool is_send() const { return kind == nic::SendOp::kSend || kind == nic::SendOp::kSendImm; }
+  bool is_send() const {
+    return kind == nic::SendOp::kSend || kind == nic::SendOp::kSendImm || kind == nic::SendOp::kSendInv;
+  }
+  /// Executed by its own NIC: no packet.
+  bool is_local() const { return kind == nic::SendOp::kBindMw || kind == nic::SendOp::kLocalInv; }
   bool has_imm() const { return kind == nic::SendOp::kWriteImm || kind == nic::SendOp::kSendImm; }
   bool consumes_receive() const { return is_send() || kind == nic::SendOp::kWriteImm; }
 };
@@ -91,6 +113,7 @@ struct Message {
   std::uint32_t imm = 0;
   bool has_imm = false;
   bool is_write = false;
+  bool invalidates = false;  ///< `imm` is the key of a window.
 };
 
 }  // namespace uroce::simulator
