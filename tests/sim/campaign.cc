@@ -10,6 +10,7 @@
 #include "proto/describe.h"
 #include "proto/pcap.h"
 #include "tests/sim/crash_report.h"
+#include "tests/sim/scenario_wrap.h"
 
 namespace uroce::simulator {
 namespace {
@@ -62,7 +63,7 @@ void Campaign::set_range(const std::string& range) {
 }
 
 int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) const {
-  const Scenario scenario = draw_scenario(seed);
+  const Scenario scenario = wrap ? draw_wrap_scenario(seed) : draw_scenario(seed);
   if (verbose) fmt::print("{}", describe(scenario));
   RunOptions options;
   options.sabotage = sabotage;

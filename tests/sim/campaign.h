@@ -17,6 +17,7 @@ struct Campaign {
   std::string folder = ".";  ///< For captures of failing seeds.
   bool keep_going = false;
   bool verbose = false;
+  bool wrap = false;   ///< Scenarios whose PSNs wrap around.
   bool tally = false;  ///< Print how often what came up.
   Sabotage sabotage = Sabotage::kNone;
 

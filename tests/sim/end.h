@@ -64,6 +64,8 @@ class End final : public QpOwner {
   void on_arrival(const proto::PacketView& view, const proto::Path& path) override;
   void on_receive_taken(const Receive& receive) override;
   bool has_qp() const { return qp_ != nullptr; }
+  /// It posts nothing but the WRITEs of its bulk.
+  bool in_bulk() const { return psns_ >= plan_.bulk_after && psns_ < plan_.bulk_after + plan_.bulk_psns; }
 
   std::string name() const;
   std::string state_text() const;
@@ -152,6 +154,7 @@ class End final : public QpOwner {
   std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
   std::uint32_t faults_ = 0;       ///< Of the network, that hit this connection.
   std::uint32_t ops_left_;
+  std::uint32_t psns_ = 0;  ///< Of the WRs posted.
   std::uint32_t unsignaled_ = 0;
   bool thinking_ = false;
   std::uint32_t receives_withheld_ = 0;
@@ -165,6 +168,7 @@ class End final : public QpOwner {
   bool flaw_posted_ = false;
   bool deceived_ = false;
   Window window_;
+  bool window_taken_back_ = false;  ///< In this connection.
   // What the owner has changed since the connection was made.
   nic::QpAttr attr_;
   std::uint8_t least_timeout_ = 0;

@@ -27,6 +27,8 @@ bool End::responder_may_fail() const {
   if (target_changed_ || receive_dead_ || deceived_ || lacked_ != 0 || host_.flickers() || peer_->flaw_posted_ ||
       plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
+  // A copy of a READ that the network has kept for a while is executed again, and then the window may be gone.
+  if (window_taken_back_ && faults_ > 0) return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
   }

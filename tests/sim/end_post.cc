@@ -81,13 +81,13 @@ bool End::draw_op(Op& op) {
   while (ticket >= plan_.mix[work]) ticket -= plan_.mix[work++];
   constexpr SendOp kKinds[] = {SendOp::kSend, SendOp::kSendImm, SendOp::kWrite,       SendOp::kWriteImm,
                                SendOp::kRead, SendOp::kRead,    SendOp::kCompareSwap, SendOp::kFetchAdd};
-  op.kind = kKinds[work];
+  op.kind = in_bulk() ? SendOp::kWrite : kKinds[work];
   op.id = stage_.next_id++;
   op.seed = random_.next();
   op.imm = static_cast<std::uint32_t>(random_.next());
   op.posted = stage_.world.now();
   draw_size(op);
-  if (static_cast<Work>(work) == Work::kReadBack && last_write_.valid) {
+  if (!in_bulk() && static_cast<Work>(work) == Work::kReadBack && last_write_.valid) {
     op.source = last_write_.slot;
     op.source_seed = last_write_.seed;
     op.length = op.source.length;
@@ -111,7 +111,7 @@ bool End::draw_op(Op& op) {
   if (op.is_inline) flags |= nic::kInline;
   if (random_.chance(plan_.fence)) flags |= nic::kFence;
   if (random_.chance(plan_.solicited)) flags |= nic::kSolicited;
-  --ops_left_;
+  if (!in_bulk()) --ops_left_;
   submit(std::move(op), flags);
   return true;
 }
@@ -122,6 +122,12 @@ void End::draw_size(Op& op) {
     return;
   }
   const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
+  if (plan_.bulk_psns != 0) {  // Exactly as many PSNs as it is to take; of the others, few.
+    const std::uint64_t left = in_bulk() ? std::uint64_t{plan_.bulk_after + plan_.bulk_psns - psns_} * mtu : 3 * mtu;
+    const std::uint64_t most = std::min<std::uint64_t>(left, shared_.message_max / mtu * mtu);
+    op.length = static_cast<std::uint32_t>(in_bulk() ? most : random_.below(most));
+    return;
+  }
   const auto pick = [&]() -> std::uint64_t {
     switch (random_.below(10)) {
       case 0:
@@ -279,6 +285,7 @@ void End::submit(Op op, std::uint32_t flags) {
   const std::uint64_t id = op.id;
   const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
   const std::uint32_t psns = op.is_atomic() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
+  psns_ += psns;
   stage_.lint.send_posted(host_.node, qpn_, psns, (flags & nic::kFence) != 0);
   sends_.posted(std::move(op));
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {

@@ -55,7 +55,10 @@ void End::post_bind(bool to_memory) {
     window_.zero_based = plan_.zero_based;
     bind.access = window_.access | (plan_.zero_based ? std::uint32_t{nic::kZeroBased} : 0);
   }
-  if (window_.state == Window::State::kBound) window_.stale_key = window_.key;
+  if (window_.state == Window::State::kBound) {
+    window_.stale_key = window_.key;
+    window_taken_back_ = true;
+  }
   window_.state = Window::State::kChanging;
   window_.key = bind.new_key;
   Op op;
@@ -83,6 +86,7 @@ void End::post_window_flaw() {
     op.imm = window_.key ^ 0x80;
   }
   flaw_posted_ = true;
+  window_.state = Window::State::kChanging;  // Nobody shall change it before this is tried.
   post_local(std::move(op), bind);
 }
 
@@ -114,6 +118,7 @@ void End::window_invalidated() {
   stage_.tally.add("windows: invalidated");
   window_.stale_key = window_.key;
   window_.state = Window::State::kNone;
+  window_taken_back_ = true;
 }
 
 /// Whether an operation of the peer has its right from the window.
@@ -127,7 +132,7 @@ void End::draw_window_flaw(Op& op) {
   if (op.length == 0 || op.source_seed != 0 || op.flaw != Flaw::kNone || !(op.is_write() || op.is_read())) return;
   const bool fits = flaw == Flaw::kWindowBounds  ? window.usable() && peer_->window_grants(op)
                     : flaw == Flaw::kWindowRight ? window.usable() && !peer_->window_grants(op)
-                    : flaw == Flaw::kWindowStale ? window.stale_key != 0 && window.stale_key != window.key
+                    : flaw == Flaw::kWindowStale ? window.has_stale_key()
                                                  : peer_->foreign_window() != nullptr;
   if (fits) op.flaw = flaw;
 }

@@ -178,7 +178,7 @@ void RequestLint::response(const PacketView& view, Instant now) {
   const std::uint32_t at = index(view.psn());
   if (stopped_) return;
   // A duplicate of what was before the first request, which is forged, makes the peer tell how many receives it has.
-  const bool before_first = at == proto::Psn::kMask && una_ == 0 && view.op().kind == Kind::kAcknowledge;
+  const bool before_first = at == kBeforeFirst && una_ == 0 && view.op().kind == Kind::kAcknowledge;
   if (before_first) return take_credits(view);
   if (at >= history_.size()) return;
   if (at < una_) return take_credits(view);  // More than the QP need make of it.

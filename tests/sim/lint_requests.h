@@ -7,6 +7,7 @@
 
 #include "engine/sim/link.h"
 #include "proto/packet.h"
+#include "tests/sim/psn_history.h"
 
 namespace uroce::simulator {
 
@@ -21,19 +22,6 @@ struct QpFacts {
   proto::Psn sq_psn;
   std::uint32_t max_rd_atomic = 0;
   const SharedQueue* srq = nullptr;  ///< Where its receives come from, if not from a queue of its own.
-};
-
-/// What a requester has sent under one PSN.
-struct SentPsn {
-  proto::Opcode opcode{};
-  std::uint32_t content = 0;                   ///< CRC of the packet but for AckReq; not for READs.
-  std::uint32_t msn_after = 0;                 ///< Messages complete when this packet has been executed.
-  std::optional<std::uint32_t> takes_receive;  ///< Which receive, counted from 0.
-  // READ: each PSN is one response packet.
-  std::uint64_t va = 0;
-  std::uint32_t rkey = 0;
-  std::uint32_t bytes = 0;  ///< Of the response.
-  bool ends = false;        ///< Last PSN of its request.
 };
 
 class RequestLint {
@@ -52,9 +40,14 @@ class RequestLint {
   void check_drained() const;
   void stop() { stopped_ = true; }
 
-  const std::vector<SentPsn>& history() const { return history_; }
-  /// Position of a PSN in the history: >= its size when it was not sent.
-  std::uint32_t index(proto::Psn psn) const { return (psn.value() - facts_.sq_psn.value()) & proto::Psn::kMask; }
+  const PsnHistory& history() const { return history_; }
+  /// Position of a PSN in the history, the one nearest to its end: >= its size when it was not sent, kBeforeFirst for
+  /// the one before the first.
+  std::uint32_t index(proto::Psn psn) const {
+    const std::int32_t ahead = psn - (facts_.sq_psn + history_.size());
+    return history_.size() + static_cast<std::uint32_t>(ahead);
+  }
+  static constexpr std::uint32_t kBeforeFirst = ~std::uint32_t{0};
   /// How many receives the first `messages` messages take.
   std::uint32_t receives_of(std::uint32_t messages) const { return messages == 0 ? 0 : receives_after_[messages - 1]; }
 
@@ -74,7 +67,7 @@ class RequestLint {
   void count_outstanding(std::uint32_t begin, std::uint32_t end);
 
   QpFacts facts_;
-  std::vector<SentPsn> history_;
+  PsnHistory history_;
   struct Posted {
     std::uint32_t begin, end;
     bool fenced;

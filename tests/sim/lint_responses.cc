@@ -15,7 +15,7 @@ using proto::Position;
 void ResponseLint::request(const PacketView& view, const RequestLint& peer) {
   const std::uint32_t at = peer.index(view.psn());
   const auto& history = peer.history();
-  if (at >= history.size()) return;
+  if (!history.has(at)) return;
   if (refused_ == at) refused_.reset();
   const Kind kind = view.op().kind;
   std::uint32_t count = 1;
@@ -34,7 +34,7 @@ void ResponseLint::request(const PacketView& view, const RequestLint& peer) {
 bool ResponseLint::forged(const PacketView& view, const RequestLint& peer) {
   const std::uint32_t at = peer.index(view.psn());
   if (at == arrived_) return may_refuse_next_ = true;
-  if (at >= 1u << 23) repeated_nothing_ = true;
+  if (static_cast<std::int32_t>(at) < 0) repeated_nothing_ = true;
   return false;
 }
 
@@ -42,7 +42,7 @@ void ResponseLint::sent(const PacketView& view, const RequestLint& peer, std::op
                         const Memory& memory) {
   if (dead_) incorrect("{} after a fatal NAK", view.op().name);
   const std::uint32_t at = peer.index(view.psn());
-  if (at == proto::Psn::kMask && repeated_nothing_ && view.op().kind == Kind::kAcknowledge) return;
+  if (at == RequestLint::kBeforeFirst && repeated_nothing_ && view.op().kind == Kind::kAcknowledge) return;
   // A NAK of what has not arrived names the PSN behind the last one that has.
   if (at > arrived_ || at > peer.history().size()) incorrect("{} to a request that has not arrived", view.op().name);
   if (view.bth().get<proto::Bth::AckReq>() || view.bth().get<proto::Bth::SolicitedEvent>()) {

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
       ->type_name("FOLDER");
   app.add_flag("--keep-going", campaign.keep_going, "Go on after a seed that fails");
   app.add_flag("--verbose", campaign.verbose, "Print the scenario and every packet");
+  app.add_flag("--wrap", campaign.wrap, "Long runs whose PSNs go all the way round: some 30 s each");
   app.add_flag("--tally", campaign.tally, "Print how often each kind of completion, event and fault came up");
   app.add_option("--sabotage", campaign.sabotage, "Break something, to see it reported")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Sabotage>{
@@ -45,5 +46,6 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   campaign.program = argv[0];
+  if (campaign.wrap) campaign.program += " --wrap";
   return campaign.run();
 }

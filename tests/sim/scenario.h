@@ -67,10 +67,12 @@ struct EndPlan {
   std::uint32_t srq = kNoSrq;  ///< Of the host: takes its receives from there.
   std::uint8_t window = 0;     ///< Type of the memory window on the target region; 0: none.
   bool zero_based = false;     ///< Type 2: it begins with address 0.
-  double windowed = 0;         ///< Operations on the peer's memory that go through its window, if they can.
-  double window_flaw = 0;      ///< Binds, invalidations and uses of windows that must fail.
-  double window_change = 0;    ///< How often the window is bound anew, when nobody uses it.
-  bool on_demand = false;      ///< The region that peers write and read: its memory may come and go.
+  /// After so many PSNs, WRITEs that take so many more, as fast as it goes and with a network that loses nothing.
+  std::uint32_t bulk_after = 0, bulk_psns = 0;
+  double windowed = 0;       ///< Operations on the peer's memory that go through its window, if they can.
+  double window_flaw = 0;    ///< Binds, invalidations and uses of windows that must fail.
+  double window_change = 0;  ///< How often the window is bound anew, when nobody uses it.
+  bool on_demand = false;    ///< The region that peers write and read: its memory may come and go.
   // Attributes of the QP.
   std::uint32_t sq_psn = 0;
   std::uint8_t timeout = 12, retry_cnt = 7, rnr_retry = 7, min_rnr_timer = 1;
@@ -162,6 +164,8 @@ struct Scenario {
   NetworkPlan network;
   std::vector<HostPlan> hosts;
   std::vector<ConnectionPlan> connections;
+  std::uint64_t max_events = 10'000'000;  ///< Of the world.
+  double bulk_loss = 0;                   ///< Packets lost before and after the bulk.
   std::vector<UnackedPlan> unacked;
   StrangerPlan stranger;
 };

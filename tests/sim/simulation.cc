@@ -46,7 +46,7 @@ class Simulation {
       const engine::sim::Verdict verdict =
           options_.filter ? options_.filter(packet, now) : engine::sim::Verdict::pass();
       numbering_.apply(packet);
-      return verdict;
+      return lost_beside_bulk() ? engine::sim::Verdict::drop() : verdict;
     });
     if (scenario.stranger.pause != Duration{}) stranger_.emplace(stage_, connections_);
     for (auto& host : hosts_) host->tamper = options.tamper;
@@ -77,12 +77,17 @@ class Simulation {
   static engine::sim::WorldConfig world_config(const Scenario& scenario) {
     engine::sim::WorldConfig config;
     config.seed = scenario.seed;
+    config.max_events = scenario.max_events;
     config.link = scenario.network.link;
     for (engine::sim::Outage& outage : config.link.outages) {
       outage.begin += config.start.time_since_epoch();
       outage.end += config.start.time_since_epoch();
     }
     return config;
+  }
+  /// A wrap of the PSNs loses packets before and after its bulk only.
+  bool lost_beside_bulk() {
+    return scenario_.bulk_loss != 0 && !connections_[0]->end(0).in_bulk() && bulk_loss_.chance(scenario_.bulk_loss);
   }
   Duration elapsed() const { return world_.now() - start_; }
 
@@ -190,6 +195,7 @@ class Simulation {
   std::vector<std::unique_ptr<Traffic>> traffic_;
   std::vector<Connection*> connections_;  ///< Of the traffic: those of RC.
   Numbering numbering_;
+  engine::sim::Random bulk_loss_{scenario_.seed};
   std::optional<Stranger> stranger_;
 };
 

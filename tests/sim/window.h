@@ -22,6 +22,8 @@ struct Window {
   bool zero_based = false;
 
   bool usable() const { return state == State::kBound; }
+  /// While a bind is under way, the former key may still be good.
+  bool has_stale_key() const { return stale_key != 0 && stale_key != key && state != State::kChanging; }
 };
 
 }  // namespace uroce::simulator

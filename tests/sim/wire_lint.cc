@@ -86,7 +86,7 @@ std::optional<std::uint32_t> WireLint::takes_receive(NodeId node, const PacketVi
   if (peer == nullptr || !qp->connected || !peer->connected) return std::nullopt;
   const std::uint32_t at = peer->requests.index(view.psn());
   const auto& history = peer->requests.history();
-  return at < history.size() ? history[at].takes_receive : std::nullopt;
+  return history.has(at) ? history[at].takes_receive : std::nullopt;
 }
 
 std::uint32_t WireLint::rnr_naks(NodeId node, std::uint32_t qpn) const {
