@@ -27,7 +27,12 @@ def main():
                      "send: REM_ACCESS_ERR", "send: REM_INV_REQ_ERR", "send: REM_OP_ERR", "send: LOC_PROT_ERR",
                      "receive: LOC_LEN_ERR", "receive: LOC_PROT_ERR", "receive: WR_FLUSH_ERR", "event: SQ_DRAINED",
                      "event: CQ overflow", "event: QP error", "connections made again", "packets damaged", "packets lost",
-                     "packets doubled or late"):
+                     "packets doubled or late", "stranger: packets that mean nothing",
+                     "stranger: as the peer, out of sequence", "stranger: as the peer, its next request",
+                     "attributes: changed in RTS", "attributes: changed in SQD", "a right of the peer is taken away",
+                     "on-demand regions that went", "on-demand memory not there", "windows: bound, type 1",
+                     "windows: bound, type 2", "windows: gone through", "windows: invalidated",
+                     "windows: uses that must fail", "send: MW_BIND_ERR"):
             assert what in out, what
 
         # The same seed writes the same bytes.

@@ -11,7 +11,7 @@ Scenario draw_wrap_scenario(std::uint64_t seed) {
   Scenario scenario;
   scenario.seed = seed;
   scenario.max_events = 200'000'000;
-  scenario.bulk_loss = dice.pick({0.05, 0.1, 0.2});
+  scenario.bulk_loss = dice.pick({0.01, 0.02, 0.03});
   scenario.network.faults_end = std::chrono::minutes{1};
   scenario.hosts.resize(2);
   ConnectionPlan connection;

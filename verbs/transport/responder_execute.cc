@@ -128,7 +128,7 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   const auto atomic = packet.header<proto::AtomicEth>();
   const std::uint64_t va = atomic.get<proto::AtomicEth::Va>();
   const auto memory = c_.resolve_remote(atomic.get<proto::AtomicEth::RKey>(), va, 8, kRemoteAtomic);
-  UROCE_ASSERT(memory.ok());  // check_access() has just looked.
+  if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
   // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
   if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
   void* const word = *memory;
