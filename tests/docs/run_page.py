@@ -21,7 +21,7 @@ import time
 
 from console_blocks import missing_line, read_blocks
 
-BLOCK_TIMEOUT = 60  # seconds
+BLOCK_TIMEOUT = 120  # seconds; idle machines need 10 at most
 SKIPPED = 77
 
 # What surrounds the commands of a block. fd 3 has the statuses; jobs in the background get a moment to end by themselves.

@@ -168,5 +168,16 @@ TEST(FaultInjector, AnythingCanBeLookedAt) {
   }
 }
 
+TEST(FaultInjector, FaultsThatMetTooFewPacketsAreNamed) {
+  Injector injector(spec_of("drop=op:read_response#1,rx.dup=qp:0x12,dup=qp:0x11#9,loss=1%,ecn=psn:3"));
+  dropped(injector, 0x11, 5);
+  const std::vector<std::string> expected = {
+      "drop=op:read_response#1 met no packet that this side sent; for packets that it receives: "
+      "rx.drop=op:read_response#1",
+      "rx.dup=qp:0x12 met no packet that this side received",
+      "dup=qp:0x11#9 met only 5 packets that this side sent"};
+  EXPECT_EQ(injector.without_effect(), expected);
+}
+
 }  // namespace
 }  // namespace uroce::test
