@@ -71,21 +71,21 @@ TEST_F(ExtendedMemory, AParentDomainStaysWhileAnythingIsInIt) {
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   struct ibv_srq_init_attr srq_init {};
   srq_init.attr.max_wr = srq_init.attr.max_sge = 1;
-  struct ibv_srq* const srq = v().ibv_create_srq(parent, &srq_init);
+  struct ibv_srq* const srq = impl::ibv_create_srq(parent, &srq_init);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
-  EXPECT_EQ(v().ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(impl::ibv_destroy_srq(srq), 0);
   struct ibv_ah_attr to {};
   to.is_global = to.port_num = 1;
   to.grh.dgid = p.b.gid();
   to.grh.sgid_index = 1;
-  struct ibv_ah* const ah = v().ibv_create_ah(parent, &to);
+  struct ibv_ah* const ah = impl::ibv_create_ah(parent, &to);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
-  EXPECT_EQ(v().ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
   // A region that moves to another domain is in that one.
   struct ibv_mr* const moves = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, kLocal);
-  EXPECT_EQ(v().ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, parent, nullptr, 0, 0), 0);
+  EXPECT_EQ(impl::ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, parent, nullptr, 0, 0), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
-  EXPECT_EQ(v().ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, p.a.pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(impl::ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, p.a.pd, nullptr, 0, 0), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), 0);
   EXPECT_EQ(v().ibv_dereg_mr(moves), 0);
 }
