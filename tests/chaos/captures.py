@@ -1,0 +1,110 @@
+"""Captures of actors, and what must be in the files afterwards: whole records, of everybody who could write."""
+
+import os
+import resource
+import struct
+import subprocess
+
+from actors import Failure
+
+SMALL = 64 << 10  # bytes that fit on the disk, or are allowed
+
+
+class Capture:
+    """One actor's, into a file of its own. `in_child` runs in the new process, before it becomes the actor."""
+    in_child = None
+    may_miss = False  # What did not fit.
+
+    def __init__(self, folder, name):
+        self.file = folder / f"{name}.pcapng"
+        self.setting = str(self.file)
+
+
+class Shared(Capture):
+    """Into the file of all the others of this kind."""
+
+    def __init__(self, folder, name):
+        super().__init__(folder, "shared")
+        self.setting = f">>{self.file}"
+
+
+class Full(Capture):
+    """On a disk that is soon full."""
+    may_miss = True
+
+    def __init__(self, folder, name):
+        disk = folder / "small"
+        if not disk.exists():
+            disk.mkdir()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "none", disk], check=True)
+        super().__init__(disk, name)
+
+
+class Limited(Capture):
+    """Beyond a limit for the size of files."""
+    may_miss = True
+
+    def in_child(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
+
+
+class Left(Capture):
+    """Into a pipe with a name, whose reader goes after a while."""
+    may_miss = True
+
+    def __init__(self, folder, name):
+        super().__init__(folder, name)
+        os.mkfifo(self.file)
+        self.reader = subprocess.Popen(["head", "-c", str(SMALL), self.file], stdout=subprocess.DEVNULL)
+
+
+KINDS = {"capture": Capture, "shared_capture": Shared, "full_disk": Full, "file_limit": Limited, "reader_leaves": Left}
+
+# Those that do not hold yet, and why. All others have to.
+NOT_YET = {
+    "capture": "a forked child and its parent tear their file",
+    "shared_capture": "processes destroy each other's file",
+    "full_disk": "captures are torn",
+    "file_limit": "SIGXFSZ ends the program",
+    "reader_leaves": "SIGPIPE ends the program",
+}
+
+
+def packets_per_interface(file, may_be_torn):
+    """Of a pcapng of one section: a list with the number of packets of each interface."""
+    data = file.read_bytes()
+    counts, at = [], 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at) if at + 12 <= len(data) else (0, 0)
+        is_whole = length >= 12 and at + length <= len(data)
+        if not is_whole or struct.unpack_from("<I", data, at + length - 4)[0] != length:
+            if may_be_torn:
+                break
+            raise Failure(f"{file.name}: no whole record at byte {at} of {len(data)}")
+        if kind == 1:
+            counts.append(0)
+        if kind == 6:
+            interface, = struct.unpack_from("<I", data, at + 8)
+            if interface >= len(counts):
+                raise Failure(f"{file.name}: a packet of interface {interface}, and there are {len(counts)}")
+            counts[interface] += 1
+        at += length
+    return counts
+
+
+def judge(actors):
+    """After the end of all `actors`."""
+    for file in {actor.capture.file for actor in actors if actor.capture and not isinstance(actor.capture, Left)}:
+        writers = [actor for actor in actors if actor.capture and actor.capture.file == file]
+        ended = [actor for actor in writers if not actor.dead]  # Those who could close it.
+        if not file.exists() and not ended:
+            continue
+        # Who is killed in mid-write leaves half a record, which the next writer cuts off, if there is one.
+        counts = packets_per_interface(file, may_be_torn=any(actor.was_killed for actor in writers))
+        if len([count for count in counts if count > 0]) < len(ended) and not writers[0].capture.may_miss:
+            raise Failure(f"{file.name}: packets of {len(counts)} interfaces, and {len(ended)} captured into it to their end")
+
+
+def clean_up(folder):
+    if (folder / "small").exists():
+        subprocess.run(["umount", folder / "small"])
