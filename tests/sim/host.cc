@@ -72,10 +72,54 @@ void Host::destroy() {
 }
 
 void Host::arriving(const proto::PacketView& view, const proto::Path& path) {
-  if (QpOwner* const owner = find_owner(view.dest_qp())) owner->on_arrival(view, path);
+  if (view.dest_qp() == nic::kMulticastQpn) {
+    for (const Member& member : members_) {
+      if (member.group == path.destination) member.owner->on_arrival(view, path);
+    }
+  } else if (QpOwner* const owner = find_owner(view.dest_qp())) {
+    owner->on_arrival(view, path);
+  }
+}
+
+void Host::join(QpOwner& owner, nic::Qp* qp, const proto::Gid& group) {
+  if (nic.attach_multicast(qp, group) != 0) incorrect("host {}: joining a group fails", number_);
+  members_.push_back({group, &owner});
+  stage_.world.join(node, group);
+}
+
+void Host::leave(QpOwner& owner, nic::Qp* qp, const proto::Gid& group) {
+  if (nic.detach_multicast(qp, group) != 0) incorrect("host {}: leaving a group fails", number_);
+  std::erase_if(members_, [&](const Member& m) { return m.owner == &owner && m.group == group; });
+  left(group);
+}
+
+bool Host::is_member(const QpOwner& owner) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.owner == &owner; });
+}
+
+void Host::leave_all(QpOwner& owner) {
+  const std::vector<Member> before = members_;
+  std::erase_if(members_, [&](const Member& m) { return m.owner == &owner; });
+  for (const Member& member : before) left(member.group);
+}
+
+/// The network brings what somebody wants.
+void Host::left(const proto::Gid& group) {
+  const auto in_it = [&](const Member& m) { return m.group == group; };
+  if (std::none_of(members_.begin(), members_.end(), in_it)) stage_.world.leave(node, group);
+}
+
+void Host::foresee(Extent extent, Bytes bytes) {
+  memory_->foresee(extent, bytes);
+  foreseen_.push_back(extent);
 }
 
 void Host::stepped() {
+  about([&] { return fmt::format("host {}", number_); },
+        [&] {
+          for (const Extent& extent : foreseen_) memory_->confirm(extent);
+        });
+  foreseen_.clear();
   for (auto& srq : srqs_) srq->check();
 }
 

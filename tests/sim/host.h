@@ -20,6 +20,7 @@ struct Stage {
   const Scenario& scenario;
   engine::sim::World& world;
   class WireLint& lint;
+  class UnackedLint& unacked_lint;
   std::uint64_t next_id = 1;  ///< wr_id of the next WR.
   bool faults_over = false;
   Tally tally{};
@@ -45,6 +46,15 @@ class Host {
   void remove(std::uint32_t qpn);
   QpOwner* find_owner(std::uint32_t qpn);
 
+  /// A UD QP enters a multicast group, or leaves it.
+  void join(QpOwner& owner, nic::Qp* qp, const proto::Gid& group);
+  void leave(QpOwner& owner, nic::Qp* qp, const proto::Gid& group);
+  bool is_member(const QpOwner& owner) const;
+  /// The QP is gone, and with it its memberships.
+  void leave_all(QpOwner& owner);
+
+  /// The packet that arrives now leaves these bytes there.
+  void foresee(Extent extent, Bytes bytes);
   /// An undamaged packet is about to be given to the NIC ...
   void arriving(const proto::PacketView& view, const proto::Path& path);
   /// ... and the NIC has dealt with it, or with its timers.
@@ -75,6 +85,7 @@ class Host {
   void bring_back(Extent extent);
   /// The memory of the words comes and goes, as if a thread of the program moved it all the time.
   bool flickers() const { return plan_.flicker != 0; }
+  Extent locked() const { return locked_at_; }
   Extent word(std::size_t i) const { return {words_at_.begin + static_cast<std::uint32_t>(8 * i), 8}; }
 
   std::uint32_t number() const { return number_; }
@@ -109,6 +120,13 @@ class Host {
   std::vector<std::uint32_t> cq_sizes_;
   std::vector<nic::Cq*> cqs_;
   std::vector<std::unique_ptr<SharedQueue>> srqs_;
+  struct Member {
+    proto::Gid group;
+    QpOwner* owner;
+  };
+  void left(const proto::Gid& group);
+  std::vector<Member> members_;   ///< In the order in which they were attached, in which they are served.
+  std::vector<Extent> foreseen_;  ///< Of the packet that arrives now.
   std::vector<QpOwner*> owners_;  ///< By local part of the QPN.
   bool scheduled_ = false;
   std::vector<Extent> gone_;

@@ -77,6 +77,18 @@ void Memory::settle_unknown(Extent extent) {
   open_.erase(extent.begin);
 }
 
+void Memory::foresee(Extent extent, Bytes bytes) {
+  UROCE_ASSERT(bytes.size() == extent.length);
+  std::copy(bytes.begin(), bytes.end(), model_.begin() + extent.begin);
+}
+
+void Memory::confirm(Extent extent) const {
+  const std::size_t at = first_difference(actual(extent), model(extent));
+  if (at == extent.length) return;
+  incorrect("byte {} of the {} that a packet has for offset 0x{:x} is 0x{:02x}, should be 0x{:02x}", at, extent.length,
+            extent.begin, actual_[extent.begin + at], model_[extent.begin + at]);
+}
+
 void Memory::check() const {
   std::uint32_t from = 0;
   for (const auto& [begin, length] : open_) {

@@ -41,6 +41,10 @@ class Memory {
   void settle_partly(Extent extent, Bytes candidate, std::string_view what);
   /// Takes over what is there (the result of an atomic). Closes the extent.
   void settle_unknown(Extent extent);
+  /// The NIC will write exactly these bytes, before anybody looks again. Not where anything is open.
+  void foresee(Extent extent, Bytes bytes);
+  /// What was foreseen is there.
+  void confirm(Extent extent) const;
   bool is_open(Extent extent) const { return open_.count(extent.begin) != 0; }
 
   /// Compares everything that is not open with the model.

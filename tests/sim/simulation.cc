@@ -5,7 +5,9 @@
 #include "proto/icrc.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/numbering.h"
+#include "tests/sim/send_model.h"
 #include "tests/sim/stranger.h"
+#include "tests/sim/unacked_traffic.h"
 #include "tests/sim/wire_lint.h"
 
 namespace uroce::simulator {
@@ -23,7 +25,7 @@ class Simulation {
       : scenario_(scenario),
         options_(options),
         world_(world_config(scenario)),
-        stage_{scenario, world_, lint_},
+        stage_{scenario, world_, lint_, unacked_lint_},
         numbering_(scenario) {
     for (const HostPlan& plan : scenario.hosts) {
       hosts_.push_back(std::make_unique<Host>(stage_, static_cast<std::uint32_t>(hosts_.size()), plan));
@@ -33,6 +35,9 @@ class Simulation {
                                                      *hosts_[plan.ends[1].host]);
       connections_.push_back(connection.get());
       traffic_.push_back(std::move(connection));
+    }
+    for (const UnackedPlan& plan : scenario.unacked) {
+      traffic_.push_back(std::make_unique<UnackedTraffic>(stage_, traffic_.size(), plan, hosts_));
     }
     for (auto& host : hosts_) host->build();
     for (auto& traffic : traffic_) traffic->build();
@@ -153,7 +158,7 @@ class Simulation {
       if (point == TapPoint::kDelivered) stranger_->delivered(packet);
       return;
     }
-    if (point == TapPoint::kSent) return lint_.sent(packet, now);
+    if (point == TapPoint::kSent) return sent(packet, now);
     if (point == TapPoint::kImpaired) {
       stage_.tally.add(packet.corrupted ? "network: packets damaged" : "network: packets doubled or late");
     }
@@ -163,6 +168,12 @@ class Simulation {
     if (point == TapPoint::kDelivered) arriving(packet, now);
   }
 
+  void sent(const Packet& packet, Instant now) {
+    const auto view = proto::parse_packet(packet.bytes);
+    const bool unacked =
+        view && (view->op().service == proto::Service::kUc || view->op().service == proto::Service::kUd);
+    unacked ? unacked_lint_.sent(packet, *view) : lint_.sent(packet, now);
+  }
   void arriving(const Packet& packet, Instant now) {
     lint_.delivered(packet, now);
     if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return;
@@ -189,6 +200,7 @@ class Simulation {
   const RunOptions& options_;
   World world_;
   WireLint lint_;
+  UnackedLint unacked_lint_;
   Stage stage_;
   const Instant start_ = world_.now();
   std::vector<std::unique_ptr<Host>> hosts_;

@@ -1,10 +1,9 @@
 #include "tests/sim/wire_lint.h"
 
-#include <algorithm>
-
 #include "proto/describe.h"
 #include "proto/icrc.h"
 #include "proto/syndrome.h"
+#include "tests/sim/lint_frame.h"
 #include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
 
@@ -12,7 +11,6 @@ namespace uroce::simulator {
 
 using engine::sim::NodeId;
 using engine::sim::Packet;
-using proto::Bth;
 using proto::Kind;
 using proto::PacketView;
 
@@ -107,7 +105,9 @@ void WireLint::sent(const Packet& packet, Instant now) {
             incorrect("to a QP that is connected to another one");
           }
           if (qp->silent) incorrect("from QP 0x{:x}, which may send nothing", qp->facts.qpn);
-          check_frame(*qp, packet, *view);
+          if (view->op().service != proto::Service::kRc) incorrect("an opcode of another service");
+          if (packet.path != qp->facts.path) incorrect("along another path than the QP's");
+          check_frame(*view, packet.path);
           if (!is_response(*view)) return qp->requests.sent(*view, packet.path, now);
           const NodeId node = packet.from;
           const bool flushed = in_error_ && in_error_(node, qp->facts.qpn);
@@ -120,28 +120,10 @@ void WireLint::sent(const Packet& packet, Instant now) {
         });
 }
 
-/// What every packet must have.
-void WireLint::check_frame(const Qp& qp, const Packet& packet, const PacketView& view) const {
-  const auto bth = view.bth();
-  if (view.op().service != proto::Service::kRc) incorrect("an opcode of another service");
-  if (packet.path != qp.facts.path) incorrect("along another path than the QP's (addresses, port, class or hop limit)");
-  if (bth.get<Bth::PKey>() != 0xFFFF) incorrect("P_Key 0x{:x}", bth.get<Bth::PKey>());
-  if (bth.get<Bth::MigReq>() || bth.get<Bth::Fecn>() || bth.get<Bth::Becn>() || bth.get<Bth::Resv6>() ||
-      bth.get<Bth::Resv7>()) {
-    incorrect("reserved bits, MigReq, FECN or BECN are set");
-  }
-  const Bytes pad = view.pad();
-  if (pad.size() > 3 || std::any_of(pad.begin(), pad.end(), [](std::uint8_t b) { return b != 0; })) {
-    incorrect("pad is not 0 to 3 bytes of zero");
-  }
-  const Bytes covered = view.bytes().first(view.bytes().size() - proto::kIcrcSize);
-  if (proto::icrc(packet.path, covered) != view.icrc()) incorrect("the ICRC is wrong");
-}
-
 void WireLint::delivered(const Packet& packet, Instant now) {
   if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return;
   const auto view = proto::parse_packet(packet.bytes);
-  if (!view) return;
+  if (!view || view->op().service != proto::Service::kRc) return;
   Qp* qp = find(packet.to, view->dest_qp());
   if (qp == nullptr || !qp->connected || qp->silent) return;
   if (is_response(*view)) return qp->requests.response(*view, now);

@@ -77,7 +77,6 @@ class WireLint {
   };
   Qp* find(engine::sim::NodeId node, std::uint32_t qpn);
   Qp& make(engine::sim::NodeId node, std::uint32_t qpn);
-  void check_frame(const Qp& qp, const engine::sim::Packet& packet, const proto::PacketView& view) const;
 
   std::vector<std::vector<std::unique_ptr<Qp>>> qps_;  ///< By node and local part of the QPN.
   std::function<Bytes(engine::sim::NodeId, std::uint64_t, std::size_t)> memory_;
