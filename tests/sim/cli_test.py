@@ -32,7 +32,14 @@ def main():
                      "attributes: changed in RTS", "attributes: changed in SQD", "a right of the peer is taken away",
                      "on-demand regions that went", "on-demand memory not there", "windows: bound, type 1",
                      "windows: bound, type 2", "windows: gone through", "windows: invalidated",
-                     "windows: uses that must fail", "send: MW_BIND_ERR"):
+                     "windows: uses that must fail", "send: MW_BIND_ERR",
+                     "event: SRQ_LIMIT_REACHED", "event: LAST_WQE_REACHED", "SRQ: ran empty",
+                     "SRQ: taken by RC", "SRQ: taken by UC", "SRQ: taken by UD", "SQE: back to RTS",
+                     "UC send: LOC_PROT_ERR", "UC receive: REM_INV_REQ_ERR", "UC receive: LOC_PROT_ERR",
+                     "UC: messages lost", "UC: no receive", "UC: message longer than its receive",
+                     "UC: receive kept for the next message", "UC: WRITE without right", "UC: connections made again",
+                     "UD send: LOC_LEN_ERR", "UD receive: LOC_PROT_ERR", "UD: another Q_Key", "UD: no receive",
+                     "UD: datagram longer than the receive", "UD: received by multicast", "UD: QPs started again"):
             assert what in out, what
 
         # The same seed writes the same bytes.

@@ -178,7 +178,8 @@ bool UcEnd::take_write(const PacketView& view) {
   return true;
 }
 
-nic::Completion UcEnd::success(const PacketView& view) const {
+nic::Completion UcEnd::success(const PacketView& view) {
+  if (srq_ != nullptr) count("SRQ: taken by UC");
   nic::Completion c;
   c.opcode = view.op().kind == Kind::kWrite ? nic::WcOpcode::kRecvWithImm : nic::WcOpcode::kRecv;
   c.byte_len = message_->offset;

@@ -23,7 +23,7 @@ class UcEnd final : public UnackedEnd {
   bool take_send(const proto::PacketView& view);
   bool take_write(const proto::PacketView& view);
   bool has_right_length(const proto::PacketView& view) const;
-  nic::Completion success(const proto::PacketView& view) const;
+  nic::Completion success(const proto::PacketView& view);
   void break_off();
 
   UcEnd* peer_ = nullptr;

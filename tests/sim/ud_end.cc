@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/icrc.h"
 #include "proto/timing.h"
 #include "tests/sim/violation.h"
 #include "verbs/transport/qp.h"
@@ -23,7 +24,7 @@ void put16(std::uint8_t* at, std::size_t value) {
 
 }  // namespace
 
-std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_size) {
+std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_size, std::uint16_t ip_id) {
   std::array<std::uint8_t, 40> area{};
   const std::size_t udp = 8 + packet_size;
   if (!path.destination.is_v4()) {
@@ -41,7 +42,8 @@ std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_
   ip[0] = 0x45;
   ip[1] = path.tclass;
   put16(ip + 2, 20 + udp);
-  put16(ip + 6, 0x4000);  // Identification 0, "don't fragment": what our NICs send.
+  put16(ip + 4, ip_id);
+  put16(ip + 6, 0x4000);  // "Don't fragment".
   ip[8] = path.hop_limit;
   ip[9] = 17;
   std::copy_n(path.source.v4(), 4, ip + 12);
@@ -139,7 +141,8 @@ void UdEnd::on_arrival(const PacketView& view, const proto::Path& path) {
   if (40 + size > inbox_.next().local.length()) return count("UD: datagram longer than the receive");
   inbox_.hold();
   if (receive_dead()) return fail_receive();
-  inbox_.write(0, grh_of(path, view.bytes().size()));
+  // The Identification is covered by the ICRC, so that it is known although nobody passes it on.
+  inbox_.write(0, grh_of(path, view.bytes().size(), proto::check_icrc(path, view.bytes()).ip_id));
   inbox_.write(40, view.payload());
   nic::Completion c;
   c.opcode = nic::WcOpcode::kRecv;

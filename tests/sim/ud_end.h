@@ -29,6 +29,6 @@ class UdEnd final : public UnackedEnd {
 };
 
 /// What a UD receive finds before its message: the IP header, where GRH would be (IBTA Annex A17).
-std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_size);
+std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_size, std::uint16_t ip_id = 0);
 
 }  // namespace uroce::simulator
