@@ -199,9 +199,9 @@ class Chaos:
             nothing_is_left()
             captures.judge(self.actors + self.buried)
         finally:
-            captures.clean_up(self.folder)
             for actor in self.actors + self.buried:
                 actor.end_for_good()
+            captures.clean_up(self.folder)
             shutil.rmtree(self.folder, ignore_errors=True)
         return ", ".join(f"{count} {name}" for name, count in sorted(self.tally.items()))
 

@@ -28,6 +28,8 @@ def leave(how):
 def fork(how):
     def event(chaos):
         actor = chaos.one()
+        if how == "own" and actor.capture and actor.capture.ends_early:
+            return False  # The child's NIC could not capture, which is an error.
         actor.tell(f"fork {how}")
         if how == "idle":
             actor.has_idle_child = True
@@ -79,6 +81,7 @@ def lose_memory(how):
         link = chaos.chance.choice(whole)
         end = chaos.chance.randrange(2)
         link.broken = NO_MEMORY
+        link.forgets = how == "remap"
         # The actor itself does not touch it any more: only its NIC does, for the peer.
         actor, peer = link.ends[end], link.ends[1 - end]
         actor.tell(f"{how} {2 * link.number + end}")
