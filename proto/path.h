@@ -59,6 +59,7 @@ struct Datagram {
 struct Transmit {
   Path path;
   std::uint32_t size = 0;
+  std::uint32_t sender = 0;  ///< QPN; 0: not told.
 };
 
 }  // namespace uroce::proto

@@ -81,10 +81,10 @@ void Schedule::run(Instant now, const std::function<void(const TimedFault&)>& ac
       act({port_down_ ? What::kPortDown : What::kPortUp});
     }
     for (const QpFault& fault : spec_.qp_fatal) {
-      if (fault.at == at) act({What::kQpFatal, fault.qpn});
+      if (fault.at == at) act({What::kQpFatal, fault.qp});
     }
     for (const QpFault& fault : spec_.cq_overflow) {
-      if (fault.at == at) act({What::kCqOverflow, fault.qpn});
+      if (fault.at == at) act({What::kCqOverflow, fault.qp});
     }
     if (spec_.device_fatal == at) act({What::kDeviceFatal});
     done_ = at;

@@ -17,7 +17,7 @@ namespace uroce::engine::faults {
 struct TimedFault {
   enum class Kind : std::uint8_t { kPortDown, kPortUp, kQpFatal, kCqOverflow, kDeviceFatal };
   Kind kind;
-  std::uint32_t qpn = 0;
+  QpName qp{};
 };
 
 /// Hears what is done to packets, in words, for captures. Empty functions: nobody listens.
@@ -89,7 +89,7 @@ class Faulty {
   Faulty(N& nic, const FaultSpec& spec, Instant start, Act act = {}, Witness witness = {})
       : nic_(nic),
         active_(spec.touches_wire() || spec.device_fatal || !spec.qp_fatal.empty() || !spec.cq_overflow.empty()),
-        injector_(spec),
+        injector_(spec, identifier(nic)),
         schedule_(spec, start),
         act_(std::move(act)),
         witness_(std::move(witness)) {}
@@ -97,14 +97,15 @@ class Faulty {
   /// What will be done to `datagram`, which on_datagram() gets next: for a capture, which has it first.
   std::string foresee(const proto::Datagram& datagram, Instant now) {
     if (!active_) return {};
-    foreseen_ = judge(Direction::kReceived, datagram.payload, now);
+    foreseen_ = judge(Direction::kReceived, datagram.payload, {.address = datagram.path.source}, now);
     return to_comment(*foreseen_);
   }
 
   void on_datagram(const proto::Datagram& datagram, Instant now) {
     if (!active_) return nic_.on_datagram(datagram, now);
     std::optional<Fate> foreseen = std::exchange(foreseen_, std::nullopt);
-    const Fate fate = foreseen ? *std::move(foreseen) : judge(Direction::kReceived, datagram.payload, now);
+    const Fate fate = foreseen ? *std::move(foreseen)
+                               : judge(Direction::kReceived, datagram.payload, {.address = datagram.path.source}, now);
     if (fate.drop) return;
     if (fate.causes.empty()) {
       nic_.on_datagram(datagram, now);
@@ -134,7 +135,7 @@ class Faulty {
       std::optional<proto::Transmit> packet = nic_.poll_transmit(now, frame);
       if (!packet) return std::nullopt;
       const MutBytes bytes = frame.first(packet->size);
-      const Fate fate = judge(Direction::kSent, bytes, now);
+      const Fate fate = judge(Direction::kSent, bytes, {.qpn = packet->sender}, now);
       if (fate.drop) {
         if (witness_.lost) witness_.lost(packet->path, bytes, to_comment(fate));
         continue;
@@ -174,6 +175,14 @@ class Faulty {
   /// Who is to be overtaken, and is not, goes on after this long.
   static constexpr Duration kOvertakenWithin = std::chrono::milliseconds(20);
 
+  /// A NIC without identify() has QPs that go by their numbers.
+  static Identify identifier(N& nic) {
+    if constexpr (requires { nic.identify(0u); }) {
+      return [&nic](std::uint32_t qpn) { return nic.identify(qpn); };
+    } else {
+      return {};
+    }
+  }
   static Instant until(const Fate& fate, Instant now) {
     return now + (fate.distance != 0 ? kOvertakenWithin + fate.delay : fate.delay);
   }
@@ -189,9 +198,9 @@ class Faulty {
     return has_room;
   }
 
-  Fate judge(Direction direction, Bytes packet, Instant now) {
+  Fate judge(Direction direction, Bytes packet, const Sender& sender, Instant now) {
     const std::string_view darkness = schedule_.darkness(now);
-    if (darkness.empty()) return injector_.decide(direction, packet);
+    if (darkness.empty()) return injector_.decide(direction, packet, sender);
     ++injector_.counters().blackout;
     return {.drop = true, .causes = {{"dropped", darkness}}};
   }

@@ -26,6 +26,8 @@ struct Seen {
   std::uint8_t opcode = 0;
   std::uint32_t qpn = 0, size = 0;
   proto::Psn psn;
+  std::uint32_t read_bytes = 0;             ///< That a READ request asks for.
+  std::optional<std::uint32_t> source_qpn;  ///< Of datagrams.
   bool is_response = false;
   PacketFault::Answer answer = PacketFault::Answer::kAny;
 };
@@ -43,6 +45,9 @@ Seen look_at(Bytes packet) {
   seen.size = static_cast<std::uint32_t>(view->payload().size());
   seen.is_response = kind == proto::Kind::kAcknowledge || kind == proto::Kind::kReadResponse ||
                      kind == proto::Kind::kAtomicAcknowledge;
+  if (kind == proto::Kind::kReadRequest) seen.read_bytes = view->header<proto::Reth>().get<proto::Reth::DmaLength>();
+  if (view->op().service == proto::Service::kUd)
+    seen.source_qpn = view->header<proto::Deth>().get<proto::Deth::SourceQp>();
   if (kind == proto::Kind::kAcknowledge) {
     const auto syndrome = proto::decode_syndrome(view->header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     seen.answer = std::holds_alternative<proto::syndrome::Ack>(syndrome)   ? Answer::kAck
@@ -52,12 +57,13 @@ Seen look_at(Bytes packet) {
   return seen;
 }
 
-bool meets(const PacketFault& fault, const Seen& seen) {
+/// `nth`: whose packet it is here.
+bool meets(const PacketFault& fault, const Seen& seen, std::uint32_t nth) {
   const bool takes_size = fault.size_min <= seen.size && seen.size <= fault.size_max;
-  const bool takes_all =
-      !fault.psn && !fault.qpn && fault.opcodes.all() && fault.size_min == 0 && fault.size_max == ~0u;
+  const bool takes_all = !fault.psn && !fault.qp && fault.opcodes.all() && fault.size_min == 0 && fault.size_max == ~0u;
   if (!seen.is_roce || takes_all) return takes_all;
-  return (!fault.psn || *fault.psn == seen.psn.value()) && (!fault.qpn || *fault.qpn == seen.qpn) && takes_size &&
+  return (!fault.psn || *fault.psn == seen.psn.value()) &&
+         (!fault.qp || fault.qp->value == (fault.qp->by_order ? nth : seen.qpn)) && takes_size &&
          fault.opcodes.test(seen.opcode) && (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
 }
 
@@ -67,12 +73,16 @@ constexpr std::uint64_t kRnrConcern = ~std::uint64_t{0};
 /// The only byte of a packet that the ICRC does not cover: FECN, BECN, reserved.
 constexpr std::size_t kUncoveredByte = 4;
 
-// Bounds on what peers can make us remember.
-constexpr std::size_t kStreamsMax = 65'536;
-constexpr std::size_t kRepeatsMax = 4096;
+constexpr Traffic traffic_of(Direction direction, bool is_response) {
+  if (direction == Direction::kSent) return is_response ? Traffic::kSentResponses : Traffic::kSentRequests;
+  return is_response ? Traffic::kReceivedResponses : Traffic::kReceivedRequests;
+}
 
-constexpr StreamId stream_of(Direction direction, const Seen& seen) {
-  return StreamId{seen.qpn} << 2 | (seen.is_response ? 2u : 0u) | (direction == Direction::kReceived ? 1u : 0u);
+/// The PSN by which a packet goes. A READ goes by the last one that it covers: when its rest is asked for again, it is
+/// the same READ.
+proto::Psn psn_of(const Seen& seen, std::uint32_t mtu) {
+  if (seen.read_bytes == 0 || mtu == 0) return seen.psn;
+  return seen.psn + (seen.read_bytes - 1) / mtu;
 }
 
 }  // namespace
@@ -86,7 +96,7 @@ std::string to_comment(const Fate& fate) {
   return text;
 }
 
-Injector::Injector(const FaultSpec& spec) : spec_(spec) {
+Injector::Injector(const FaultSpec& spec, Identify identify) : spec_(spec), streams_(std::move(identify)) {
   for (const PacketFault& fault : spec_.packets) {
     // What it does, and how many before it do the same: a fault of another kind more or less changes nothing.
     std::uint64_t concern = static_cast<std::uint64_t>(fault.kind) << 32;
@@ -95,47 +105,43 @@ Injector::Injector(const FaultSpec& spec) : spec_(spec) {
   }
 }
 
-/// How often this packet has been seen before. A forgotten packet is not what a new one is: otherwise go-back-N over
-/// more packets than are remembered could lose the same one again and again.
-std::uint64_t Injector::times_seen(StreamId stream, proto::Psn psn) {
-  if (histories_.size() >= kStreamsMax && !histories_.contains(stream)) {
-    histories_.clear();
-    ++epoch_;
-  }
-  History& history = histories_.try_emplace(stream, History{{}, {}, epoch_}).first->second;
-  std::uint64_t times = 0;
-  if (!history.newest || psn - *history.newest > 0) {
-    history.newest = psn;
-    history.repeats.erase(psn.value());  // From a whole number space ago.
-  } else {
-    if (history.repeats.size() >= kRepeatsMax && !history.repeats.contains(psn.value())) {
-      history.repeats.clear();
-      ++history.epoch;
-    }
-    times = ++history.repeats[psn.value()];
-  }
-  return history.epoch << 32 | times;
+std::uint64_t Injector::random(std::uint64_t concern, std::uint64_t stream, std::int64_t place,
+                               std::uint64_t losses) const {
+  return chain(chain(chain(chain(mix(spec_.seed + 1), concern), stream), static_cast<std::uint64_t>(place)), losses);
 }
 
-std::uint64_t Injector::random(std::uint64_t concern, StreamId stream, proto::Psn psn, std::uint64_t times) const {
-  return chain(chain(chain(chain(mix(spec_.seed + 1), concern), stream), psn.value()), times);
-}
-
-Fate Injector::decide(Direction direction, Bytes packet) {
+Fate Injector::decide(Direction direction, Bytes packet, const Sender& sender) {
   const Seen seen = look_at(packet);
+  const bool sent = direction == Direction::kSent;
+  std::optional<Peer> peer;
+  if (!sent && seen.source_qpn) peer = Peer{sender.address, *seen.source_qpn};
+  const Streams::Found found = streams_.of(traffic_of(direction, seen.is_response),
+                                           sent && sender.qpn != 0 ? sender.qpn : seen.qpn, seen.psn, peer);
+  // ACK, NAK and RNR NAK of one PSN are three packets.
+  const std::int64_t place =
+      found.stream.distance(psn_of(seen, found.mtu)) * 4 + static_cast<std::int64_t>(seen.answer);
+  const Struck* const before = found.stream.find(place);
+  const std::uint64_t losses = before != nullptr ? before->losses : 0;
+  const bool arrived = before != nullptr ? before->through : found.stream.is_forgotten(place);
+
   Fate fate;
-  fate.stream = stream_of(direction, seen);
-  const std::uint64_t times = times_seen(fate.stream, seen.psn);
+  fate.stream = found.id;
+  bool by_chance = false;
   const PacketFault* drop = nullptr;
   for (std::size_t i = 0; i < spec_.packets.size(); ++i) {
     const PacketFault& fault = spec_.packets[i];
-    if (fault.direction != direction || !meets(fault, seen) || !fault.which.includes(++states_[i].seen)) continue;
-    const std::uint64_t drawn = random(states_[i].concern, fate.stream, seen.psn, times);
+    const bool takes = fault.direction == direction && meets(fault, seen, found.nth);
+    if (!takes || !fault.which.includes(++states_[i].seen)) continue;
+    const bool certain = fault.probability == 1;
+    if (!certain && arrived) continue;
+    const std::uint64_t drawn = random(states_[i].concern, found.name, place, losses);
     if (unit(drawn) >= fault.probability) continue;
+    by_chance = by_chance || !certain;
     if (fault.kind == Kind::kDrop && drop == nullptr) drop = &fault;
     strike(fault, mix(drawn + 1), fate);
   }
   if (drop != nullptr) fate = {.drop = true, .stream = fate.stream, .causes = {{"dropped", drop->text}}};
+  if (by_chance) found.stream.remember(place, fate.drop || fate.corrupt);
   counters_.of(Kind::kDrop) += fate.drop;
   counters_.of(Kind::kDuplicate) += fate.duplicate;
   counters_.of(Kind::kReorder) += fate.distance != 0;
@@ -175,15 +181,20 @@ void Injector::strike(const PacketFault& fault, std::uint64_t bits, Fate& fate) 
 
 bool Injector::refuses_receive(std::uint32_t qpn, proto::Psn psn) {
   if (spec_.rnr == 0) return false;
-  const StreamId stream = ~(StreamId{qpn} << 2);  // None of decide()'s.
-  if (unit(random(kRnrConcern, stream, psn, times_seen(stream, psn))) >= spec_.rnr) return false;
+  const Streams::Found found = streams_.of(Traffic::kRefusals, qpn, psn);
+  const std::int64_t place = found.stream.distance(psn);
+  const Struck* const before = found.stream.find(place);
+  if (before == nullptr && found.stream.is_forgotten(place)) return false;
+  if (unit(random(kRnrConcern, found.name, place, before != nullptr ? before->losses : 0)) >= spec_.rnr) return false;
+  found.stream.remember(place, true);
   ++counters_.rnr;
   return true;
 }
 
 std::optional<int> Injector::fails_send(std::uint32_t qpn, std::uint64_t nth) {
   for (const WrFault& fault : spec_.wrs) {
-    if (fault.qpn != qpn || !fault.which.includes(nth)) continue;
+    const bool takes = fault.qp.value == (fault.qp.by_order ? streams_.nth(qpn) : qpn);
+    if (!takes || !fault.which.includes(nth)) continue;
     ++counters_.wrs;
     return fault.status;
   }

@@ -1,12 +1,13 @@
-// Decides what happens to a packet. The decision depends on the seed, on the packet (who it is for, its PSN, whether it
-// is a request or a response) and on how often the QP has seen it, and on nothing else: neither other QPs nor the
-// timing of threads change it, and a packet that was lost is not lost for ever.
+// Decides what happens to a packet. Chance depends on the seed, on the packet (whose it is: the how-manieth QP of the
+// NIC; how far from the QP's first PSN; request, response, ACK, NAK) and on how often it has been lost before, and on
+// nothing else: neither numbers that were drawn, nor other QPs, nor the timing of threads change it. A packet that has
+// got through is not struck again when it is sent again: how often that happens, timing decides.
 #pragma once
 
 #include <array>
-#include <unordered_map>
 
 #include "engine/faults/spec.h"
+#include "engine/faults/streams.h"
 #include "proto/path.h"
 #include "proto/psn.h"
 
@@ -26,9 +27,6 @@ struct FaultCounters {
   std::uint64_t& of(Kind kind) { return packets.at(static_cast<std::size_t>(kind)); }
 };
 
-/// A stream: the requests, or the responses, to one QP in one direction. A healthy network keeps its order.
-using StreamId = std::uint64_t;
-
 struct Fate {
   bool drop = false, duplicate = false, corrupt = false, ecn = false;
   Duration delay{};
@@ -47,13 +45,19 @@ struct Fate {
 /// "uroce: corrupted by corrupt=1%, delayed by delay=2ms"; empty when nothing happens.
 std::string to_comment(const Fate& fate);
 
+/// Who sent a packet.
+struct Sender {
+  std::uint32_t qpn = 0;  ///< One of ours; 0: who it is for tells enough.
+  proto::Gid address{};   ///< A peer.
+};
+
 class Injector {
  public:
-  explicit Injector(const FaultSpec& spec);
+  explicit Injector(const FaultSpec& spec, Identify identify = {});
 
   /// What happens to `packet` (BTH .. ICRC), the next one in this direction; counts it. Faults that a loss makes
   /// pointless are not injected.
-  Fate decide(Direction direction, Bytes packet);
+  Fate decide(Direction direction, Bytes packet, const Sender& sender = {});
   /// Whether a request that consumes a receive WQE is refused as if there were none.
   bool refuses_receive(std::uint32_t qpn, proto::Psn psn);
 
@@ -66,15 +70,11 @@ class Injector {
   FaultCounters& counters() { return counters_; }
   const FaultCounters& counters() const { return counters_; }
 
+  /// How many struck packets it remembers: bounded, whatever arrives.
+  std::size_t remembered() const { return streams_.remembered(); }
+
  private:
-  /// What has been seen of a stream. PSNs ahead of all others are new; only those that come again are remembered.
-  struct History {
-    std::optional<proto::Psn> newest;
-    std::unordered_map<std::uint32_t, std::uint32_t> repeats;  ///< By PSN.
-    std::uint64_t epoch = 0;                                   ///< So that forgetting does not repeat old decisions.
-  };
-  std::uint64_t times_seen(StreamId stream, proto::Psn psn);
-  std::uint64_t random(std::uint64_t concern, StreamId stream, proto::Psn psn, std::uint64_t times) const;
+  std::uint64_t random(std::uint64_t concern, std::uint64_t stream, std::int64_t place, std::uint64_t losses) const;
   void strike(const PacketFault& fault, std::uint64_t bits, Fate& fate);
 
   const FaultSpec spec_;
@@ -83,8 +83,7 @@ class Injector {
     std::uint64_t seen = 0;     ///< Packets that met its conditions.
   };
   std::vector<State> states_;  ///< By packet fault.
-  std::unordered_map<StreamId, History> histories_;
-  std::uint64_t epoch_ = 0;  ///< Of streams that are new.
+  Streams streams_;
   FaultCounters counters_;
 };
 

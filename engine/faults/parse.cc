@@ -133,6 +133,17 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
   return value;
 }
 
+std::optional<QpName> parse_qp(std::string_view text) {
+  if (const auto number = parse_number(text)) return QpName{false, *number};
+  for (const std::string_view ending : {"st", "nd", "rd", "th"}) {
+    if (!text.ends_with(ending)) continue;
+    const auto place = parse_count(text.substr(0, text.size() - ending.size()));
+    if (place && *place <= std::numeric_limits<std::uint32_t>::max())
+      return QpName{true, static_cast<std::uint32_t>(*place)};
+  }
+  return std::nullopt;
+}
+
 std::optional<double> parse_probability(std::string_view text) {
   const auto number = leading_number(text);
   if (!number || (number->second != "" && number->second != "%")) return std::nullopt;

@@ -45,8 +45,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
     return fault.psn ? Failure{} : "a PSN is a number of up to 24 bits";
   }
   if (const auto qpn = after(text, "qp:")) {
-    fault.qpn = parse_number(*qpn);
-    return fault.qpn ? Failure{} : "a QP number is a number of up to 24 bits";
+    fault.qp = parse_qp(*qpn);
+    return fault.qp ? Failure{} : "a QP is its number, or its place among those that were created: qp:0x11, qp:1st";
   }
   if (const auto size = after(text, "size:")) {
     const std::size_t dots = size->find("..");
@@ -63,7 +63,7 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
            "atomic, ack, nak, rnr, compare_swap";
   }
   const auto probability = parse_probability(text);
-  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, op:NAME, size:N";
+  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, qp:1st, op:NAME, size:N";
   fault.probability = *probability;
   return {};
 }
@@ -123,14 +123,14 @@ Failure take_port_down(std::string_view value, std::vector<Interval>& list) {
   return fits ? Failure{} : "a port stays down for 1 ms at least, and up for 1 ms before it goes down again";
 }
 
-/// "qp:0x11@1s"
+/// "qp:1st@1s"
 Failure take_qp_fault(std::string_view value, std::vector<QpFault>& list) {
   const auto [qp_text, time_text] = split_at(value, '@');
-  const auto number = after(qp_text, "qp:");
-  const auto qpn = number ? parse_number(*number) : std::nullopt;
+  const auto name = after(qp_text, "qp:");
+  const auto qp = name ? parse_qp(*name) : std::nullopt;
   const auto at = time_text ? parse_duration(*time_text) : std::nullopt;
-  if (!qpn || !at) return "wanted: a QP and the time since the start, such as qp:0x11@1s";
-  list.push_back({*qpn, *at});
+  if (!qp || !at) return "wanted: a QP and the time since the start, such as qp:1st@1s or qp:0x11@1s";
+  list.push_back({*qp, *at});
   return {};
 }
 
@@ -159,14 +159,14 @@ Failure take_call(std::string_view value, FaultSpec& spec) {
 
 Failure take_wr(std::string_view value, FaultSpec& spec) {
   const auto parts = parse_nth(value);
-  const auto number = parts ? after(parts->subject, "qp:") : std::nullopt;
-  const auto qpn = number ? parse_number(*number) : std::nullopt;
+  const auto name = parts ? after(parts->subject, "qp:") : std::nullopt;
+  const auto qp = name ? parse_qp(*name) : std::nullopt;
   const auto status = parts ? parse_status(parts->value) : std::nullopt;
-  if (!qpn || !status) {
+  if (!qp || !status) {
     return "wanted: a QP, which of its send WRs, and a completion status without IBV_WC_, such as "
-           "qp:0x11#5:RETRY_EXC_ERR";
+           "qp:1st#5:RETRY_EXC_ERR";
   }
-  spec.wrs.push_back({*qpn, parts->which, *status});
+  spec.wrs.push_back({*qp, parts->which, *status});
   return {};
 }
 

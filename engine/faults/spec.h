@@ -24,12 +24,19 @@ struct Which {
   bool includes(std::uint64_t n) const { return n >= first && n <= last; }
 };
 
+/// A QP, by its number or by its place among the QPs of the NIC as they were created: "0x11", "1st".
+struct QpName {
+  bool by_order = false;
+  std::uint32_t value = 0;  ///< The QPN, or the place from 1 on.
+};
+
 /// One kind of fault, and the packets that it happens to: those that meet all conditions.
 struct PacketFault {
   Kind kind = Kind::kDrop;
   Direction direction = Direction::kSent;
   double probability = 1;  ///< In [0, 1].
-  std::optional<std::uint32_t> psn, qpn;
+  std::optional<std::uint32_t> psn;
+  std::optional<QpName> qp;                    ///< By number: whom the packet is for. By order: whose it is here.
   std::uint32_t size_min = 0, size_max = ~0u;  ///< Payload bytes.
   enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };
   std::bitset<256> opcodes = std::bitset<256>().set();
@@ -50,7 +57,7 @@ struct Interval {
 };
 
 struct QpFault {
-  std::uint32_t qpn = 0;
+  QpName qp;
   Duration at{};
 };
 /// The n-th call of a verb fails with an errno.
@@ -61,7 +68,7 @@ struct CallFault {
 };
 /// The n-th send WR of a QP completes with a status (the value of ibv_wc_status).
 struct WrFault {
-  std::uint32_t qpn = 0;
+  QpName qp;
   Which which;
   int status = 0;
 };

@@ -252,6 +252,41 @@ def scenario_under_fire():
             check(result["nic"]["counters"]["icrc_errors"] > 0, "no corruption was found", tool)
 
 
+def injected_of_example(client_args=(), server_args=()):
+    """Runs the example of README. What its faults did."""
+    with Pair(["--op", "mixed", "--verify", "--faults", FIRE, *client_args], server_args) as pair:
+        check(pair.finish() == (0, 0), "a bad wire", pair.client, pair.server)
+        return pair.client.result()["nic"]["injected_faults"]
+
+
+def scenario_faults_repeat():
+    """README's example, three times: QP numbers and PSNs are others each time, and the faults the same."""
+    runs = [injected_of_example() for _ in range(3)]
+    check(runs[0]["drop"] > 1000 and runs[0] == runs[1] == runs[2], f"not the same: {runs}")
+
+
+def scenario_fault_lists_repeat(directory="."):
+    """With --seed the numbers are the same as well: every packet that a fault touched, by number, is on every run's list."""
+    if not shutil.which("tshark"):
+        raise run_pair.Skip("needs tshark")
+    lists = []
+    for run in range(3):
+        file = os.path.join(directory, f"e2e_fault_lists_repeat_{run}.pcapng")
+        try:
+            injected_of_example(["--size", "10000", "--iters", "100", "--seed", "7", "--pcap", file], ["--seed", "8"])
+            fields = ["infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.opcode", "frame.comment"]
+            lines = subprocess.run(["tshark", "-n", "-r", file, "-Y", "frame.comment", "-T", "fields",
+                                    *(word for field in fields for word in ("-e", field))],
+                                   capture_output=True, text=True, check=True).stdout.splitlines()
+            lists.append(sorted(re.sub(r", \d+ us late$", "", line) for line in lines))
+        finally:
+            if os.path.exists(file):
+                os.unlink(file)
+    check(len(lists[0]) > 100, lists[0])
+    for other in lists[1:]:
+        check(other == lists[0], f"only once: {sorted(set(lists[0]) ^ set(other))}")
+
+
 def scenario_lost_for_ever():
     """Nothing passes: RETRY_EXC_ERR, in the time that timeout and retry-cnt promise."""
     with Pair(["--num-qp", "1", "--op", "write", "--faults", "loss=100%"], ["--num-qp", "1"]) as pair:

@@ -139,6 +139,145 @@ TEST(FaultInjector, AFaultOfAnotherKindChangesNothing) {
   EXPECT_EQ(dropped(alone, 0x11, 500), dropped(more, 0x11, 500));
 }
 
+/// A NIC whose QPs were given these numbers, in this order, with these first PSNs.
+struct Numbers {
+  std::uint32_t qpn, first_sent, first_received;
+};
+Identify nic_with(std::vector<Numbers> qps) {
+  return [qps](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
+    for (std::uint32_t i = 0; i < qps.size(); ++i) {
+      if (qps[i].qpn != qpn) continue;
+      return proto::QpIdentity{.nth = i + 1,
+                               .life = 1,
+                               .first_sent = proto::Psn(qps[i].first_sent),
+                               .first_received = proto::Psn(qps[i].first_received),
+                               .mtu = 1024};
+    }
+    return std::nullopt;
+  };
+}
+
+/// What happens to the packets of one QP, by their distance from the first PSN.
+std::vector<std::string> fates(Injector& injector, Direction direction, const Numbers& qp, std::uint32_t peer_qpn) {
+  std::vector<std::string> list;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    const bool sent = direction == Direction::kSent;
+    const auto request = packet(sent ? peer_qpn : qp.qpn, (sent ? qp.first_sent : qp.first_received) + i);
+    const auto ack =
+        packet(sent ? peer_qpn : qp.qpn, (sent ? qp.first_received : qp.first_sent) + i, Opcode::kRcAcknowledge);
+    list.push_back(to_comment(injector.decide(direction, request, {.qpn = sent ? qp.qpn : 0})));
+    list.push_back(to_comment(injector.decide(direction, ack, {.qpn = sent ? qp.qpn : 0})));
+  }
+  return list;
+}
+
+constexpr std::string_view kFire =
+    "loss=5%,dup=2%,reorder=5%:4,corrupt=1%,rx.loss=5%,rx.dup=2%,rx.reorder=5%:4,rx.corrupt=1%";
+
+TEST(FaultInjector, NumbersThatWereDrawnDoNotMatterAndTheOrderOfTheQpsDoes) {
+  const std::vector<Numbers> once = {{0x11, 0, 0}, {0x12, 5, 7}}, again = {{0x8123, 0xFFFF80, 77}, {0x99, 1, 0xFFFFFF}};
+  Injector one(spec_of(kFire), nic_with(once)), other(spec_of(kFire), nic_with(again));
+  for (const Direction direction : {Direction::kSent, Direction::kReceived}) {
+    const auto first = fates(one, direction, once[0], 0x200), second = fates(one, direction, once[1], 0x201);
+    EXPECT_EQ(first, fates(other, direction, again[0], 0x3FF));
+    EXPECT_EQ(second, fates(other, direction, again[1], 0x15));
+    EXPECT_NE(first, second);
+  }
+}
+
+TEST(FaultInjector, HowOftenPacketsAreSentThoughTheyHaveArrivedDoesNotMatter) {
+  // A sender that goes back over `reach` packets each time that one is lost, as timing will have it.
+  const auto faults = [](std::uint32_t reach) {
+    Injector injector(spec_of(kFire), nic_with({{0x11, 0, 0}}));
+    std::multiset<std::string> list;
+    std::vector<bool> through(2000 + reach);
+    for (std::uint32_t next = 0; next < 2000;) {
+      for (std::uint32_t psn = next; psn < next + reach; ++psn) {
+        const Fate fate = injector.decide(Direction::kSent, packet(0x500, psn), {.qpn = 0x11});
+        if (psn < 2000 && !fate.causes.empty()) list.insert(std::to_string(psn) + to_comment(fate));
+        if (!fate.drop && !fate.corrupt) through[psn] = true;
+      }
+      while (next < 2000 && through[next]) ++next;
+    }
+    return list;
+  };
+  const auto expected = faults(1);
+  EXPECT_GT(expected.size(), 200u);
+  for (const std::uint32_t reach : {2u, 10u, 100u}) EXPECT_EQ(faults(reach), expected) << reach;
+}
+
+std::vector<std::uint8_t> read_request(std::uint32_t psn, std::uint32_t bytes) {
+  std::vector<std::uint8_t> request = packet(0x500, psn, Opcode::kRcReadRequest);
+  proto::PacketBuilder builder(request, Opcode::kRcReadRequest);
+  builder.bth().set<proto::Bth::DestQp>(0x500).set<proto::Bth::PsnField>(psn);
+  builder.header<proto::Reth>().set<proto::Reth::DmaLength>(bytes);
+  builder.finish({});
+  return request;
+}
+
+TEST(FaultInjector, AReadThatIsAskedForAgainFromItsMiddleIsNotStruckAgain) {
+  Injector injector(spec_of("dup=50%"), nic_with({{0x11, 0, 0}}));
+  for (std::uint32_t psn = 0; psn < 800; psn += 8) {
+    injector.decide(Direction::kSent, read_request(psn, 8 * 1024 - 100), {.qpn = 0x11});
+    const Fate rest = injector.decide(Direction::kSent, read_request(psn + 3, 5 * 1024 - 100), {.qpn = 0x11});
+    EXPECT_FALSE(rest.duplicate &&
+                 injector.decide(Direction::kSent, read_request(psn, 8 * 1024 - 100), {.qpn = 0x11}).duplicate)
+        << psn;
+  }
+  EXPECT_LT(injector.counters().of(Kind::kDuplicate), 70u) << "each READ once, not each of its requests";
+}
+
+TEST(FaultInjector, AQpIsNamedByItsPlaceInTheOrderOfCreation) {
+  const auto nic = nic_with({{0x8123, 0, 0}, {0x99, 0, 0}});
+  Injector injector(spec_of("drop=qp:1st,rx.drop=qp:2nd,drop=qp:0x501,wr=qp:2nd#3:RETRY_EXC_ERR"), nic);
+  EXPECT_TRUE(injector.decide(Direction::kSent, packet(0x500, 1), {.qpn = 0x8123}).drop);
+  EXPECT_FALSE(injector.decide(Direction::kSent, packet(0x500, 1), {.qpn = 0x99}).drop);
+  EXPECT_TRUE(injector.decide(Direction::kSent, packet(0x501, 1), {.qpn = 0x99}).drop) << "a number: whom it is for";
+  EXPECT_TRUE(injector.decide(Direction::kReceived, packet(0x99, 1)).drop);
+  EXPECT_FALSE(injector.decide(Direction::kReceived, packet(0x8123, 1)).drop);
+  EXPECT_FALSE(injector.decide(Direction::kReceived, packet(0x7777, 1)).drop);
+  EXPECT_FALSE(injector.fails_send(0x8123, 3).has_value());
+  EXPECT_TRUE(injector.fails_send(0x99, 3).has_value());
+}
+
+TEST(FaultInjector, WhatStrangersSendTakesBoundedMemory) {
+  Injector injector(spec_of("rx.loss=60%,rnr=50%"), nic_with({{0x8123, 0, 0}, {0x99, 0, 0}}));
+  std::uint64_t random = 1;
+  for (int i = 0; i < 300'000; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto qpn = i % 3 == 0 ? 0x99 : static_cast<std::uint32_t>(random >> 40);
+    auto bytes =
+        packet(qpn, static_cast<std::uint32_t>(random >> 16), i % 2 == 0 ? Opcode::kUdSendOnly : Opcode::kRcSendOnly);
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(&random), 4, bytes.begin() + 16);  // DETH: who it is from.
+    injector.decide(Direction::kReceived, bytes,
+                    {.address = proto::Gid::from_v4(10, 0, 0, static_cast<std::uint8_t>(i))});
+    injector.refuses_receive(0x99, proto::Psn(static_cast<std::uint32_t>(random >> 8)));
+  }
+  // 512 in each stream: of either QP and of nobody, of 64 peers each.
+  EXPECT_LE(injector.remembered(), 512u * 3 * (64 + 4));
+  std::uint32_t passed = 0;
+  for (std::uint32_t psn = 0; psn < 100; ++psn) {
+    for (int i = 0; i < 100; ++i) {
+      if (injector.decide(Direction::kReceived, packet(0x99, psn)).drop) continue;
+      ++passed;
+      break;
+    }
+  }
+  EXPECT_EQ(passed, 100u) << "and nothing is lost for ever because of them";
+}
+
+TEST(FaultInjector, QpsThatHaveGoneAreForgotten) {
+  std::uint32_t living = 0;
+  Injector injector(spec_of("rx.loss=50%"), [&](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
+    if (qpn != living) return std::nullopt;
+    return proto::QpIdentity{.nth = qpn};
+  });
+  for (living = 1; living <= 5000; ++living) {
+    for (std::uint32_t psn = 0; psn < 20; ++psn) injector.decide(Direction::kReceived, packet(living, psn));
+  }
+  EXPECT_LT(injector.remembered(), 200u * 20);
+}
+
 TEST(FaultInjector, SelectsBySize) {
   for (const auto& [text, hit] :
        {std::pair("drop=size:16", true), std::pair("drop=size:10..16", true), std::pair("drop=size:16..20", true),

@@ -44,7 +44,7 @@ TEST(FaultSpec, TheExampleOfTheDocumentation) {
   EXPECT_EQ(spec.packets[3].delay_min, 50us);
   EXPECT_EQ(spec.packets[3].delay_max, 2ms);
   EXPECT_EQ(spec.packets[5].psn, 0x101u);
-  EXPECT_EQ(spec.packets[5].qpn, 0x11u);
+  EXPECT_EQ(spec.packets[5].qp->value, 0x11u);
   EXPECT_EQ(spec.packets[5].which.last, 1u);
   EXPECT_DOUBLE_EQ(spec.rnr, 0.05);
   ASSERT_EQ(spec.blackouts.size(), 1u);
@@ -94,7 +94,7 @@ TEST(FaultSpec, FaultsOfTheNic) {
   ASSERT_EQ(spec.port_down.size(), 1u);
   EXPECT_EQ(spec.port_down[0].period, 10s);
   ASSERT_EQ(spec.qp_fatal.size(), 1u);
-  EXPECT_EQ(spec.qp_fatal[0].qpn, 0x11u);
+  EXPECT_EQ(spec.qp_fatal[0].qp.value, 0x11u);
   EXPECT_EQ(spec.qp_fatal[0].at, 1s);
   ASSERT_EQ(spec.cq_overflow.size(), 1u);
   EXPECT_EQ(spec.cq_overflow[0].at, 1500ms);
@@ -134,6 +134,12 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "drop=psn:",
                                   "drop=psn:0x1000000",
                                   "drop=qp:zz",
+                                  "drop=qp:st",
+                                  "drop=qp:0th",
+                                  "drop=qp:0x1st",
+                                  "drop=qp:1sts",
+                                  "drop=qp:4294967296th",
+                                  "wr=qp:first#5:FATAL_ERR",
                                   "drop=op:",
                                   "drop=op:nonsense",
                                   "drop=op:sen",
@@ -185,6 +191,17 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
     ASSERT_FALSE(spec) << text;
     EXPECT_THAT(spec.error(), HasSubstr("': ")) << text;
   }
+}
+
+TEST(FaultSpec, QpsByTheirOrder) {
+  const FaultSpec spec =
+      parsed("drop=qp:1st,qp_fatal=qp:2nd@1s,cq_overflow=qp:3rd@1s,wr=qp:11th#1:FATAL_ERR,dup=qp:17");
+  ASSERT_TRUE(spec.packets.size() == 2 && spec.qp_fatal.size() == 1 && spec.wrs.size() == 1);
+  EXPECT_TRUE(spec.packets[0].qp->by_order && spec.packets[0].qp->value == 1);
+  EXPECT_TRUE(spec.qp_fatal[0].qp.by_order && spec.qp_fatal[0].qp.value == 2);
+  EXPECT_TRUE(spec.cq_overflow[0].qp.by_order && spec.cq_overflow[0].qp.value == 3);
+  EXPECT_TRUE(spec.wrs[0].qp.by_order && spec.wrs[0].qp.value == 11);
+  EXPECT_TRUE(!spec.packets[1].qp->by_order && spec.packets[1].qp->value == 17);
 }
 
 TEST(FaultSpec, OddButPossibleIntervals) {

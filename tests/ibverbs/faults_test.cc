@@ -167,7 +167,7 @@ TEST(InjectedFaults, StatusesHaveTheNumbersOfTheHeader) {
 }
 
 TEST(InjectedFaults, TheNthWorkRequestCompletesWithTheStatusAndTheRestIsFlushed) {
-  ask_for("wr=qp:0x11#2:RETRY_EXC_ERR");
+  ask_for("wr=qp:1st#2:RETRY_EXC_ERR");
   Pair p;
   ASSERT_EQ(p.qa->qp_num, 0x11u);
   for (std::uint64_t id = 1; id <= 3; ++id) {
@@ -220,7 +220,7 @@ TEST(InjectedFaults, APortGoesDownAndComesBack) {
 }
 
 TEST(InjectedFaults, AQpBreaks) {
-  ask_for("qp_fatal=qp:0x11@1s");
+  ask_for("qp_fatal=qp:1st@1s");
   Node node(0);
   const QpPtr qp = node.make_qp();
   ASSERT_EQ(qp->qp_num, 0x11u);
@@ -229,7 +229,7 @@ TEST(InjectedFaults, AQpBreaks) {
 }
 
 TEST(InjectedFaults, ACqOverflowsAndTakesItsQpsWithIt) {
-  ask_for("cq_overflow=qp:0x11@1s");
+  ask_for("cq_overflow=qp:1st@1s");
   Pair p;
   EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_CQ_ERR);
   EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_QP_FATAL);

@@ -158,11 +158,12 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
   using Kind = engine::faults::TimedFault::Kind;
   switch (fault.kind) {
     case Kind::kQpFatal:
-      nic_.break_qp(fault.qpn);
+    case Kind::kCqOverflow: {
+      const auto qpn = fault.qp.by_order ? nic_.nth_qp(fault.qp.value) : fault.qp.value;
+      if (!qpn) return;
+      fault.kind == Kind::kQpFatal ? nic_.break_qp(*qpn) : nic_.overflow_send_cq(*qpn);
       return;
-    case Kind::kCqOverflow:
-      nic_.overflow_send_cq(fault.qpn);
-      return;
+    }
     case Kind::kPortDown:
     case Kind::kPortUp:
       port_up_ = fault.kind == Kind::kPortUp;

@@ -101,10 +101,13 @@ struct Nic::Core final : QpEnv {
   std::vector<std::unique_ptr<Cq>> cqs;
   std::vector<std::unique_ptr<Srq>> srqs;
   std::uint32_t next_srq_number = 1;
+  std::uint32_t created_qps = 0;
 };
 
 Nic::Nic(NicConfig config)
-    : config_(std::move(config)), mrs_(kMaxMr), core_(std::make_unique<Core>(config_, mrs_, counters_)) {
+    : config_(std::move(config)),
+      mrs_(kMaxMr),
+      core_(std::make_unique<Core>(config_, mrs_, counters_)) {
   mrs_.set_probe(config_.probe_memory);
 }
 Nic::~Nic() = default;
@@ -172,6 +175,7 @@ std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
     c.scheduler.asked(*qp, status);
     if (status != TxStatus::kSent) continue;
     ++counters_.sent_pkts;
+    out.sender = qp->qpn();
     return out;
   }
   return std::nullopt;
@@ -237,11 +241,14 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
   ++init.send_cq->users;
   ++init.recv_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
-  return core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
+  Qp* const qp = core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
+  qp->links.nth = ++core_->created_qps;
+  return qp;
 }
 
 Errno Nic::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   const Errno error = qp->modify(attr, mask);
+  if (error == 0 && qp->state() == QpState::kReset) ++qp->links.life;
   core_->touched(*qp);
   return error;
 }
@@ -283,6 +290,24 @@ bool Nic::is_attached(const Qp* qp, const Gid& group) const { return core_->mult
 std::vector<Gid> Nic::groups_of(const Qp* qp) const { return core_->multicast.groups_of(qp); }
 
 bool Nic::has_work() const { return !core_->scheduler.empty() || !core_->events.empty(); }
+
+std::optional<proto::QpIdentity> Nic::identify(std::uint32_t qpn) const {
+  const Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return std::nullopt;
+  return proto::QpIdentity{.nth = qp->links.nth,
+                           .life = qp->links.life,
+                           .first_sent = qp->attr().sq_psn,
+                           .first_received = qp->attr().rq_psn,
+                           .mtu = proto::mtu_bytes(qp->attr().path_mtu)};
+}
+
+std::optional<std::uint32_t> Nic::nth_qp(std::uint32_t nth) const {
+  std::optional<std::uint32_t> found;
+  core_->qps.for_each([&](const Qp& qp) {
+    if (qp.links.nth == nth) found = qp.qpn();
+  });
+  return found;
+}
 
 bool Nic::break_qp(std::uint32_t qpn) {
   Qp* const qp = core_->qps.find(qpn);

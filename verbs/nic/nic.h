@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
 #include "proto/packet.h"
+#include "proto/qp_identity.h"
 #include "verbs/nic/config.h"
 #include "verbs/nic/counters.h"
 #include "verbs/nic/event.h"
@@ -75,6 +76,10 @@ class Nic {
   /// True when there may be packets or events to poll. For calls after which there seldom are.
   bool has_work() const;
 
+  /// What of a QP is the same in every run; nothing when there is no such QP.
+  std::optional<proto::QpIdentity> identify(std::uint32_t qpn) const;
+  /// The QPN of the `nth` QP that was created, from 1, if it is still there.
+  std::optional<std::uint32_t> nth_qp(std::uint32_t nth) const;
   /// Injected faults: the QP breaks (QP_FATAL), its send CQ overflows (CQ_ERR). False when there is no such QP.
   bool break_qp(std::uint32_t qpn);
   bool overflow_send_cq(std::uint32_t qpn);

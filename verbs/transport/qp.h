@@ -37,8 +37,10 @@ class Qp {
   bool draining() const { return state() == QpState::kSqd && !drained_; }
 
   static constexpr int kTurn = 16;  ///< Packets that a QP may send before it is another's turn.
-  /// The NIC's lists over QPs.
+  /// What the NIC keeps with a QP: its place in lists and in order.
   struct Links {
+    std::uint32_t nth = 0;   ///< Which of the NIC's QPs, as they were created, from 1.
+    std::uint32_t life = 0;  ///< How often it has been reset.
     bool ready = false;    ///< In the list of QPs to ask for packets.
     bool waiting = false;  ///< In the list of QPs that the NIC's window held back.
     int turn_left = kTurn;  ///< Packets.

@@ -1,0 +1,20 @@
+// What of a QP is the same in every run of a program, whatever numbers it was given. Faults on purpose go by it.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/psn.h"
+
+namespace uroce::proto {
+
+struct QpIdentity {
+  std::uint32_t nth = 0;   ///< In the order in which the NIC's QPs were created, from 1.
+  std::uint32_t life = 0;  ///< How often it has been in RESET since it was created.
+  Psn first_sent{};        ///< Of its requests, and so of the responses to them.
+  Psn first_received{};    ///< Of its peer's requests, and so of its own responses. Datagrams: means nothing.
+  std::uint32_t mtu = 0;   ///< Of the path, in bytes.
+
+  friend bool operator==(const QpIdentity&, const QpIdentity&) = default;
+};
+
+}  // namespace uroce::proto
