@@ -200,7 +200,7 @@ def scenario_positional():
 def scenario_summary_and_trace():
     """What a person sees."""
     server = Server(["--trace"], extra=[])
-    client = Client(server, ["--op", "mixed", "--iters", "20", "--verify", "--trace"], extra=[])
+    client = Client(server, ["--op", "mixed", "--iters", "20", "--verify", "--trace", "--seed", "0"], extra=[])
     try:
         check((client.finish(), server.finish()) == (0, 0), "status", client, server)
         for word in ("ok: 4 QPs", "initiated", "latency", "p99.9", "verified", "engine", "retransmitted", "ICRC errors"):

@@ -169,7 +169,6 @@ TEST(InjectedFaults, StatusesHaveTheNumbersOfTheHeader) {
 TEST(InjectedFaults, TheNthWorkRequestCompletesWithTheStatusAndTheRestIsFlushed) {
   ask_for("wr=qp:1st#2:RETRY_EXC_ERR");
   Pair p;
-  ASSERT_EQ(p.qa->qp_num, 0x11u);
   for (std::uint64_t id = 1; id <= 3; ++id) {
     struct ibv_sge sge = p.a.sge(0, 64);
     struct ibv_send_wr wr = send_wr(id, IBV_WR_RDMA_WRITE, &sge);
@@ -223,7 +222,6 @@ TEST(InjectedFaults, AQpBreaks) {
   ask_for("qp_fatal=qp:1st@1s");
   Node node(0);
   const QpPtr qp = node.make_qp();
-  ASSERT_EQ(qp->qp_num, 0x11u);
   EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(state_of(qp.get()), IBV_QPS_ERR);
 }

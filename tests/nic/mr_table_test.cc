@@ -143,6 +143,36 @@ TEST_F(MrTableTest, FreedKeysNeverResolve) {
   }
 }
 
+TEST(MrTableNames, KeysThatFollowFromASeedNameTheSameThingsAndTellNothingAboutTheirNeighbours) {
+  std::array<std::uint8_t, 64> memory{};
+  Pd pd;
+  std::set<std::uint32_t> first_keys, steps;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    MrTable table(1000, seed), again(1000, seed);
+    std::set<std::uint32_t> keys;
+    std::uint32_t last = 0;
+    for (std::uint64_t i = 0; i < 700; ++i) {  // Some come again: indices rest, and are used once more.
+      Mr* const mr = *table.add(&pd, memory.data(), 64, i << 16, kAll);
+      Mr* const same = *again.add(&pd, memory.data(), 64, i << 16, kAll);
+      EXPECT_EQ(mr->key, same->key);
+      EXPECT_GE(mr->key, 256u);
+      EXPECT_TRUE(keys.insert(mr->key).second);
+      EXPECT_TRUE(table.resolve(mr->key, i << 16, 64, &pd, kAll).ok());
+      EXPECT_FALSE(table.resolve(mr->key + 1, i << 16, 64, &pd, kAll).ok());
+      EXPECT_FALSE(table.resolve(mr->key ^ 0x80000000u, i << 16, 64, &pd, kAll).ok());
+      if (i == 0) first_keys.insert(mr->key);
+      if (i == 1) steps.insert(mr->key - last);
+      last = mr->key;
+      if (i % 2 == 0) continue;
+      EXPECT_EQ(table.remove(mr), 0);
+      EXPECT_FALSE(table.resolve(last, i << 16, 64, &pd, kAll).ok());
+      EXPECT_EQ(again.remove(same), 0);
+    }
+  }
+  EXPECT_GE(first_keys.size(), 199u);
+  EXPECT_GE(steps.size(), 199u) << "who knows one key does not know the next";
+}
+
 TEST_F(MrTableTest, IsFullAtItsMaximumAndUsableAgainAfterwards) {
   std::vector<Mr*> mrs;
   for (int i = 0; i < 8; ++i) mrs.push_back(add(0));

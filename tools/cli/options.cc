@@ -178,6 +178,11 @@ void add_output(CLI::App& app, Options& o) {
       ->type_name("SPEC")
       ->check(CLI::Validator(check_faults, ""))
       ->group(group);
+  app.add_option("--seed", o.session.seed,
+                 "Same QP numbers, keys and first PSNs in every run; 0: QP numbers from 0x11 on")
+      ->type_name("N")
+      ->envname("UROCE_SEED")
+      ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
   app.add_flag("--trace", o.trace, "Tell every step and the QPs' states, on stderr")->group(group);
 }

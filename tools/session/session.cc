@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <memory>
 #include <random>
 
 #include "tools/rdma/trace.h"
@@ -89,16 +91,24 @@ Workload accept_workload(Control& control, const SessionOptions& options, const 
   return *workload;
 }
 
-/// Random first PSNs, as they should be: a packet of an earlier connection then hardly fits.
-PeerMetadata describe_qps(const RdmaResources& r, std::uint64_t bytes_per_qp) {
-  std::random_device random;
+/// Random first PSNs, as they should be: a packet of an earlier connection, or of a stranger, then hardly fits. With a
+/// seed each side has its own, the same ones in every run.
+std::function<std::uint32_t()> psn_source(const SessionOptions& options) {
+  if (!options.seed) return [random = std::make_shared<std::random_device>()] { return (*random)(); };
+  return [random = std::mt19937_64(*options.seed * 2 + (options.role == Role::kClient ? 1 : 0))]() mutable {
+    return static_cast<std::uint32_t>(random());
+  };
+}
+
+PeerMetadata describe_qps(const RdmaResources& r, std::uint64_t bytes_per_qp, const SessionOptions& options) {
+  const auto random = psn_source(options);
   PeerMetadata metadata;
   std::copy_n(r.gid.raw, sizeof metadata.gid, metadata.gid);
   metadata.lid = r.port.lid;
   for (std::size_t i = 0; i < r.qps.size(); ++i) {
     QpMetadata qp;
     qp.qpn = r.qps[i]->qp_num;
-    qp.psn = static_cast<std::uint32_t>(random()) & 0xFFFFFF;
+    qp.psn = random() & 0xFFFFFF;
     qp.rkey = r.mr->rkey;
     qp.address = reinterpret_cast<std::uintptr_t>(r.buffer) + i * bytes_per_qp;
     metadata.qps.push_back(qp);
@@ -158,7 +168,7 @@ void run_steps(const SessionOptions& options, Control& control, RdmaResources& r
     target->prepare();
   }
 
-  const PeerMetadata local = describe_qps(r, bytes_per_qp);
+  const PeerMetadata local = describe_qps(r, bytes_per_qp, options);
   const PeerMetadata peer = exchange_metadata(control, local);
   check_gid_families(local, peer, control.peer_role());
   RtsAttributes rts = options.rts;

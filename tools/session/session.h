@@ -25,6 +25,7 @@ struct SessionOptions {
   RtsAttributes rts{14, 7, 7, 16};
   std::uint8_t min_rnr_timer = 12;
   std::uint64_t max_memory = std::uint64_t{1} << 30;  ///< Bytes of buffers per side.
+  std::optional<std::uint64_t> seed;                  ///< What first PSNs follow from; none: they are random.
   bool events = false;                                ///< On this side, whatever the workload says.
   bool progress_line = false;                         ///< On stderr, on long runs.
   std::chrono::seconds stall_limit{30};  ///< Give up when outstanding work makes no progress for so long; 0 = never.

@@ -12,6 +12,7 @@
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/memory_check.h"
 #include "verbs/ibverbs/objects.h"
+#include "verbs/ibverbs/seed.h"
 #include "verbs/ibverbs/settings.h"
 
 namespace uroce::ibv {
@@ -83,6 +84,8 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
   const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
+  const auto seed = parse_seed(setting(Setting::kSeed));
+  if (!seed) return Err{refuse_setting(EINVAL, seed.error())};
   const bool alone = sharing == engine::Sharing::kNone || !*shared;
   auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
   if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
@@ -104,6 +107,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     config.qpn_slot = opened->slot.slot;
     config.first_local_qpn = opened->slot.first_local;
   }
+  choose_numbers(config, *seed, index);
   auto published = PublishedCounters::make(
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
   return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap),

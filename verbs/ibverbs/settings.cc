@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "verbs/ibverbs/environment.h"
+#include "verbs/ibverbs/seed.h"
 
 namespace uroce::ibv {
 namespace {
@@ -37,6 +38,11 @@ std::string check_offload(const std::string& value) {
 }
 
 std::string check_fault_list(const std::string& value) { return check_faults(value); }
+
+std::string check_seed(const std::string& value) {
+  const auto seed = parse_seed(value);
+  return seed.ok() ? "" : seed.error();
+}
 
 std::string check_lid(const std::string& value) {
   const auto wanted = lids_wanted(value);

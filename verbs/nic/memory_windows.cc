@@ -25,7 +25,7 @@ Result<Mw*, Errno> MrTable::add_window(Pd* pd, MwType type) {
 }
 
 void MrTable::remove_window(Mw* mw) {
-  const std::uint32_t index = mw->key >> 8;
+  const std::uint32_t index = index_of(mw->key);
   UROCE_ASSERT(index < slots_.size() && slots_[index].mw.get() == mw);
   unbind(*mw);
   --mw->pd->users;
@@ -43,13 +43,13 @@ void MrTable::unbind(Mw& mw) {
 }
 
 Mw* MrTable::find_window(std::uint32_t key) const {
-  const std::uint32_t index = key >> 8;
+  const std::uint32_t index = index_of(key);
   return index < slots_.size() ? slots_[index].mw.get() : nullptr;
 }
 
 /// The region that a bind names, if a window with these rights may lie where it wants to (C10-72 .. C10-75).
 Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
-  const std::uint32_t index = bind.lkey >> 8;
+  const std::uint32_t index = index_of(bind.lkey);
   if (index >= slots_.size() || slots_[index].mr == nullptr) return nullptr;
   Mr& mr = *slots_[index].mr;
   if (mr.key != bind.lkey || mr.pd != pd || mr.kind == MrKind::kNull || (mr.access & kMwBind) == 0) return nullptr;
@@ -72,7 +72,7 @@ bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   if (mr == nullptr && bind.length != 0) return false;
   unbind(*mw);
   mw->key = bind.new_key;
-  slots_[bind.window >> 8].tag = static_cast<std::uint8_t>(bind.new_key);
+  slots_[index_of(bind.window)].tag = static_cast<std::uint8_t>(bind.new_key);
   if (mr == nullptr) return true;
   ++mr->windows;
   mw->mr = mr;

@@ -26,10 +26,21 @@ bool valid_range(const std::uint8_t* memory, std::uint64_t length, std::uint64_t
   return length != 0 && fits(reinterpret_cast<std::uintptr_t>(memory), length) && fits(iova, length);
 }
 
+constexpr std::uint64_t mix(std::uint64_t z) {  // The finaliser of SplitMix64.
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 }  // namespace
 
-MrTable::MrTable(std::uint32_t max_mrs) : max_mrs_(max_mrs) {
-  UROCE_ASSERT(max_mrs + kMaxMw < 1u << 24);  // What is left of a key beside the tag.
+MrTable::MrTable(std::uint32_t max_mrs, std::uint64_t seed) : seed_(seed), max_mrs_(max_mrs) {
+  UROCE_ASSERT(max_mrs + kMaxMw + 1 < kNames);  // What is left of a key beside the tag.
+  if (seed == 0) return;
+  name_factor_ = static_cast<std::uint32_t>(mix(seed)) | 1;
+  name_offset_ = static_cast<std::uint32_t>(mix(seed + 1));
+  name_inverse_ = name_factor_;  // Right in the lowest 3 bits; each step doubles them.
+  for (int i = 0; i < 4; ++i) name_inverse_ *= 2 - name_factor_ * name_inverse_;
 }
 
 MrTable::~MrTable() = default;
@@ -50,7 +61,7 @@ Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t leng
 }
 
 Errno MrTable::remove(Mr* mr) {
-  const std::uint32_t index = mr->key >> 8;
+  const std::uint32_t index = index_of(mr->key);
   UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
   if (mr->windows != 0) return EBUSY;
   UROCE_ASSERT(mr->pd->users > 0);
@@ -63,7 +74,7 @@ Errno MrTable::remove(Mr* mr) {
 }
 
 Errno MrTable::change(Mr* mr, const Change& change) {
-  const std::uint32_t index = mr->key >> 8;
+  const std::uint32_t index = index_of(mr->key);
   UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
   if (mr->windows != 0) return EBUSY;
   if (change.change_memory && !valid_range(change.memory, change.length, change.iova)) return EINVAL;
@@ -89,7 +100,7 @@ Errno MrTable::change(Mr* mr, const Change& change) {
 
 Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length,
                                                     const Pd* pd, std::uint32_t rights) const {
-  const std::uint32_t index = key >> 8;
+  const std::uint32_t index = index_of(key);
   if (index >= slots_.size() || slots_[index].mr == nullptr) return Err{AccessError::kBadKey};
   const Mr& mr = *slots_[index].mr;
   if (mr.key != key) return Err{AccessError::kBadKey};
@@ -118,19 +129,26 @@ Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, s
 
 std::uint32_t MrTable::take_index() {
   // A freed index rests until many others are free: with 8 bits of tag, a stale key fits again after 256 reuses.
-  const bool exhausted = slots_.size() > max_mrs_ + kMaxMw;
+  const bool exhausted = slots_.size() > max_mrs_ + kMaxMw + 1;
   if (free_.size() > kRestingIndices || (exhausted && !free_.empty())) {
     const std::uint32_t index = free_.front();
     free_.pop_front();
     return index;
   }
   UROCE_ASSERT(!exhausted);
-  const auto index = static_cast<std::uint32_t>(slots_.size());
   // Neighbours start with different tags, so that a key that is off by one index names nothing.
-  slots_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu)});
-  return index;
+  const auto add_slot = [this] {
+    const auto index = static_cast<std::uint32_t>(slots_.size());
+    const std::uint64_t secret = seed_ == 0 ? 0 : mix(seed_ + 2 + index);
+    slots_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu + secret)});
+    return index;
+  };
+  const std::uint32_t index = add_slot();
+  return key_of(index) >= 256 ? index : add_slot();
 }
 
-std::uint32_t MrTable::key_of(std::uint32_t index) const { return index << 8 | slots_[index].tag; }
+std::uint32_t MrTable::key_of(std::uint32_t index) const {
+  return (index * name_factor_ + name_offset_) << 8 | slots_[index].tag;
+}
 
 }  // namespace uroce::nic

@@ -1,6 +1,7 @@
-// Memory regions, windows on them, and the keys that name both. lkey = rkey = index << 8 | tag, the tag changing with
-// every use of an index, so that a stale key of a deregistered region does not fit its successor. Every access of the
-// NIC to user memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
+// Memory regions, windows on them, and the keys that name both. lkey = rkey = name of an index << 8 | tag, the tag
+// changing with every use of an index, so that a stale key of a deregistered region does not fit its successor. Which
+// name an index has is a secret of the table, so that who has been given a key does not know its neighbours'. Every
+// access of the NIC to user memory goes through resolve(): bounds, rights and PD are checked before a byte is touched.
 #pragma once
 
 #include <array>
@@ -56,7 +57,8 @@ enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRigh
 
 class MrTable {
  public:
-  explicit MrTable(std::uint32_t max_mrs);
+  /// `seed`: keys follow from it. 0: an index is its own name.
+  explicit MrTable(std::uint32_t max_mrs, std::uint64_t seed = 0);
   ~MrTable();
 
   /// Registers memory. EINVAL: length 0, a range that wraps around, unknown access bits, or remote write/atomic without
@@ -113,6 +115,8 @@ class MrTable {
   Mr* region_under(const MwBind& bind, const Pd* pd) const;
   std::uint32_t take_index();
   std::uint32_t key_of(std::uint32_t index) const;
+  /// The index that `key` names; what it names may not be there.
+  std::uint32_t index_of(std::uint32_t key) const { return ((key >> 8) - name_offset_) * name_inverse_ & kNames; }
 
   /// Memory of `mr` from `offset` on, which is within bounds and granted.
   Result<std::uint8_t*, AccessError> reach(const Mr& mr, std::uint64_t offset, std::uint64_t length,
@@ -126,11 +130,16 @@ class MrTable {
   };
   mutable std::unique_ptr<Nothing> nothing_;
 
+  // The name of an index is index * name_factor_ + name_offset_, of 24 bits.
+  static constexpr std::uint32_t kNames = 0xFFFFFF;
+  std::uint32_t name_factor_ = 1, name_inverse_ = 1, name_offset_ = 0;
+  std::uint64_t seed_;
+
   std::uint32_t max_mrs_;
   std::uint32_t count_ = 0;
   std::uint32_t windows_ = 0;
   std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
-  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used: keys below 256 are nobody's.
+  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used, nor the name 0: keys below 256 are nobody's.
   std::deque<std::uint32_t> free_;  ///< Longest-free first.
 };
 

@@ -106,7 +106,7 @@ struct Nic::Core final : QpEnv {
 
 Nic::Nic(NicConfig config)
     : config_(std::move(config)),
-      mrs_(kMaxMr),
+      mrs_(kMaxMr, config_.key_seed),
       core_(std::make_unique<Core>(config_, mrs_, counters_)) {
   mrs_.set_probe(config_.probe_memory);
 }
