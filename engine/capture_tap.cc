@@ -7,18 +7,12 @@
 namespace uroce::engine {
 namespace {
 
-/// Well below the writer's buffer (256 KiB), which would otherwise be written out in the middle of a record.
-constexpr std::size_t kPendingMax = 128 * 1024;
-constexpr std::size_t kRecordOverhead = 48;  ///< At most: headers and padding around frame and comment.
+constexpr std::size_t kBufferedMax = 128 * 1024;  ///< Bytes: then records are handed over even though the NIC is busy.
 
 }  // namespace
 
-CaptureTap::~CaptureTap() {
-  if (!abandoned_) hand_over();
-}
-
 void CaptureTap::tx_commit(const proto::Transmit& transmit) {
-  record(transmit.path, frame_.first(transmit.size), 0, next_comment_);
+  record(transmit.path, frame_.first(transmit.size), 0, next_comment_, Direction::kSent);
   next_comment_.clear();
   port_->tx_commit(transmit);
 }
@@ -33,7 +27,7 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
     Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
     void on_datagram(const proto::Datagram& datagram) override {
       tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id,
-                 tap.ask_ ? tap.ask_(datagram) : "");
+                 tap.ask_ ? tap.ask_(datagram) : "", Direction::kReceived);
       next.on_datagram(datagram);
     }
     CaptureTap& tap;
@@ -46,25 +40,25 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
 }
 
 void CaptureTap::abandon_after_fork() {
-  // The writer's buffer holds a copy of records that the parent will write; writing them here would double them.
-  abandoned_ = true;
+  writer_.abandon();
   port_->abandon_after_fork();
 }
 
-void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment) {
+void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+                        Direction direction) {
+  ++unwritten_;
   if (error_) return;
   const proto::FrameFields fields = proto::frame_fields_for(path, ip_id);
   buffer_.resize(proto::frame_size(fields, packet.size()));
   const std::size_t size = proto::build_frame(fields, packet, buffer_);
-  error_ = writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment);
-  pending_bytes_ += size + comment.size() + kRecordOverhead;
-  if (pending_bytes_ > kPendingMax) hand_over();
+  writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment, direction);
+  if (writer_.buffered() > kBufferedMax) hand_over();
 }
 
 void CaptureTap::hand_over() {
-  if (pending_bytes_ == 0 || error_) return;
+  if (unwritten_ == 0 || error_) return;
   error_ = writer_.flush();
-  pending_bytes_ = 0;
+  if (!error_) unwritten_ = 0;
 }
 
 }  // namespace uroce::engine

@@ -20,7 +20,6 @@ class CaptureTap final : public Port {
  public:
   CaptureTap(std::unique_ptr<Port> port, proto::PcapWriter writer)
       : port_(std::move(port)), writer_(std::move(writer)) {}
-  ~CaptureTap() override;
 
   std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
     return port_->acquire_source_port(local, wanted);
@@ -49,16 +48,20 @@ class CaptureTap final : public Port {
   void comment_next(std::string comment) { next_comment_ = std::move(comment); }
   /// Records a packet that will never be sent.
   void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
-    record(path, packet, 0, comment);
+    record(path, packet, 0, comment, Direction::kSent);
   }
   /// Asks what there is to say about each packet received.
   void comment_received(std::function<std::string(const proto::Datagram&)> ask) { ask_ = std::move(ask); }
 
-  /// Why the capture is incomplete (a full disk, say); nothing while all is well. Packets flow on regardless.
+  /// Why nothing is captured any more (a full disk, say); nothing while all is well. Packets flow on regardless.
   const std::optional<std::string>& error() const { return error_; }
+  /// Packets that are not in the file because of that.
+  std::uint64_t missed() const { return error_ ? unwritten_ : 0; }
 
  private:
-  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment);
+  using Direction = proto::PcapWriter::Direction;
+  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+              Direction direction);
   void hand_over();
 
   std::unique_ptr<Port> port_;
@@ -67,9 +70,8 @@ class CaptureTap final : public Port {
   std::string next_comment_;
   std::function<std::string(const proto::Datagram&)> ask_;
   std::vector<std::uint8_t> buffer_;
-  std::size_t pending_bytes_ = 0;
+  std::uint64_t unwritten_ = 0;  ///< Packets since the last time that records were handed over.
   std::optional<std::string> error_;
-  bool abandoned_ = false;
 };
 
 }  // namespace uroce::engine

@@ -3,7 +3,6 @@
 #include <pcap/pcap.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -12,29 +11,12 @@ namespace uroce::proto {
 namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr std::uint32_t kSnapLength = 262'144;
-constexpr std::size_t kBufferSize = 256 * 1024;
 
 /// Since 1970, as far as 64 bits reach: pcapng has room for times that nothing was ever captured at.
 std::int64_t nanoseconds(const timeval& time) {
   constexpr std::int64_t kMostSeconds = std::numeric_limits<std::int64_t>::max() / kNsPerSecond - 10;
   // tv_usec holds nanoseconds, as asked for in open().
   return std::clamp<std::int64_t>(time.tv_sec, -kMostSeconds, kMostSeconds) * kNsPerSecond + time.tv_usec;
-}
-
-// In the byte order of this machine, which readers recognise by the magic numbers.
-constexpr std::array<std::uint32_t, 6> kPcapHeader{0xA1B23C4D, 2 | 4 << 16, 0, 0, kSnapLength, DLT_EN10MB};
-// pcapng (draft-ietf-opsawg-pcapng), blocks of: type, length, body, length again.
-constexpr std::array<std::uint32_t, 7> kSectionHeader{0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0xFFFFFFFF, 0xFFFFFFFF, 28};
-/// With option if_tsresol: 9 = nanoseconds.
-constexpr std::array<std::uint32_t, 8> kInterfaceDescription{1, 32, DLT_EN10MB, kSnapLength, 9 | 1 << 16, 9, 0, 32};
-constexpr std::uint32_t kEnhancedPacket = 6;
-constexpr std::uint32_t kCommentOption = 1;
-
-constexpr std::uint32_t padded(std::uint32_t size) { return (size + 3) / 4 * 4; }
-
-std::string write_error(const std::string& path, int error) {
-  return "can't write the capture " + path + ": " + std::strerror(error);
 }
 
 }  // namespace
@@ -68,73 +50,31 @@ Result<std::optional<CapturedFrame>, std::string> PcapReader::next() {
   return std::optional{CapturedFrame{nanoseconds(header->ts), Bytes{bytes, header->caplen}, header->len}};
 }
 
-Result<PcapWriter, std::string> PcapWriter::open(const std::string& path, const char* mode) {
-  std::FILE* file = std::fopen(path.c_str(), mode);
-  if (file == nullptr) return Err{write_error(path, errno)};
-  std::setvbuf(file, nullptr, _IOFBF, kBufferSize);
-  return PcapWriter(path, path.ends_with(".pcapng"), file);
+Result<PcapWriter, std::string> PcapWriter::open(const std::string& path, CaptureFile::Start start,
+                                                 const std::string& interface) {
+  auto file = CaptureFile::open(path, start);
+  if (!file.ok()) return Err{file.error()};
+  const auto number = file->add_interface(interface);
+  if (!number.ok()) return Err{number.error()};
+  return PcapWriter(std::move(*file), *number);
 }
 
-Result<PcapWriter, std::string> PcapWriter::create(const std::string& path) {
-  auto writer = open(path, "wbe");
-  if (!writer.ok()) return writer;
-  if (writer->is_ng_) {
-    writer->put(kSectionHeader);
-    writer->put(kInterfaceDescription);
-  } else {
-    writer->put(kPcapHeader);
-  }
-  if (auto error = writer->flush()) return Err{*error};  // a full disk shows at once
-  return writer;
-}
-
-Result<PcapWriter, std::string> PcapWriter::resume(const std::string& path) { return open(path, "abe"); }
-
-PcapWriter::Error PcapWriter::write(std::int64_t time_ns, Bytes frame, std::string_view comment) {
-  const auto size = static_cast<std::uint32_t>(frame.size());
-  if (!is_ng_) {
-    put(std::array{static_cast<std::uint32_t>(time_ns / kNsPerSecond),
-                   static_cast<std::uint32_t>(time_ns % kNsPerSecond), size, size});
-    std::fwrite(frame.data(), 1, frame.size(), file_.get());
-    return state();
-  }
-  comment = comment.substr(0, 0xFFFF);
-  const auto comment_size = static_cast<std::uint32_t>(comment.size());
-  // An option is a word of code and length, its value, and at the end of them all a word of zeros.
-  const std::uint32_t options = comment.empty() ? 0 : 4 + padded(comment_size) + 4;
-  const std::uint32_t total = 28 + padded(size) + options + 4;
-  const auto time = static_cast<std::uint64_t>(time_ns);
-  put(std::array{kEnhancedPacket, total, 0u, static_cast<std::uint32_t>(time >> 32), static_cast<std::uint32_t>(time),
-                 size, size});
-  put_padded(frame);
-  if (!comment.empty()) {
-    put(std::array{kCommentOption | comment_size << 16});
-    put_padded({reinterpret_cast<const std::uint8_t*>(comment.data()), comment.size()});
-    put(std::array{0u});
-  }
-  put(std::array{total});
-  return state();
+void PcapWriter::write(std::int64_t time_ns, Bytes frame, std::string_view comment, Direction direction) {
+  pcap_format::put_packet(file_.format(),
+             {.time_ns = time_ns, .frame = frame, .comment = comment, .interface = interface_, .direction = direction},
+             buffer_);
 }
 
 PcapWriter::Error PcapWriter::flush() {
-  if (std::fflush(file_.get()) != 0) return write_error(path_, errno);
-  return {};
+  if (buffer_.empty()) return {};
+  auto error = file_.append(buffer_);
+  buffer_.clear();
+  return error;
 }
 
-void PcapWriter::put(std::span<const std::uint32_t> words) {
-  std::fwrite(words.data(), sizeof words[0], words.size(), file_.get());
-}
-
-void PcapWriter::put_padded(Bytes bytes) {
-  constexpr std::array<std::uint8_t, 4> kZeros{};
-  std::fwrite(bytes.data(), 1, bytes.size(), file_.get());
-  std::fwrite(kZeros.data(), 1, padded(static_cast<std::uint32_t>(bytes.size())) - bytes.size(), file_.get());
-}
-
-/// Whether any of the writes since the file was opened failed.
-PcapWriter::Error PcapWriter::state() const {
-  if (std::ferror(file_.get()) != 0) return write_error(path_, errno);
-  return {};
+void PcapWriter::abandon() {
+  buffer_.clear();
+  file_.close();
 }
 
 }  // namespace uroce::proto

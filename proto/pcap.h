@@ -3,14 +3,16 @@
 // for people and name the file.
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/base/result.h"
 #include "proto/bytes.h"
+#include "proto/capture_file.h"
+#include "proto/pcap_format.h"
 
 struct pcap;
 
@@ -39,38 +41,48 @@ class PcapReader {
   std::unique_ptr<pcap, Close> handle_;
 };
 
-/// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that, else pcap. What the
-/// calls return is nothing, or what went wrong.
+/// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that or is that of a pipe, else
+/// pcap. Several processes may write one file (capture_file.h). What the calls return is nothing, or what went wrong.
 class PcapWriter {
  public:
   using Error = std::optional<std::string>;
+  using Direction = pcap_format::Direction;
 
-  /// Creates or empties the file.
-  static Result<PcapWriter, std::string> create(const std::string& path);
-  /// Goes on behind what an earlier writer left, which must be whole.
-  static Result<PcapWriter, std::string> resume(const std::string& path);
+  /// Creates or empties the file; goes on behind what others have written who are still at it. `interface`: what its
+  /// packets came by, in pcapng.
+  static Result<PcapWriter, std::string> create(const std::string& path, const std::string& interface = {}) {
+    return open(path, CaptureFile::Start::kAnew, interface);
+  }
+  /// Goes on behind whatever is there.
+  static Result<PcapWriter, std::string> resume(const std::string& path, const std::string& interface = {}) {
+    return open(path, CaptureFile::Start::kGoOn, interface);
+  }
 
-  /// Appends a frame; buffered. The comment is for files that have room for one, and at most 65535 bytes.
-  Error write(std::int64_t time_ns, Bytes frame, std::string_view comment = {});
-  /// Hands everything written so far to the operating system.
+  PcapWriter(PcapWriter&&) = default;
+  /// Flushes.
+  ~PcapWriter() { flush(); }
+
+  /// Appends a frame; buffered, all of it. The comment is for files that have room for one, and at most 65535 bytes.
+  void write(std::int64_t time_ns, Bytes frame, std::string_view comment = {},
+             Direction direction = Direction::kUnknown);
+  /// Hands everything written so far to the operating system, whole frames.
   Error flush();
-  const std::string& path() const { return path_; }
+  /// Forgets what is not written yet, in a child of fork(): the parent will write it.
+  void abandon();
+  /// Bytes that the next flush will write.
+  std::size_t buffered() const { return buffer_.size(); }
+  const std::string& path() const { return file_.path(); }
   /// Whether comments are kept: in pcapng, not in pcap.
-  bool takes_comments() const { return is_ng_; }
+  bool takes_comments() const { return file_.format() == pcap_format::Format::kPcapng; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  static Result<PcapWriter, std::string> open(const std::string& path, const char* mode);
-  PcapWriter(std::string path, bool is_ng, std::FILE* file) : path_(std::move(path)), is_ng_(is_ng), file_(file) {}
-  void put(std::span<const std::uint32_t> words);
-  void put_padded(Bytes bytes);
-  Error state() const;
+  static Result<PcapWriter, std::string> open(const std::string& path, CaptureFile::Start start,
+                                              const std::string& interface);
+  PcapWriter(CaptureFile file, std::uint32_t interface) : file_(std::move(file)), interface_(interface) {}
 
-  std::string path_;
-  bool is_ng_;
-  std::unique_ptr<std::FILE, Close> file_;
+  CaptureFile file_;
+  std::uint32_t interface_;
+  std::vector<std::uint8_t> buffer_;
 };
 
 }  // namespace uroce::proto

@@ -75,14 +75,6 @@ TEST(Environment, LidsAreOnOrOff) {
   EXPECT_FALSE(lids_wanted("1").ok());
 }
 
-TEST(Environment, EachNicHasACaptureOfItsOwn) {
-  EXPECT_EQ(capture_file("", 1), "");
-  EXPECT_EQ(capture_file("x.pcap", 0), "x.pcap");
-  EXPECT_EQ(capture_file("x.pcap", 1), "x.uroce1.pcap");
-  EXPECT_EQ(capture_file("dir.d/x", 2), "dir.d/x.uroce2");
-  EXPECT_EQ(capture_file("dir/.hidden", 1), "dir/.hidden.uroce1");
-}
-
 TEST(Address, LidsAreTheEndOfTheAddress) {
   const auto own = proto::Gid::from_v4(127, 0, 1, 2);
   EXPECT_EQ(lid_of(own), 0x0102);

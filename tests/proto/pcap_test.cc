@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -39,8 +43,8 @@ TEST_F(Pcap, WritesWhatItReads) {
   {
     auto writer = PcapWriter::create(file("a.pcap"));
     ASSERT_TRUE(writer.ok()) << writer.error();
-    EXPECT_EQ(writer->write(kTime, test::kSendFrame), std::nullopt);
-    EXPECT_EQ(writer->write(kTime + 1, test::kAckFrame), std::nullopt);
+    writer->write(kTime, test::kSendFrame);
+    writer->write(kTime + 1, test::kAckFrame);
   }
   auto reader = PcapReader::open(file("a.pcap"));
   ASSERT_TRUE(reader.ok()) << reader.error();
@@ -67,8 +71,8 @@ TEST_F(Pcap, PcapngIsReadLikePcapAndKeepsComments) {
     ASSERT_TRUE(writer.ok()) << writer.error();
     EXPECT_TRUE(writer->takes_comments());
     EXPECT_EQ(fs::file_size(file("a.pcapng")), 28u + 32u);
-    EXPECT_EQ(writer->write(kTime, Bytes(test::kSendFrame).first(61), odd_comment), std::nullopt);
-    EXPECT_EQ(writer->write(kTime + 1, test::kAckFrame), std::nullopt);
+    writer->write(kTime, Bytes(test::kSendFrame).first(61), odd_comment);
+    writer->write(kTime + 1, test::kAckFrame);
   }
   auto reader = PcapReader::open(file("a.pcapng"));
   ASSERT_TRUE(reader.ok()) << reader.error();
@@ -92,7 +96,7 @@ TEST_F(Pcap, PcapHasNoRoomForComments) {
   auto writer = PcapWriter::create(file("a.pcap"));
   ASSERT_TRUE(writer.ok());
   EXPECT_FALSE(writer->takes_comments());
-  EXPECT_EQ(writer->write(kTime, test::kSendFrame, "lost"), std::nullopt);
+  writer->write(kTime, test::kSendFrame, "lost");
   EXPECT_EQ(writer->flush(), std::nullopt);
   EXPECT_EQ(fs::file_size(file("a.pcap")), 24 + 16 + test::kSendFrame.size());
 }
@@ -101,7 +105,7 @@ TEST_F(Pcap, FlushMakesFramesReadable) {
   auto writer = PcapWriter::create(file("a.pcap"));
   ASSERT_TRUE(writer.ok());
   EXPECT_EQ(fs::file_size(file("a.pcap")), 24u);  // a valid, empty capture from the start
-  EXPECT_EQ(writer->write(0, test::kSendFrame), std::nullopt);
+  writer->write(0, test::kSendFrame);
   EXPECT_EQ(writer->flush(), std::nullopt);
   EXPECT_EQ(fs::file_size(file("a.pcap")), 24 + 16 + test::kSendFrame.size());
 }
@@ -144,6 +148,86 @@ TEST_F(Pcap, CutOffFileIsAnError) {
   const auto next = reader->next();
   ASSERT_FALSE(next.ok());
   EXPECT_THAT(next.error(), HasSubstr("cut.pcap"));
+}
+
+std::vector<std::int64_t> times(const std::string& path) {
+  std::vector<std::int64_t> found;
+  auto reader = PcapReader::open(path);
+  EXPECT_TRUE(reader.ok()) << reader.error();
+  for (;;) {
+    const auto next = reader->next();
+    EXPECT_TRUE(next.ok()) << next.error();
+    if (!next.ok() || !*next) return found;
+    found.push_back((*next)->time_ns);
+  }
+}
+
+TEST_F(Pcap, SeveralWritersShareOneFileAndTheNextRunBeginsAnew) {
+  for (const char* name : {"a.pcap", "a.pcapng"}) {
+    for (int run = 0; run < 2; ++run) {
+      auto a = PcapWriter::create(file(name), "a");
+      auto b = PcapWriter::create(file(name), "b");
+      ASSERT_TRUE(a.ok() && b.ok());
+      for (std::int64_t time = 0; time < 4; ++time) {
+        PcapWriter& writer = time % 2 == 0 ? *a : *b;
+        writer.write(time, test::kSendFrame);
+        EXPECT_EQ(writer.flush(), std::nullopt);
+      }
+      EXPECT_THAT(times(file(name)), testing::ElementsAre(0, 1, 2, 3));
+    }
+    auto c = PcapWriter::resume(file(name), "c");
+    ASSERT_TRUE(c.ok());
+    c->write(4, test::kSendFrame);
+    EXPECT_EQ(c->flush(), std::nullopt);
+    EXPECT_THAT(times(file(name)), testing::ElementsAre(0, 1, 2, 3, 4));
+  }
+}
+
+TEST_F(Pcap, WhatAKilledWriterLeftHalfWrittenIsCutOff) {
+  for (const char* name : {"a.pcap", "a.pcapng"}) {
+    for (const std::uintmax_t torn : {1u, 15u, 50u}) {
+      auto a = PcapWriter::create(file(name));
+      auto b = PcapWriter::create(file(name));
+      ASSERT_TRUE(a.ok() && b.ok());
+      b->write(1, test::kSendFrame);
+      b->write(2, test::kSendFrame);
+      EXPECT_EQ(b->flush(), std::nullopt);
+      fs::resize_file(file(name), fs::file_size(file(name)) - torn);
+      a->write(3, test::kSendFrame);
+      EXPECT_EQ(a->flush(), std::nullopt);
+      EXPECT_THAT(times(file(name)), testing::ElementsAre(1, 3)) << torn;
+    }
+  }
+}
+
+TEST_F(Pcap, WritesRaiseNoSignals) {
+  const std::string fifo = file("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  auto to_fifo = PcapWriter::create(fifo);
+  auto to_file = PcapWriter::create(file("a.pcap"));
+  ASSERT_TRUE(to_fifo.ok() && to_file.ok());
+  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL);
+  ASSERT_EQ(signal(SIGXFSZ, SIG_DFL), SIG_DFL);
+  close(reader);
+  to_fifo->write(1, test::kSendFrame);
+  EXPECT_THAT(to_fifo->flush().value_or(""), HasSubstr("Broken pipe"));
+
+  to_file->write(1, test::kSendFrame);
+  EXPECT_EQ(to_file->flush(), std::nullopt);
+  const std::uintmax_t size = fs::file_size(file("a.pcap"));
+  rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+  const rlimit tight{size + 40, former.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  to_file->write(2, test::kSendFrame);
+  const auto error = to_file->flush();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+  EXPECT_THAT(error.value_or(""), HasSubstr("File too large"));
+  EXPECT_EQ(fs::file_size(file("a.pcap")), size) << "whole records";
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE) + sigismember(&pending, SIGXFSZ), 0);
 }
 
 TEST(PcapFull, FullDiskIsAnError) {

@@ -34,7 +34,8 @@ class Capture {
     const proto::FrameFields fields = proto::frame_fields_for(packet.path);
     frame_.resize(proto::frame_size(fields, packet.bytes.size()));
     proto::build_frame(fields, packet.bytes, frame_);
-    if (!writer_->write(now.time_since_epoch().count(), frame_)) writer_->flush();
+    writer_->write(now.time_since_epoch().count(), frame_);
+    writer_->flush();
   }
 
  private:

@@ -71,7 +71,12 @@ std::string nic_text(const ibv::NicFacts& nic) {
       c.rcvd_rnr_err + c.send_rnr_err);
   if (const std::string faults = faults_text(nic.faults); !faults.empty()) text += "  injected   " + faults + '\n';
   for (const std::string& sentence : nic.faults_without_effect) text += "  no effect  " + sentence + '\n';
-  if (!nic.pcap.empty()) text += fmt::format("  capture    {}\n", nic.pcap);
+  if (nic.pcap.empty()) return text;
+  text += fmt::format("  capture    {}\n", nic.pcap);
+  if (!nic.pcap_error.empty()) {
+    text +=
+        fmt::format("             it has ended early, {} packets are missing: {}\n", nic.pcap_missed, nic.pcap_error);
+  }
   return text;
 }
 

@@ -105,6 +105,8 @@ Json nic_json(const ibv::NicFacts& nic) {
           {"engine", {{"name", nic.port.engine}, {"reason", nic.port.reason}, {"features", nic.port.features}}},
           {"receive_buffer_bytes", nic.port.receive_buffer_bytes},
           {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
+          {"pcap_error", nic.pcap_error.empty() ? Json(nullptr) : Json(nic.pcap_error)},
+          {"pcap_missed", nic.pcap_missed},
           {"counters", counters_json(nic.counters)},
           {"injected_faults", faults_json(nic.faults)},
           {"faults_without_effect", nic.faults_without_effect},

@@ -67,11 +67,11 @@ bool check_named_addresses(Findings& findings, const std::string& value) {
 }
 
 bool check_capture_file(Findings& findings, const std::string& value) {
-  const std::filesystem::path file(value);
+  const std::filesystem::path file(value.starts_with(">>") ? value.substr(2) : value);
   std::error_code error;
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   const bool exists = std::filesystem::exists(file, error);
-  const bool writable = exists ? std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), W_OK) == 0
+  const bool writable = exists ? !std::filesystem::is_directory(file, error) && ::access(file.c_str(), W_OK) == 0
                                : ::access(folder.c_str(), W_OK | X_OK) == 0;
   if (!writable)
     findings.bad("UROCE_PCAP: " + value + " can't be written", "name a file in a folder that you may write to");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "proto/capture_file.h"
 #include "tools/uroce/commands.h"
 
 namespace uroce::tools {
@@ -21,8 +22,28 @@ void set(const char* variable, const std::string& value) {
 
 /// Puts `first` before what the list `variable` has already.
 void prepend(const char* variable, const std::string& first) {
-  const char* const rest = std::getenv(variable);
+  const char* const rest = secure_getenv(variable);
   set(variable, rest == nullptr || *rest == '\0' ? first : first + ':' + rest);
+}
+
+/// One capture for all processes of the command: it begins here, and they go on with it, wherever they are. False, and a
+/// message, when it can't be written.
+bool set_capture(const std::string& file) {
+  constexpr std::string_view kGoOn = ">>";
+  if (file.empty() || file.starts_with(kGoOn)) {
+    set("UROCE_PCAP", file);
+    return true;
+  }
+  std::error_code error;
+  const std::string path = std::filesystem::absolute(file, error).string();
+  const auto type = std::filesystem::status(path, error).type();
+  if (type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found) {
+    const auto begun = proto::CaptureFile::open(path, proto::CaptureFile::Start::kAnew);
+    if (!begun.ok()) fmt::print(stderr, "uroce: --pcap: {}\n", begun.error());
+    if (!begun.ok()) return false;
+  }
+  set("UROCE_PCAP", std::string(kGoOn) + path);
+  return true;
 }
 
 }  // namespace
@@ -42,6 +63,14 @@ int run(const RunOptions& options) {
                std::strerror(errno));
     return kUsage;
   }
+  // Where the loader takes one name to end, or a variable of its own to begin. It knows no way to quote.
+  if (library.find_first_of(" :;$") != std::string::npos) {
+    fmt::print(stderr,
+               "uroce: the loader can't preload {}: there is a space, colon, semicolon or dollar in its path; build or "
+               "install uroce in another folder\n",
+               library);
+    return kUsage;
+  }
   const ibv::SettingTable& table = ibv::settings();
   for (std::size_t i = 0; i < table.size(); ++i) set(table.at(i).name, options.settings.at(i));
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -50,6 +79,7 @@ int run(const RunOptions& options) {
     fmt::print(stderr, "uroce: {}\n", wrong);
     return kUsage;
   }
+  if (!set_capture(ibv::setting(ibv::Setting::kPcap))) return kUsage;
   // The preload serves programs whose own search path would find the system's library; the path serves those that
   // open "libibverbs.so" at run time.
   prepend("LD_PRELOAD", library);

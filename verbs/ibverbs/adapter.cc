@@ -91,9 +91,9 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
   std::unique_ptr<engine::Port> top = std::move(opened->port);
   engine::CaptureTap* tap = nullptr;
-  std::string pcap = capture_file(setting(Setting::kPcap), index);
+  std::string pcap = setting(Setting::kPcap);
   if (!pcap.empty()) {
-    auto writer = open_capture(pcap);
+    auto writer = open_capture(pcap, index);
     if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
     pcap = writer->path();
     auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
@@ -119,6 +119,7 @@ Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults,
                  std::unique_ptr<PublishedCounters> published)
     : guid_(guid_of(config.gids.at(1))),
       pcap_(std::move(pcap)),
+      tap_(tap),
       slot_(std::move(slot)),
       published_(std::move(published)),
       nic_(with_faults(std::move(config))),
@@ -233,6 +234,10 @@ NicFacts Adapter::facts() {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
+    if (tap_ != nullptr && tap_->error()) {
+      facts.pcap_error = *tap_->error();
+      facts.pcap_missed = tap_->missed();
+    }
     facts.faults = wire_.counters();
     facts.faults.calls = call_faults_injected();
     facts.faults_without_effect = wire_.injector().without_effect();

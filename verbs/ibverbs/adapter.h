@@ -82,6 +82,7 @@ class Adapter {
 
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
+  const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
   bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
   bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.

@@ -2,23 +2,32 @@
 
 #include <unistd.h>
 
-#include <map>
+#include <cerrno>
 #include <mutex>
-
-#include "verbs/ibverbs/environment.h"
+#include <set>
+#include <string_view>
 
 namespace uroce::ibv {
+namespace {
 
-Result<proto::PcapWriter, std::string> open_capture(const std::string& file) {
+constexpr std::string_view kGoOn = ">>";
+
+/// What a reader of a shared capture knows our packets by.
+std::string interface_name(std::uint32_t index) {
+  return "uroce" + std::to_string(index) + ' ' + program_invocation_short_name + '[' + std::to_string(getpid()) + ']';
+}
+
+}  // namespace
+
+Result<proto::PcapWriter, std::string> open_capture(const std::string& value, std::uint32_t index) {
   static std::mutex mutex;
-  static std::map<std::string, pid_t> begun;  // And by whom: a forked child inherits this.
+  static std::set<std::string> begun;  // A forked child inherits it: the file is its parent's, and its own.
+  const bool goes_on = value.starts_with(kGoOn);
+  const std::string file = goes_on ? value.substr(kGoOn.size()) : value;
   const std::scoped_lock lock(mutex);
-  const auto found = begun.find(file);
-  const bool is_parents = found != begun.end() && found->second != getpid();
-  const std::string own = is_parents ? marked_file(file, '.' + std::to_string(getpid())) : file;
-  if (begun.contains(own) && access(own.c_str(), F_OK) == 0) return proto::PcapWriter::resume(own);
-  auto writer = proto::PcapWriter::create(own);
-  if (writer.ok()) begun[own] = getpid();
+  auto writer = goes_on || begun.contains(file) ? proto::PcapWriter::resume(file, interface_name(index))
+                                                : proto::PcapWriter::create(file, interface_name(index));
+  if (writer.ok()) begun.insert(file);
   return writer;
 }
 

@@ -124,17 +124,4 @@ std::string check_faults(const std::string& faults) {
   return wrong.empty() ? "" : "UROCE_FAULTS: " + wrong;
 }
 
-std::string marked_file(const std::string& file, const std::string& mark) {
-  const std::size_t slash = file.rfind('/');
-  const std::size_t dot = file.rfind('.');
-  const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
-  if (dot == std::string::npos || dot <= name) return file + mark;
-  return file.substr(0, dot) + mark + file.substr(dot);
-}
-
-std::string capture_file(const std::string& value, std::uint32_t index) {
-  if (value.empty() || index == 0) return value;
-  return marked_file(value, ".uroce" + std::to_string(index));
-}
-
 }  // namespace uroce::ibv

@@ -43,10 +43,4 @@ Result<bool, std::string> strictness(const std::string& value);
 /// What is wrong with the value of UROCE_FAULTS, or "".
 std::string check_faults(const std::string& faults);
 
-/// `file` with `mark` before its last suffix, or at the end when it has none.
-std::string marked_file(const std::string& file, const std::string& mark);
-
-/// File name for the capture of device `index`, given the value of UROCE_PCAP.
-std::string capture_file(const std::string& value, std::uint32_t index);
-
 }  // namespace uroce::ibv

@@ -21,6 +21,8 @@ struct NicFacts {
   engine::faults::FaultCounters faults;            ///< What UROCE_FAULTS has done.
   std::vector<std::string> faults_without_effect;  ///< A sentence for each that met too few packets to happen at all.
   std::string pcap;                                ///< File that the capture goes to, or empty.
+  std::string pcap_error;                          ///< Why nothing goes there any more, or empty.
+  std::uint64_t pcap_missed = 0;                   ///< Packets that are not there because of that.
 };
 
 /// Facts of the NIC behind `context`, or nothing when the context is not uroce's.

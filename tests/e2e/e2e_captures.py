@@ -1,0 +1,347 @@
+"""Captures: of several processes in one file, live through a FIFO, and when nothing more can be written."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+import run_pair
+from run_pair import Client, Server, Skip, check
+
+SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+
+
+def read_capture(path):
+    """[(interface or None, frame)] of a capture that is whole to its last byte, and the names of the interfaces."""
+    with open(path, "rb") as file:
+        data = file.read()
+    frames, names, at = [], [], 0
+    if data[:4] == struct.pack("<I", 0xA1B23C4D):
+        at = 24
+        while at < len(data):
+            check(at + 16 <= len(data), f"{path}: cut off at {at}")
+            size, length = struct.unpack_from("<8xII", data, at)
+            check(size == length and at + 16 + size <= len(data), f"{path}: no record at {at} of {len(data)}")
+            frames.append((None, data[at + 16:at + 16 + size]))
+            at += 16 + size
+        return frames, names
+    check(data[:4] == struct.pack("<I", SECTION), f"{path}: no capture: {data[:16]}")
+    while at < len(data):
+        check(at + 12 <= len(data), f"{path}: cut off at {at}")
+        kind, size = struct.unpack_from("<II", data, at)
+        check(at + size <= len(data) and struct.unpack_from("<I", data, at + size - 4)[0] == size,
+              f"{path}: no block at {at} of {len(data)}")
+        if kind == SECTION:
+            check(at == 0, f"{path}: a second section at {at}")
+        elif kind == INTERFACE:
+            code, length = struct.unpack_from("<HH", data, at + 16)
+            names.append(data[at + 20:at + 20 + length].decode() if code == 2 else "")
+        else:
+            check(kind == PACKET, f"{path}: block of type {kind} at {at}")
+            interface, length = struct.unpack_from("<I8xI", data, at + 8)
+            check(interface < len(names), f"{path}: interface {interface} of {len(names)}")
+            frames.append((interface, data[at + 28:at + 28 + length]))
+        at += size
+    return frames, names
+
+
+def packets_of(result):
+    counters = result["nic"]["counters"]
+    return counters["sent_pkts"] + counters["rcvd_pkts"]
+
+
+def in_a_directory(test):
+    def scenario():
+        directory = tempfile.mkdtemp(prefix="uroce-capture-")
+        try:
+            test(directory)
+        finally:
+            shutil.rmtree(directory)
+    return scenario
+
+
+def run_clients(server, count, env, arguments):
+    """Clients of one server at the same time; their JSON."""
+    clients = [Client(server, arguments, env) for _ in range(count)]
+    try:
+        for client in clients:
+            check(client.finish() == 0, "client failed", client, server)
+        return [client.result() for client in clients]
+    finally:
+        for client in clients:
+            client.kill()
+
+
+def finished(tool):
+    check(tool.finish() == 0, "it failed", tool)
+    return tool.result()
+
+
+@in_a_directory
+def scenario_shared_capture(directory):
+    """Processes that run at the same time share a capture: every packet of each is in it, in whole records."""
+    for suffix in ("pcap", "pcapng"):
+        name = os.path.join(directory, f"all.{suffix}")
+        with open(name, "wb") as stale:
+            stale.write(b"what a former run has left" * 1000)
+        env = {"UROCE_PCAP": name}
+        servers = [Server(["--num-qp", "2"], env) for _ in range(2)]
+        clients = [Client(server, ["--op", "mixed", "--num-qp", "2", "--size", "9000", "--iters", "210", "--verify"], env)
+                   for server in servers]
+        try:
+            results = [finished(tool) for tool in (*clients, *servers)]
+        finally:
+            for tool in (*clients, *servers):
+                tool.kill()
+        frames, names = read_capture(name)
+        wanted = [packets_of(result) for result in results]
+        check(len(frames) == sum(wanted), f"{suffix}: {len(frames)} packets, not {wanted}")
+        if suffix == "pcapng":
+            counts = {names[i]: sum(f[0] == i for f in frames) for i in range(len(names))}
+            expected = {f"uroce0 {os.path.basename(tool.command[0])}[{tool.process.pid}]": count
+                        for tool, count in zip((*clients, *servers), wanted)}
+            check(counts == expected, f"interfaces {counts}, not {expected}")
+
+
+def run_in_shell(directory, name, script):
+    """`uroce run --pcap NAME -- sh -c SCRIPT` in `directory`; its output."""
+    done = subprocess.run([str(run_pair.BIN / "uroce"), "run", "--pcap", name, "--", "sh", "-c", script], cwd=directory,
+                          env={k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=run_pair.TIMEOUT)
+    check(done.returncode == 0, done.stdout)
+    return done.stdout
+
+
+@in_a_directory
+def scenario_capture_of_a_run(directory):
+    """`uroce run --pcap` begins a new capture for all processes of the command, one after the other or at once, wherever
+    they are."""
+    pair = ("cd /; for i in 1 2; do {0}/rdma_server --port 0 --num-qp 1 2>log & s=$!; "
+            "until p=$(sed -n 's/.*TCP port \\([0-9]*\\).*/\\1/p' log); test -n \"$p\"; do :; done; "
+            "{0}/rdma_client 127.0.0.1 --port $p --op write --size 100 --iters 70 --num-qp 1 || exit 1; wait $s || exit 1; done")
+    script = pair.format(run_pair.BIN).replace("log", os.path.join(directory, "log"))
+    for suffix in ("pcap", "pcapng"):
+        sizes = []
+        for _ in range(2):
+            output = run_in_shell(directory, f"run.{suffix}", script)
+            check(output.count("ok: ") == 4, output)
+            frames, names = read_capture(os.path.join(directory, f"run.{suffix}"))
+            sizes.append(len(frames))
+            check(len(names) == (4 if suffix == "pcapng" else 0), f"interfaces {names}")
+        # Each of four processes sends or receives each of its 70 requests at least; the first run has left nothing.
+        check(all(280 <= size < 560 for size in sizes), f"{suffix}: {sizes} packets")
+
+
+@in_a_directory
+def scenario_capture_outlives_the_killed(directory):
+    """Processes are killed in mid-capture: the others' packets are all there, and the file is whole."""
+    chance = random.Random(11)
+    for suffix in ("pcap", "pcapng"):
+        env = {"UROCE_PCAP": os.path.join(directory, f"killed.{suffix}")}
+        bulk = ["--op", "write", "--size", "1M", "--iters", "1000000"]
+        survivor = Server(["--loop"], env)
+        victims = []
+        try:
+            wanted = 0
+            for _ in range(6):
+                victims.append(Server([], env))
+                victims.append(Client(victims[-1], bulk, env))
+                client = Client(survivor, ["--op", "mixed", "--size", "3000", "--iters", "70", "--verify"], env)
+                victims.append(client)
+                wanted += packets_of(finished(client))
+                size = os.path.getsize(env["UROCE_PCAP"])
+                deadline = time.monotonic() + run_pair.TIMEOUT
+                while os.path.getsize(env["UROCE_PCAP"]) < size + 1_000_000:
+                    check(time.monotonic() < deadline, "the victims do nothing", *victims[-3:-1])
+                    time.sleep(0.001)
+                time.sleep(chance.uniform(0, 0.01))
+                for victim in victims[-3:-1]:
+                    victim.kill()
+            survivor.signal(signal.SIGINT)
+            survivor.finish()
+        finally:
+            for victim in victims:
+                victim.kill()
+            survivor.kill()
+        frames, _ = read_capture(env["UROCE_PCAP"])
+        check(len(frames) > 2 * wanted, f"{suffix}: {len(frames)} packets; clients alone have {wanted}")
+
+
+def check_stopped(result, tool, reason):
+    """The summary says once that the capture has stopped, why, and how much is missing."""
+    check(reason in (result["nic"]["pcap_error"] or ""), result["nic"]["pcap_error"], tool)
+    check(0 < result["nic"]["pcap_missed"] <= packets_of(result), result["nic"]["pcap_missed"], tool)
+
+
+def limited(limit):
+    """A launcher that gives a file at most so many bytes; 0: as many as it likes."""
+    return ["prlimit", f"--fsize={limit}:{resource.RLIM_INFINITY}", "--"]
+
+
+@in_a_directory
+def scenario_capture_file_too_large(directory):
+    """At the limit of a file's size, and on a full disk, the capture ends, whole; the program goes on."""
+    for suffix in ("pcap", "pcapng"):
+        name = os.path.join(directory, f"limited.{suffix}")
+        with_limit = Server([], {"UROCE_PCAP": name}, limited(100_000))
+        client = Client(with_limit, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
+        try:
+            finished(client)
+            check_stopped(finished(with_limit), with_limit, "File too large")
+        finally:
+            client.kill()
+            with_limit.kill()
+        frames, _ = read_capture(name)
+        check(0 < len(frames) and os.path.getsize(name) <= 100_000, f"{len(frames)}, {os.path.getsize(name)}")
+
+
+def scenario_capture_disk_full():
+    """The disk is full: the capture ends, whole; the program goes on."""
+    if os.environ.get("E2E_IN_NAMESPACE"):
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", "/mnt"], check=True)
+        server = Server([], {"UROCE_PCAP": "/mnt/full.pcap"})
+        client = Client(server, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
+        try:
+            finished(client)
+            check_stopped(finished(server), server, "No space left on device")
+        finally:
+            client.kill()
+            server.kill()
+        frames, _ = read_capture("/mnt/full.pcap")
+        check(len(frames) > 0, "nothing captured")
+        return
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        raise Skip("needs unshare and ip")
+    for flags in (["-nm"], ["-rnm"]):
+        if subprocess.run(["unshare", *flags, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            inner = subprocess.run(["unshare", *flags, os.sys.executable, os.sys.argv[0], str(run_pair.BIN),
+                                    "capture_disk_full"], env={**os.environ, "E2E_IN_NAMESPACE": "1"}, check=False)
+            check(inner.returncode == 0, "failed in the namespace")
+            return
+    raise Skip("no namespaces: not permitted")
+
+
+@in_a_directory
+def scenario_capture_reader_leaves(directory):
+    """Who reads a live capture may go: the program goes on, and says in its summary that the capture has ended."""
+    fifo = os.path.join(directory, "fifo")
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["head", "-c", "50000", fifo], stdout=subprocess.DEVNULL)
+    server = Server([], {"UROCE_PCAP": fifo})
+    client = Client(server, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
+    try:
+        finished(client)
+        check_stopped(finished(server), server, "Broken pipe")
+        check(reader.wait(run_pair.TIMEOUT) == 0, "head failed")
+    finally:
+        client.kill()
+        server.kill()
+        reader.kill()
+
+
+@in_a_directory
+def scenario_capture_without_reader(directory):
+    """A FIFO that nobody reads is an error with a remedy, after some seconds in which a reader may come."""
+    fifo = os.path.join(directory, "fifo")
+    os.mkfifo(fifo)
+    server = run_pair.Tool("rdma_server", ["--port", "0"], {"UROCE_PCAP": fifo})
+    try:
+        check(server.finish(timeout=20) != 0, "it runs", server)
+        check("nobody reads" in server.stderr and "tshark -i" in server.stderr, "no remedy", server)
+    finally:
+        server.kill()
+
+
+@in_a_directory
+def scenario_capture_reader_stops(directory):
+    """A reader that has stopped reading does not stop the program."""
+    fifo = os.path.join(directory, "fifo")
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    server = Server([], {"UROCE_PCAP": fifo})
+    client = Client(server, ["--op", "write", "--size", "1M", "--iters", "100", "--verify", "--timeout", "20"])
+    try:
+        finished(client)
+        check_stopped(finished(server), server, "does not read")
+    finally:
+        client.kill()
+        server.kill()
+        os.close(reader)
+
+
+@in_a_directory
+def scenario_live_capture(directory):
+    """tshark at the other end of a FIFO shows packets of several processes while they are still alive, and all of them
+    in the end."""
+    if not shutil.which("tshark"):
+        raise Skip("needs tshark")
+    fifo = os.path.join(directory, "live")
+    os.mkfifo(fifo)
+    tshark = subprocess.Popen(["tshark", "-l", "-i", fifo, "-T", "fields", "-e", "infiniband.bth.opcode"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines, news = [], threading.Condition()
+
+    def read():
+        for line in tshark.stdout:
+            with news:
+                lines.append(line)
+                news.notify_all()
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    env = {"UROCE_PCAP": fifo}
+    server = Server(["--loop"], env)
+    tools = [server]
+    try:
+        wanted = 0
+        for round_number in range(2):
+            tools.append(Client(server, ["--op", "mixed", "--size", "5000", "--iters", "70", "--verify"], env))
+            wanted += 2 * packets_of(finished(tools[-1]))
+            with news:  # The server is still there.
+                live = news.wait_for(lambda: len(lines) >= wanted, run_pair.TIMEOUT)
+            check(live, f"round {round_number}: tshark shows {len(lines)} packets of {wanted}", *tools)
+        server.signal(signal.SIGINT)
+        server.finish()
+        tshark.wait(run_pair.TIMEOUT)
+        thread.join(run_pair.TIMEOUT)
+        check(all(line.strip() for line in lines), "packets that tshark can't read")
+    finally:
+        for tool in tools:
+            tool.kill()
+        tshark.kill()
+        tshark.communicate()
+
+
+@in_a_directory
+def scenario_privileged_program(directory):
+    """A setuid program does not do what its caller's environment says: no capture, nothing emptied, no other setting."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("needs root, and setpriv")
+    if os.statvfs(directory).f_flag & os.ST_NOSUID:
+        raise Skip(f"setuid does not work in {directory}")
+    os.chmod(directory, 0o755)
+    program = os.path.join(directory, "rdma_server")
+    shutil.copy(run_pair.BIN / "rdma_server", program)
+    os.chmod(program, 0o4755)
+    victim = os.path.join(directory, "roots")
+    with open(victim, "w", encoding="ascii") as file:
+        file.write("of root")
+    env = {"UROCE_PCAP": victim, "UROCE_DEVICES": "nonsense", "UROCE_FAULTS": "nonsense"}
+    launcher = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    bin_directory, run_pair.BIN = run_pair.BIN, type(run_pair.BIN)(directory)
+    try:
+        server = Server([], env, launcher)  # It has opened its NIC.
+    finally:
+        run_pair.BIN = bin_directory
+    server.signal(signal.SIGINT)
+    server.finish()
+    with open(victim, encoding="ascii") as file:
+        check(file.read() == "of root", "it has written to what UROCE_PCAP named", server)
