@@ -63,3 +63,12 @@ for case in 'proto/a.h verbs/nic/b.h' 'proto/a.h engine/c.h' 'verbs/nic/b.h engi
   must_fail "$lint/includes.py" "$tmp/tree"
 done
 must_fail "$lint/includes.py" "$tmp"
+
+tree
+echo 'const char* f() { return secure_getenv("X"); }' >"$tmp/tree/tools/e.cc"
+"$lint/getenv.sh" "$tmp/tree"
+for use in 'std::getenv("X")' '::getenv("X")' 'getenv("X")'; do
+  echo "const char* f() { return $use; }" >"$tmp/tree/tools/e.cc"
+  must_fail "$lint/getenv.sh" "$tmp/tree"
+done
+must_fail "$lint/getenv.sh" "$tmp"

@@ -72,7 +72,7 @@ bool ConfigFile::for_other_tool(const std::string& option) const {
 bool ConfigFile::set_by_environment(const CLI::ConfigItem& item) const {
   const CLI::Option* option = app_.get_option_no_throw("--" + item.name);
   if (option == nullptr || option->get_envname().empty()) return false;
-  const char* value = std::getenv(option->get_envname().c_str());
+  const char* value = secure_getenv(option->get_envname().c_str());
   return value != nullptr && *value != '\0';
 }
 

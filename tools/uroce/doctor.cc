@@ -165,7 +165,7 @@ void check_ipv6(Findings& findings) {
 }
 
 bool in_path(const std::string& program) {
-  const char* const path = std::getenv("PATH");
+  const char* const path = secure_getenv("PATH");
   std::istringstream directories(path == nullptr ? "" : path);
   for (std::string directory; std::getline(directories, directory, ':');) {
     if (::access((directory + '/' + program).c_str(), X_OK) == 0) return true;

@@ -77,7 +77,8 @@ const SettingTable& settings() {
 }
 
 std::string setting(Setting which) {
-  const char* const value = std::getenv(settings().at(static_cast<std::size_t>(which)).name);
+  // A privileged program (setuid, or with file capabilities) does not do what the environment of its caller says.
+  const char* const value = secure_getenv(settings().at(static_cast<std::size_t>(which)).name);
   return value == nullptr ? "" : value;
 }
 

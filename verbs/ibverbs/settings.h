@@ -28,7 +28,7 @@ using SettingTable = std::array<SettingFacts, static_cast<std::size_t>(Setting::
 /// All settings, in the order of `Setting`.
 const SettingTable& settings();
 
-/// The value in the environment, "" when the variable is not set.
+/// The value in the environment, "" when the variable is not set, or the program has more rights than its caller.
 std::string setting(Setting which);
 
 }  // namespace uroce::ibv
