@@ -15,9 +15,9 @@
 
 namespace uroce::proto {
 
-/// A regular file holds one capture: one header, and whole records of whoever writes. Into a pipe (or another stream, as
-/// a terminal) goes pcapng; as soon as several processes write into it, each batch is a section of its own.
-/// No write raises a signal. Errors are sentences for people and name the file.
+/// A regular file holds one capture: one header, and whole records of whoever writes. Into a pipe (or another stream,
+/// as a terminal) goes pcapng; as soon as several processes write into it, each batch is a section of its own. No write
+/// raises a signal. Errors are sentences for people and name the file.
 class CaptureFile {
  public:
   using Error = std::optional<std::string>;
@@ -31,7 +31,8 @@ class CaptureFile {
 
   /// pcapng: makes `name` an interface of the capture; returns its number. pcap: nothing happens, and 0.
   Result<std::uint32_t, std::string> add_interface(const std::string& name);
-  /// Appends whole records, all or (in a regular file) none of them. After an error the file is not to be used any more.
+  /// Appends whole records, all or (in a regular file) none of them. After an error the file is not to be used any
+  /// more.
   Error append(Bytes records);
 
   pcap_format::Format format() const { return format_; }

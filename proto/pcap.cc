@@ -60,9 +60,10 @@ Result<PcapWriter, std::string> PcapWriter::open(const std::string& path, Captur
 }
 
 void PcapWriter::write(std::int64_t time_ns, Bytes frame, std::string_view comment, Direction direction) {
-  pcap_format::put_packet(file_.format(),
-             {.time_ns = time_ns, .frame = frame, .comment = comment, .interface = interface_, .direction = direction},
-             buffer_);
+  pcap_format::put_packet(
+      file_.format(),
+      {.time_ns = time_ns, .frame = frame, .comment = comment, .interface = interface_, .direction = direction},
+      buffer_);
 }
 
 PcapWriter::Error PcapWriter::flush() {

@@ -41,8 +41,9 @@ class PcapReader {
   std::unique_ptr<pcap, Close> handle_;
 };
 
-/// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that or is that of a pipe, else
-/// pcap. Several processes may write one file (capture_file.h). What the calls return is nothing, or what went wrong.
+/// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that or is that of a pipe,
+/// else pcap. Several processes may write one file (capture_file.h). What the calls return is nothing, or what went
+/// wrong.
 class PcapWriter {
  public:
   using Error = std::optional<std::string>;

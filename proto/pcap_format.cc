@@ -93,9 +93,7 @@ void put_packet(Format format, const Packet& packet, std::vector<std::uint8_t>& 
   end_block(begin, out);
 }
 
-std::size_t header_size(Format format) {
-  return format == Format::kPcap ? sizeof kPcapHeader : sizeof kSectionHeader;
-}
+std::size_t header_size(Format format) { return format == Format::kPcap ? sizeof kPcapHeader : sizeof kSectionHeader; }
 
 bool is_header(Format format, Bytes start) {
   if (start.size() < header_size(format)) return false;

@@ -1,5 +1,6 @@
 // The bytes of capture files, as far as we write them: pcap with nanoseconds, and pcapng
-// (draft-ietf-opsawg-pcapng), both in the byte order of this machine, which readers recognise, and of link type Ethernet.
+// (draft-ietf-opsawg-pcapng), both in the byte order of this machine, which readers recognise, and of link type
+// Ethernet.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ enum class Format : std::uint8_t { kPcap, kPcapng };
 enum class Direction : std::uint8_t { kUnknown = 0, kReceived = 1, kSent = 2 };
 
 struct Packet {
-  std::int64_t time_ns = 0;     ///< Since 1970, UTC.
+  std::int64_t time_ns = 0;  ///< Since 1970, UTC.
   Bytes frame;
   std::string_view comment;     ///< pcapng only; at most 65535 bytes of it.
   std::uint32_t interface = 0;  ///< pcapng only: counts from 0 in the order of the interface blocks of a section.

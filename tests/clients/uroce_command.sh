@@ -39,6 +39,15 @@ expect 0 'verify_asan_link_order=0:x=1' env ASAN_OPTIONS=x=1 "$uroce" run -- sh 
 expect 0 'gso' "$uroce" run --offload gso -- sh -c 'echo $UROCE_OFFLOAD'
 expect 0 'loss=1%' "$uroce" run --faults loss=1% -- sh -c 'echo $UROCE_FAULTS'
 expect 2 'no such fault' "$uroce" run --faults los=1% -- true
+# The loader has no way to quote a path in LD_PRELOAD.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for name in 'a b' 'a:b' 'a;b' 'a$b'; do
+  mkdir -p "$folder/$name/bin" "$folder/$name/lib"
+  cp "$uroce" "$folder/$name/bin/uroce"
+  cp "$(dirname "$uroce")/../lib/libibverbs.so.1" "$folder/$name/lib/"
+  expect 2 'in another folder' "$folder/$name/bin/uroce" run -- true
+done
 expect 7 '' "$uroce" run -- sh -c 'exit 7'
 expect 127 'No such file' "$uroce" run -- no-such-command
 expect 126 'Permission denied' "$uroce" run -- /etc/passwd

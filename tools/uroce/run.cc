@@ -26,8 +26,8 @@ void prepend(const char* variable, const std::string& first) {
   set(variable, rest == nullptr || *rest == '\0' ? first : first + ':' + rest);
 }
 
-/// One capture for all processes of the command: it begins here, and they go on with it, wherever they are. False, and a
-/// message, when it can't be written.
+/// One capture for all processes of the command: it begins here, and they go on with it, wherever they are. False, and
+/// a message, when it can't be written.
 bool set_capture(const std::string& file) {
   constexpr std::string_view kGoOn = ">>";
   if (file.empty() || file.starts_with(kGoOn)) {
