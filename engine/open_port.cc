@@ -6,9 +6,14 @@
 namespace uroce::engine {
 namespace {
 
-std::unique_ptr<Port> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
-                                  SocketPort::Trains trains = SocketPort::Trains::kNo) {
-  return std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains);
+Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
+  if (port->can_wake()) return std::unique_ptr<Port>(std::move(port));
+  return Err{SetupError{EMFILE, "can't open an event descriptor: too many open files; raise `ulimit -n`"}};
+}
+
+Result<std::unique_ptr<Port>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
+                                                      SocketPort::Trains trains = SocketPort::Trains::kNo) {
+  return checked(std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains));
 }
 
 }  // namespace
@@ -31,7 +36,7 @@ Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket
   }
   auto port =
       UringPort::open(receivers, choice == EngineChoice::kAuto ? "io_uring is available" : "UROCE_ENGINE=io_uring");
-  if (port) return std::unique_ptr<Port>(std::move(*port));
+  if (port) return checked(std::move(*port));
   if (choice == EngineChoice::kIoUring) return Err{port.error()};
   return socket_port(std::move(receivers), port.error().sentence);
 }

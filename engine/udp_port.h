@@ -27,6 +27,8 @@ class UdpPort : public Port {
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline, bool for_packets) final;
   void wake() final { waiter_.wake(); }
+  /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
+  bool can_wake() const { return waiter_.valid(); }
   void abandon_after_fork() override;
   PortInfo info() const final { return info_; }
   PortCounters counters() const final { return counters_; }

@@ -113,6 +113,17 @@ TEST_F(OpenPortTest, OtherReasonsHaveSentencesOfTheirOwn) {
               HasSubstr("RLIMIT_NOFILE"));
 }
 
+TEST_F(OpenPortTest, APortThatNobodyCouldWakeIsNotOpened) {
+  EXPECT_THAT(in_child([] {
+                const int next = ::dup(0);
+                ::close(next);
+                const rlimit room_for_one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
+                ::setrlimit(RLIMIT_NOFILE, &room_for_one);
+                return outcome(EngineChoice::kSocket);
+              }),
+              HasSubstr("error: can't open an event descriptor"));
+}
+
 TEST_F(OpenPortTest, ABusyAddressIsExplained) {
   const auto first = open_port({&kLocal, 1}, EngineChoice::kAuto);
   ASSERT_TRUE(first) << first.error().sentence;
