@@ -31,10 +31,12 @@ class Runner {
  public:
   /// Called with the lock held whenever the NIC may have got events: the place to take them out.
   using OnProgress = std::function<void()>;
+  /// Called with the lock held before this thread has the NIC move packets, with the time that the NIC is told.
+  using BeforeTurn = std::function<void(Instant now)>;
 
   /// Starts the background thread. `nic` must outlive the runner.
-  Runner(N& nic, std::unique_ptr<Port> port, OnProgress on_progress = {})
-      : nic_(nic), port_(std::move(port)), on_progress_(std::move(on_progress)) {
+  Runner(N& nic, std::unique_ptr<Port> port, OnProgress on_progress = {}, BeforeTurn before_turn = {})
+      : nic_(nic), port_(std::move(port)), on_progress_(std::move(on_progress)), before_turn_(std::move(before_turn)) {
     thread_ = start_background_thread([this] { run(); });
   }
   Runner(const Runner&) = delete;
@@ -45,7 +47,7 @@ class Runner {
     stop_.store(true, std::memory_order_relaxed);
     port_->wake();
     thread_->join();
-    while (take_transmits(nic_, *port_, os_now()) == kCrankBurst) port_->flush();
+    while (transmit(os_now()) == kCrankBurst) port_->flush();
     port_->flush();
   }
 
@@ -65,7 +67,7 @@ class Runner {
     const Instant now = os_now();
     std::size_t count = 0;
     if (now >= polls_.trusted_until()) {
-      count = take_transmits(nic_, *port_, now);
+      count = transmit(now);
       if (count > 0) port_->flush();
       tell_progress();
     }
@@ -75,7 +77,7 @@ class Runner {
   /// Sends what there is, up to a burst, with the lock held: before something is destroyed that has answers to send.
   void send_now(const std::unique_lock<std::mutex>& lock) {
     UROCE_ASSERT(lock.owns_lock());
-    take_transmits(nic_, *port_, os_now());
+    transmit(os_now());
     port_->flush();
   }
   /// The same when the process exits, unless somebody holds the lock, who may never give it back.
@@ -98,6 +100,7 @@ class Runner {
     if (!lock) return false;
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
+    begin_turn(now);
     turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce,
                [this] { tell_progress(); });
     inform_background(now, /*more=*/false);
@@ -127,6 +130,13 @@ class Runner {
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
+  void begin_turn(Instant now) const {
+    if (before_turn_) before_turn_(now);
+  }
+  std::size_t transmit(Instant now) {
+    begin_turn(now);
+    return take_transmits(nic_, *port_, now);
+  }
 
   /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
   static constexpr std::size_t kStream = 8;
@@ -147,8 +157,8 @@ class Runner {
     }
   }
 
-  /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender, too,
-  /// pays a part. Looks out for them a little, without the lock. Returns whether something came.
+  /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
+  /// too, pays a part. Looks out for them a little, without the lock. Returns whether something came.
   bool linger() {
     if (received_since_sleep_ < kStream) return false;
     const Instant now = os_now();
@@ -166,6 +176,7 @@ class Runner {
     const Instant now = os_now();
     ticking_.store(false, std::memory_order_relaxed);
     informed_ = false;
+    begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
     if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
@@ -193,6 +204,7 @@ class Runner {
   N& nic_;
   const std::unique_ptr<Port> port_;
   const OnProgress on_progress_;
+  const BeforeTurn before_turn_;
   std::mutex turnstile_;
   std::mutex mutex_;
   PollWatch polls_;

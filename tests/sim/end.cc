@@ -60,8 +60,7 @@ void End::build() {
 }
 
 nic::Mr* End::register_target() {
-  return host_.register_memory(exposed_, kOpen | nic::kMwBind,
-                               plan_.on_demand ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
+  return host_.register_memory(exposed_, kOpen | nic::kMwBind);
 }
 
 std::string End::name() const {

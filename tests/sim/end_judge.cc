@@ -42,14 +42,16 @@ Statuses End::legal(const Op& op) const {
   if (!must_fail) set |= only(WcStatus::kSuccess);
   if (op.is_local()) return set | (op.flaw != Flaw::kNone ? only(WcStatus::kMwBindErr) : 0);
   if (is_refused(op.flaw)) set |= only(WcStatus::kRemAccessErr);
-  if (peer_->target_changed_ && (op.is_write() || op.is_read()) && op.length != 0) set |= only(WcStatus::kRemAccessErr);
+  if (peer_->target_changed_ && (op.is_write() || op.is_read()) && op.length != 0) {
+    set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemOpErr);
+  }
   if (op.flaw == Flaw::kBadLkey || (local_dead_ && op.length != 0 && !op.is_inline)) set |= only(WcStatus::kLocProtErr);
   if (too_long(op)) set |= only(WcStatus::kRemInvReqErr);
   if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
     set |= only(WcStatus::kRemInvReqErr);
   }
   if (peer_->may_refuse(op)) set |= only(WcStatus::kRemInvReqErr);
-  if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemAccessErr);
+  if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemOpErr);
   if (peer_->deceived_) set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemInvReqErr);
   if (peer_->receive_dead_ && op.is_send()) set |= only(WcStatus::kRemOpErr);
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);

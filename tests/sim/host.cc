@@ -22,10 +22,7 @@ proto::Gid address(std::uint32_t number, bool ipv6) {
 }  // namespace
 
 Host::Host(Stage& stage, std::uint32_t number, const HostPlan& plan)
-    : nic({.gids = {address(number, stage.scenario.network.ipv6)},
-           .window_bytes = plan.window_bytes,
-           .probe_memory = [this](const std::uint8_t* memory, std::uint64_t length,
-                                  bool) { return is_there(memory, length); }}),
+    : nic({.gids = {address(number, stage.scenario.network.ipv6)}, .window_bytes = plan.window_bytes, .memory = this}),
       stage_(stage),
       number_(number),
       plan_(plan),
@@ -51,7 +48,7 @@ Extent Host::reserve(std::uint32_t length) {
 void Host::build() {
   memory_ = std::make_unique<Memory>(memory_size_ + kGuard, stage_.scenario.seed * 64 + number_);
   pd = nic.alloc_pd();
-  words_mr = register_memory(words_at_, kEverything, flickers() ? nic::MrKind::kOnDemand : nic::MrKind::kPlain);
+  words_mr = register_memory(words_at_, kEverything);
   locked_mr = register_memory(locked_at_, nic::kLocalWrite);
   for (std::size_t i = 0; i < kWords; ++i) {
     std::uint64_t initial = 0;
@@ -133,7 +130,22 @@ void Host::bring_back(Extent extent) {
   std::erase_if(gone_, [&](const Extent& e) { return e.begin == extent.begin; });
 }
 
-bool Host::is_there(const std::uint8_t* memory, std::uint64_t length) {
+bool Host::copy(void* to, const void* from, std::size_t size) {
+  return is_there(to, size) && is_there(from, size) && nic::steady_memory().copy(to, from, size);
+}
+
+std::optional<std::uint64_t> Host::fetch_add(std::uint64_t* at, std::uint64_t operand) {
+  return is_there(at, sizeof *at) ? nic::steady_memory().fetch_add(at, operand) : std::nullopt;
+}
+
+std::optional<std::uint64_t> Host::compare_swap(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
+  return is_there(at, sizeof *at) ? nic::steady_memory().compare_swap(at, expected, desired) : std::nullopt;
+}
+
+/// Packets, the other side of each copy, are always there.
+bool Host::is_there(const void* address_of, std::uint64_t length) {
+  const auto* const memory = static_cast<const std::uint8_t*>(address_of);
+  if (std::less<>()(memory, memory_->data()) || !std::less<>()(memory, memory_->data() + memory_->size())) return true;
   const auto begin = static_cast<std::uint64_t>(memory - memory_->data());
   const auto touches = [&](const Extent& e) { return begin < e.end() && begin + length > e.begin; };
   if (touches(words_at_) && flicker_.chance(plan_.flicker)) {

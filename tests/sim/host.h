@@ -28,7 +28,7 @@ struct Stage {
 
 class SharedQueue;
 
-class Host {
+class Host : private nic::UserMemory {
  public:
   static constexpr std::size_t kWords = 4;
 
@@ -103,7 +103,10 @@ class Host {
   std::function<void(nic::Completion&)> tamper;  ///< Changes completions, to test the oracle.
 
  private:
-  bool is_there(const std::uint8_t* memory, std::uint64_t length);
+  bool copy(void* to, const void* from, std::size_t size) override;
+  std::optional<std::uint64_t> fetch_add(std::uint64_t* at, std::uint64_t operand) override;
+  std::optional<std::uint64_t> compare_swap(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) override;
+  bool is_there(const void* address_of, std::uint64_t length);
   std::size_t poll(std::uint32_t cq, std::size_t limit);
   void on_overflow(const nic::Cq* cq);
   void run();

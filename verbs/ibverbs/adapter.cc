@@ -10,7 +10,6 @@
 #include "verbs/ibverbs/capture.h"
 #include "verbs/ibverbs/environment.h"
 #include "verbs/ibverbs/errors.h"
-#include "verbs/ibverbs/memory_check.h"
 #include "verbs/ibverbs/objects.h"
 #include "verbs/ibverbs/seed.h"
 #include "verbs/ibverbs/settings.h"
@@ -28,7 +27,6 @@ constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
 
 nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
-  config.probe_memory = touch_memory;
   config.ack_timeout_floor = kAckTimeoutFloor;
   config.gids.push_back(link_local_gid(guid_of(addresses.front())));
   config.gids.insert(config.gids.end(), addresses.begin(), addresses.end());
@@ -122,19 +120,23 @@ Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults,
       tap_(tap),
       slot_(std::move(slot)),
       published_(std::move(published)),
-      nic_(with_faults(std::move(config))),
+      nic_(complete(std::move(config))),
       port_(*port),
       wire_(
           nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
           witness_for(tap)),
-      runner_(wire_, std::move(port), [this] {
-        deliver_events(nic_);
-        publish_counters();
-      }) {}
+      runner_(
+          wire_, std::move(port),
+          [this] {
+            deliver_events(nic_);
+            publish_counters();
+          },
+          [this](Instant now) { memory_.begin_turn(now); }) {}
 
 Adapter::~Adapter() {
   if (abandoned_) return;
   const auto lock = runner_.lock();
+  memory_.begin_turn(engine::os_now());
   wire_.release_held();
 }
 
@@ -147,7 +149,9 @@ engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
                         const std::string& comment) { tap->record_lost(path, packet, comment); }};
 }
 
-nic::NicConfig Adapter::with_faults(nic::NicConfig config) {
+/// Adds what refers to this object.
+nic::NicConfig Adapter::complete(nic::NicConfig config) {
+  config.memory = &memory_;
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
     return wire_.injector().refuses_receive(qpn, psn);
   };

@@ -15,6 +15,7 @@
 #include "engine/runner.h"
 #include "proto/base/result.h"
 #include "verbs/ibverbs/facts.h"
+#include "verbs/ibverbs/guarded_memory.h"
 #include "verbs/ibverbs/published_counters.h"
 #include "verbs/nic/nic.h"
 
@@ -74,7 +75,7 @@ class Adapter {
   Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
           engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
           std::unique_ptr<PublishedCounters> published);
-  nic::NicConfig with_faults(nic::NicConfig config);
+  nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
   CounterSet count() const;
@@ -91,6 +92,7 @@ class Adapter {
   engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
   std::unique_ptr<PublishedCounters> published_;
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
+  GuardedMemory memory_;
   nic::Nic nic_;
   const engine::Port& port_;  ///< The runner's.
   engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.

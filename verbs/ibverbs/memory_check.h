@@ -6,11 +6,11 @@
 namespace uroce::ibv {
 
 /// 0 when [start, start + length) is mapped, readable, and writable if `writable`; EFAULT when not. What the kernel
-/// finds out when it pins the pages for a device. Says nothing about later: who unmaps registered memory crashes.
+/// finds out when it pins the pages for a device. Says nothing about later: see guarded_memory.h.
 int check_memory(const void* start, std::size_t length, bool writable);
 
-/// Brings the pages of [start, start + length) in and tells whether they can be read, or written. For memory that may
-/// come and go; one system call.
+/// Brings the pages of [start, start + length) in and tells whether they can be read, or written, at the
+/// moment; one system call.
 bool touch_memory(const void* start, std::size_t length, bool write);
 
 }  // namespace uroce::ibv

@@ -71,7 +71,7 @@ struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std
 }
 
 /// On-demand paging. Nothing is pinned here anyway; what these regions have beyond others is that their memory need not
-/// be there. All of the address space is one when the program asks for that (implicit).
+/// be there yet. All of the address space is one when the program asks for that (implicit).
 struct ibv_mr* register_on_demand(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
                                   unsigned int flags) {
   const auto access = from_access(flags & ~static_cast<unsigned int>(IBV_ACCESS_ON_DEMAND));
@@ -83,7 +83,7 @@ struct ibv_mr* register_on_demand(struct ibv_pd* pd, void* addr, std::size_t len
   if (length == 0 || (implicit && addr != nullptr)) {
     return refuse_null(EINVAL, "an implicit on-demand region begins at 0; any other has a size");
   }
-  return add_region(pd, addr, length, iova, *access, nic::MrKind::kOnDemand);
+  return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
 }
 
 struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
@@ -166,10 +166,10 @@ int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t
   const NicLock lock(*context_of(pd->context).adapter);
   if (!lock) return refuse_without_nic();
   for (std::uint32_t i = 0; i < count; ++i) {
-    // Looks up the region; what on-demand regions have is brought in on the way.
     const auto found = lock->mrs().resolve(list[i].lkey, list[i].addr, list[i].length, own(pd)->nic_pd, rights);
-    if (found.ok() || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
-    const bool is_range = found.error() == nic::AccessError::kOutOfBounds;
+    const bool is_there = found.ok() && touch_memory(*found, list[i].length, rights != 0);
+    if (is_there || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
+    const bool is_range = found.ok() || found.error() == nic::AccessError::kOutOfBounds;
     return refuse(is_range ? EFAULT : EINVAL, "SGE " + std::to_string(i) + " names no memory that can be used so");
   }
   return 0;

@@ -30,7 +30,7 @@ struct NicConfig {
   bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
   bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
   InjectedFaults faults{};
-  MrTable::Probe probe_memory{};  ///< For on-demand regions; none: their memory is always there.
+  UserMemory* memory = &steady_memory();  ///< How the memory of programs is touched; outlives the NIC.
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 

@@ -34,7 +34,8 @@ constexpr std::uint64_t mix(std::uint64_t z) {  // The finaliser of SplitMix64.
 
 }  // namespace
 
-MrTable::MrTable(std::uint32_t max_mrs, std::uint64_t seed) : seed_(seed), max_mrs_(max_mrs) {
+MrTable::MrTable(std::uint32_t max_mrs, UserMemory& memory, std::uint64_t seed)
+    : memory_(memory), seed_(seed), max_mrs_(max_mrs) {
   UROCE_ASSERT(max_mrs + kMaxMw + 1 < kNames);  // What is left of a key beside the tag.
   if (seed == 0) return;
   name_factor_ = static_cast<std::uint32_t>(mix(seed)) | 1;
@@ -115,11 +116,9 @@ Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint
 
 Result<std::uint8_t*, AccessError> MrTable::reach(const Mr& mr, std::uint64_t offset, std::uint64_t length,
                                                   std::uint32_t rights) const {
-  if (mr.kind == MrKind::kPlain) return mr.memory + offset;
   if (mr.kind == MrKind::kNull) return resolve_null(length, rights);
-  const bool write = (rights & (kLocalWrite | kRemoteWrite | kRemoteAtomic)) != 0;
-  if (length != 0 && probe_ && !probe_(mr.memory + offset, length, write)) return Err{AccessError::kOutOfBounds};
-  return mr.memory + offset;
+  // As numbers: an implicit on-demand region begins at null, to which C++ adds nothing.
+  return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(mr.memory) + offset);
 }
 
 Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, std::uint32_t rights) const {

@@ -6,13 +6,13 @@
 
 #include <array>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "proto/base/result.h"
 #include "verbs/nic/limits.h"
 #include "verbs/nic/types.h"
+#include "verbs/nic/user_memory.h"
 
 namespace uroce::nic {
 
@@ -21,9 +21,8 @@ struct Pd {
   std::uint32_t users = 0;  ///< MRs, QPs, ... in it: a PD in use can't be deallocated.
 };
 
-/// kOnDemand: its memory may come and go, and is asked for at each access. kNull: reads give zeros, writes go nowhere;
-/// only for local use.
-enum class MrKind : std::uint8_t { kPlain, kOnDemand, kNull };
+/// kNull: reads give zeros, writes go nowhere; only for local use.
+enum class MrKind : std::uint8_t { kPlain, kNull };
 
 struct Mr {
   Pd* pd = nullptr;
@@ -57,8 +56,8 @@ enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRigh
 
 class MrTable {
  public:
-  /// `seed`: keys follow from it. 0: an index is its own name.
-  explicit MrTable(std::uint32_t max_mrs, std::uint64_t seed = 0);
+  /// `memory`: how what is behind the regions is touched. `seed`: keys follow from it; 0: an index is its own name.
+  explicit MrTable(std::uint32_t max_mrs, UserMemory& memory = steady_memory(), std::uint64_t seed = 0);
   ~MrTable();
 
   /// Registers memory. EINVAL: length 0, a range that wraps around, unknown access bits, or remote write/atomic without
@@ -79,15 +78,14 @@ class MrTable {
   };
   Errno change(Mr* mr, const Change& change);  ///< EINVAL as add(); EBUSY as remove().
 
-  /// Memory behind [va, va + length) of the region named by `key`, if it belongs to `pd` and grants all of `rights`
-  /// (Access bits; 0 = local read). length 0 is the caller's case: it needs no key (IBTA C9-88).
+  /// Where [va, va + length) of the region named by `key` lies, if it belongs to `pd` and grants all of `rights`
+  /// (Access bits; 0 = local read). Whether there is memory turns out when it is touched. length 0 is the caller's case: it needs no key (IBTA C9-88).
   Result<std::uint8_t*, AccessError> resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length, const Pd* pd,
                                              std::uint32_t rights) const;
   std::uint32_t size() const { return count_; }
 
-  /// Tells whether the memory of on-demand regions can be read, or written, at the moment.
-  using Probe = std::function<bool(const std::uint8_t* memory, std::uint64_t length, bool write)>;
-  void set_probe(Probe probe) { probe_ = std::move(probe); }
+  /// The only way to touch what resolve() returns: it need not be there.
+  UserMemory& memory() const { return memory_; }
 
   // memory_windows.cc
   Result<Mw*, Errno> add_window(Pd* pd, MwType type);
@@ -123,7 +121,7 @@ class MrTable {
                                            std::uint32_t rights) const;
   Result<std::uint8_t*, AccessError> resolve_null(std::uint64_t length, std::uint32_t rights) const;
 
-  Probe probe_;
+  UserMemory& memory_;
   /// What null regions read and write. As long as the longest packet's payload, which is what is copied at a time.
   struct Nothing {
     std::array<std::uint8_t, 4096> zeros{}, sink{};

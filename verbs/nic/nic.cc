@@ -106,10 +106,8 @@ struct Nic::Core final : QpEnv {
 
 Nic::Nic(NicConfig config)
     : config_(std::move(config)),
-      mrs_(kMaxMr, config_.key_seed),
-      core_(std::make_unique<Core>(config_, mrs_, counters_)) {
-  mrs_.set_probe(config_.probe_memory);
-}
+      mrs_(kMaxMr, *config_.memory, config_.key_seed),
+      core_(std::make_unique<Core>(config_, mrs_, counters_)) {}
 Nic::~Nic() = default;
 
 void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {

@@ -99,6 +99,11 @@ bool Responder::on_request(const Arrival& arrival) {
 void Responder::refuse(NakCode code) {
   schedule(expected(), proto::syndrome::Nak{code});
   if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail(WcStatus::kRemInvReqErr);
+  fail_with(code);
+}
+
+/// What the program hears of a fatal NAK.
+void Responder::fail_with(NakCode code) {
   failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
              : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
                                                    : Event::Kind::kQpFatal;
@@ -146,12 +151,13 @@ TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
       responses_.pop();
       return TxStatus::kSent;
     }
-    if (build_read_response(frame, out)) return TxStatus::kSent;
-    // The region is gone since the request was accepted: all that is left is to say so.
+    const Verdict verdict = build_read_response(frame, out);
+    if (verdict.kind == Verdict::Kind::kContinue) return TxStatus::kSent;
+    // The region, or its memory, is gone since the request was accepted: all that is left is to say so.
     const Psn psn = response.psn;
     drop_output();
-    pending_ = Pending{psn, proto::syndrome::Nak{NakCode::kRemoteAccessError}};
-    failure_ = Event::Kind::kQpAccessErr;
+    pending_ = Pending{psn, proto::syndrome::Nak{verdict.code}};
+    fail_with(verdict.code);
   }
   if (!pending_) return TxStatus::kIdle;
   proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAcknowledge, pending_->psn);
@@ -176,7 +182,8 @@ proto::Syndrome Responder::ack_with_credits() {
   return proto::syndrome::Ack{code};
 }
 
-bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
+/// Sends the next packet of the READ response at the head; a NAK: it can't be sent.
+Responder::Verdict Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
   Response& r = responses_.front();
   const bool last = r.psn + 1 == r.end;
   const std::uint32_t size = std::min(r.left, c_.mtu());
@@ -185,13 +192,15 @@ bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
   const std::uint8_t* memory = nullptr;
   if (size != 0) {
     const auto resolved = c_.resolve_remote(r.rkey, r.va, size, kRemoteRead);
-    if (!resolved) return false;
+    if (!resolved) return Verdict::nak(NakCode::kRemoteAccessError);
     memory = *resolved;
   }
   proto::PacketBuilder builder = c_.begin(frame, opcode, r.psn);
   if (opcode != Opcode::kRcReadResponseMiddle) write_aeth(builder, ack_with_credits());
   const MutBytes payload = builder.payload(size);
-  if (size != 0) std::memcpy(payload.data(), memory, size);
+  if (size != 0 && !c_.env.mrs.memory().copy(payload.data(), memory, size)) {
+    return Verdict::nak(NakCode::kRemoteOperationalError);
+  }
   out = c_.finish(builder);
   c_.env.counters.sent_payload_bytes += size;
 
@@ -200,7 +209,7 @@ bool Responder::build_read_response(MutBytes frame, proto::Transmit& out) {
   r.left -= size;
   ++r.psn;
   if (last) responses_.pop();
-  return true;
+  return Verdict::go_on();
 }
 
 void Responder::build_atomic_response(MutBytes frame, proto::Transmit& out) {

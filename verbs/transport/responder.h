@@ -69,12 +69,13 @@ class Responder final : public ResponderHalf {
 
   // responder.cc
   void refuse(proto::NakCode code);
+  void fail_with(proto::NakCode code);
   void schedule(Psn psn, proto::Syndrome syndrome);
   bool take_back_nak();
   void enqueue(const Response& response);
   void write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrome) const;
   proto::Syndrome ack_with_credits();
-  bool build_read_response(MutBytes frame, proto::Transmit& out);
+  Verdict build_read_response(MutBytes frame, proto::Transmit& out);
   void build_atomic_response(MutBytes frame, proto::Transmit& out);
 
   Psn expected() const { return short_psn(expected_); }

@@ -66,7 +66,9 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
     // Again for every packet: the region may have been deregistered since the first one.
     const auto memory = c_.resolve_remote(message_.rkey, message_.va, payload.size(), kRemoteWrite);
     if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
-    std::memcpy(*memory, payload.data(), payload.size());
+    if (!c_.env.mrs.memory().copy(*memory, payload.data(), payload.size())) {
+      return Verdict::nak(NakCode::kRemoteOperationalError);
+    }
   }
   message_.va += payload.size();
   message_.offset += payload.size();
@@ -131,20 +133,19 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
   // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
   if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
-  void* const word = *memory;
+  void* const address = *memory;
+  auto* const word = static_cast<std::uint64_t*>(address);
   const std::uint64_t operand = atomic.get<proto::AtomicEth::SwapAdd>();
+  const auto original = packet.op().kind == Kind::kFetchAdd
+                            ? c_.env.mrs.memory().fetch_add(word, operand)
+                            : c_.env.mrs.memory().compare_swap(word, atomic.get<proto::AtomicEth::Compare>(), operand);
+  if (!original) return Verdict::nak(NakCode::kRemoteOperationalError);
 
   Replay replay;
   replay.is_atomic = true;
   replay.first_psn = expected_;
   replay.packets = 1;
-  if (packet.op().kind == Kind::kFetchAdd) {
-    replay.original = __atomic_fetch_add(static_cast<std::uint64_t*>(word), operand, __ATOMIC_SEQ_CST);
-  } else {
-    replay.original = atomic.get<proto::AtomicEth::Compare>();
-    __atomic_compare_exchange_n(static_cast<std::uint64_t*>(word), &replay.original, operand, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
-  }
+  replay.original = *original;
   replay_.add(replay);
   ++expected_;
   finish_message();

@@ -1,14 +1,14 @@
 #include "verbs/transport/sges.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "proto/base/check.h"
 
 namespace uroce::nic {
 namespace {
 
-/// Calls fn(memory, size) for each piece of [offset, offset + size) of the list; false when a piece does not resolve.
+/// Calls fn(memory, size) for each piece of [offset, offset + size) of the list; false when a piece does not resolve,
+/// or fn gives false.
 template <class Fn>
 bool for_each_piece(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset,
                     std::uint64_t size, std::uint32_t rights, Fn fn) {
@@ -21,7 +21,7 @@ bool for_each_piece(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges,
     const std::uint64_t piece = std::min<std::uint64_t>(size, sge.length - offset);
     const auto memory = mrs.resolve(sge.lkey, sge.addr + offset, piece, pd, rights);
     if (!memory) return false;
-    fn(*memory, static_cast<std::size_t>(piece));
+    if (!fn(*memory, static_cast<std::size_t>(piece))) return false;
     offset = 0;
     size -= piece;
   }
@@ -40,18 +40,20 @@ std::uint64_t total_length(std::span<const Sge> sges) {
 bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, MutBytes out) {
   std::uint8_t* to = out.data();
   return for_each_piece(mrs, pd, sges, offset, out.size(), 0, [&](const std::uint8_t* memory, std::size_t size) {
-    std::memcpy(to, memory, size);
+    if (!mrs.memory().copy(to, memory, size)) return false;
     to += size;
+    return true;
   });
 }
 
 bool scatter(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, Bytes in) {
-  const auto ignore = [](std::uint8_t*, std::size_t) {};
-  if (!for_each_piece(mrs, pd, sges, offset, in.size(), kLocalWrite, ignore)) return false;
+  const auto look = [](const std::uint8_t*, std::size_t) { return true; };
+  if (!for_each_piece(mrs, pd, sges, offset, in.size(), kLocalWrite, look)) return false;
   const std::uint8_t* from = in.data();
   return for_each_piece(mrs, pd, sges, offset, in.size(), kLocalWrite, [&](std::uint8_t* memory, std::size_t size) {
-    std::memcpy(memory, from, size);
+    if (!mrs.memory().copy(memory, from, size)) return false;
     from += size;
+    return true;
   });
 }
 

@@ -95,7 +95,7 @@ bool UcResponder::take_write(const PacketView& packet) {
   if (message_.left != 0) {
     const auto memory = c_.resolve_remote(message_.rkey, message_.va, message_.left, kRemoteWrite);
     if (!memory) return false;
-    std::memcpy(*memory, packet.payload().data(), packet.payload().size());
+    if (!c_.env.mrs.memory().copy(*memory, packet.payload().data(), packet.payload().size())) return false;
   }
   message_.va += packet.payload().size();
   message_.offset += packet.payload().size();
