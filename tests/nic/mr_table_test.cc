@@ -148,7 +148,7 @@ TEST(MrTableNames, KeysThatFollowFromASeedNameTheSameThingsAndTellNothingAboutTh
   Pd pd;
   std::set<std::uint32_t> first_keys, steps;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    MrTable table(1000, seed), again(1000, seed);
+    MrTable table(1000, steady_memory(), seed), again(1000, steady_memory(), seed);
     std::set<std::uint32_t> keys;
     std::uint32_t last = 0;
     for (std::uint64_t i = 0; i < 700; ++i) {  // Some come again: indices rest, and are used once more.

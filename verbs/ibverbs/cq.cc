@@ -107,8 +107,8 @@ int ibv_destroy_cq(struct ibv_cq* cq) {
     own(cq->channel)->events.remove_if([ours](const CompletionQueue* other) { return other == ours; });
   }
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.cq == ours; });
-  await_acknowledged<struct ibv_cq_ex>(*ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
-  await_acknowledged<struct ibv_cq_ex>(*ours, &ibv_cq_ex::async_events_completed, ours->async_events_delivered);
+  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
+  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::async_events_completed, ours->async_events_delivered);
   unregister_cq(context, ours);
   destroy_ack(*ours);
   delete ours;

@@ -13,11 +13,15 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "verbs/ibverbs/fork.h"
 
 namespace uroce::ibv {
 
 /// A queue whose descriptor is readable while it holds something. Users poll the descriptor, and may make it
 /// non-blocking, as with the real one; they never read it. Any thread may call anything.
+///
+/// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
+/// what it inherited gives it nothing, and it leaves it as it is.
 template <class Item>
 class EventQueue {
  public:
@@ -28,19 +32,23 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
+  bool is_inherited() const { return forks_ != forks(); }
   /// -1 when the system refused to make one.
   int fd() const { return fd_; }
 
   void push(Item item) {
+    if (is_inherited()) return;
     const std::scoped_lock lock(mutex_);
     items_.push_back(std::move(item));
     add_token();
   }
 
-  /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, or EINTR.
+  /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, or
+  /// EIO when it is inherited.
   /// `on_taken(item)` runs before any remove_if() can miss it.
   template <class OnTaken>
   int take(Item& out, OnTaken on_taken) {
+    if (is_inherited()) return EIO;
     while (true) {
       {
         const std::scoped_lock lock(mutex_);
@@ -60,6 +68,7 @@ class EventQueue {
 
   template <class Predicate>
   void remove_if(Predicate predicate) {
+    if (is_inherited()) return;
     const std::scoped_lock lock(mutex_);
     const std::size_t removed = std::erase_if(items_, predicate);
     for (std::size_t i = 0; i < removed; ++i) drop_token();
@@ -79,6 +88,7 @@ class EventQueue {
     UROCE_ASSERT(read(fd_, &one, sizeof one) == sizeof one || errno == EAGAIN);
   }
 
+  const unsigned int forks_ = forks();
   int fd_;
   std::mutex mutex_;
   std::deque<Item> items_;

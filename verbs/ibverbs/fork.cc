@@ -7,6 +7,8 @@
 namespace uroce::ibv {
 namespace {
 
+unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
+
 // fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
 // nothing.
 void before_fork() {
@@ -20,11 +22,14 @@ void in_parent() {
 }
 
 void in_child() {
+  ++fork_count;
   for (Device* device : device_table().devices) device->after_fork_in_child();
   device_table().mutex.unlock();
 }
 
 }  // namespace
+
+unsigned int forks() { return fork_count; }
 
 void install_fork_handlers() {
   static const int kInstalled = pthread_atfork(before_fork, in_parent, in_child);

@@ -7,4 +7,8 @@ namespace uroce::ibv {
 /// and opening a device again gives a fresh NIC.
 void install_fork_handlers();
 
+/// How many forks lie between the process that first opened a device and this one. What was made at another count is an
+/// ancestor's.
+unsigned int forks();
+
 }  // namespace uroce::ibv

@@ -176,8 +176,12 @@ void acknowledge(Object& object, std::uint32_t Object::*completed, std::uint32_t
   pthread_cond_broadcast(&object.cond);
   pthread_mutex_unlock(&object.mutex);
 }
+/// Waits for the acknowledgements of all events of `object` that were delivered. In a child of fork() nobody would give
+/// them: who got the events is a thread of the parent.
 template <class Object>
-void await_acknowledged(Object& object, std::uint32_t Object::*completed, std::uint32_t delivered) {
+void await_acknowledged(const Context& context, Object& object, std::uint32_t Object::*completed,
+                        std::uint32_t delivered) {
+  if (context.async_events.is_inherited()) return;
   pthread_mutex_lock(&object.mutex);
   while (object.*completed != delivered) pthread_cond_wait(&object.cond, &object.mutex);
   pthread_mutex_unlock(&object.mutex);

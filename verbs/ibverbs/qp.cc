@@ -193,7 +193,7 @@ int ibv_destroy_qp(struct ibv_qp* qp) {
   }
   take_from_nic(*ours);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.qp == ours; });
-  await_acknowledged(*qp, &ibv_qp::events_completed, ours->async_events_delivered);
+  await_acknowledged(context, *qp, &ibv_qp::events_completed, ours->async_events_delivered);
   {
     const std::scoped_lock lock(context.objects_mutex);
     context.qps.erase(ours);

@@ -109,7 +109,7 @@ int ibv_destroy_srq(struct ibv_srq* srq) {
   }
   // From here on nothing raises events for it.
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.srq == ours; });
-  await_acknowledged<struct ibv_srq>(*srq, &ibv_srq::events_completed, ours->async_events_delivered);
+  await_acknowledged<struct ibv_srq>(context, *srq, &ibv_srq::events_completed, ours->async_events_delivered);
   {
     const std::scoped_lock lock(context.objects_mutex);
     context.srqs.erase(ours);
