@@ -59,15 +59,6 @@ class Left(Capture):
 
 KINDS = {"capture": Capture, "shared_capture": Shared, "full_disk": Full, "file_limit": Limited, "reader_leaves": Left}
 
-# Those that do not hold yet, and why. All others have to.
-NOT_YET = {
-    "capture": "a forked child and its parent tear their file",
-    "shared_capture": "processes destroy each other's file",
-    "full_disk": "captures are torn",
-    "file_limit": "SIGXFSZ ends the program",
-    "reader_leaves": "SIGPIPE ends the program",
-}
-
 
 def interfaces(file, may_be_torn):
     """Of a pcapng of one section whose records are whole: how many."""

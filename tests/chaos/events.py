@@ -113,11 +113,3 @@ EVENTS = {
     "protect": lose_memory("protect"),
     "remap": lose_memory("remap"),
 }
-
-
-# Those that do not hold yet, and why. All others have to.
-NOT_YET = {
-    "fork_with_event": "a child that destroys its copies takes its parent's event",
-    "unmap": "the NIC touches memory that is registered and not there",
-    "protect": "the same",
-}
