@@ -1,4 +1,4 @@
-// A capture file that several processes write at the same time. docs/adr/0011-one-capture-many-processes.md says why it
+// A capture file that several processes write at the same time. docs/adr/0012-one-capture-many-processes.md says why it
 // is done like this.
 #pragma once
 
