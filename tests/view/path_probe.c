@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -95,6 +96,20 @@ static void probe_open(void) {
   int fd = open(in(file_name), O_RDONLY | O_CLOEXEC);
   int copy = dup(fd);
   printf("close on exec: %d %d\n", fcntl(fd, F_GETFD), fcntl(copy, F_GETFD));
+  const char* const places[] = {file_name, sub, link_name};
+  for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
+    struct stat s = {0};
+    const int place = open(in(places[i]), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    printf("O_PATH %s: %s", places[i], outcome(place));
+    printf(", fstat %s", outcome(fstat(place, &s)));
+    printf(", type %o", s.st_mode & S_IFMT);
+    const ssize_t size = readlinkat(place, "", buffer, sizeof buffer);
+    printf(", readlinkat %s", outcome(size));
+    printf(" %.*s", size < 0 ? 0 : (int)size, buffer);
+    printf(", read %s\n", outcome(read(place, buffer, 1)));
+    close(place);
+  }
+  printf("O_PATH directory: %s\n", outcome(open(in(file_name), O_PATH | O_DIRECTORY)));
   close(fd);
   read_and_close("dup", copy);
   close(at);
@@ -108,6 +123,68 @@ static void probe_open(void) {
   if (stream != NULL) fclose(stream);
   stream = fopen(in("none"), "r");
   printf("fopen nothing: %s\n", stream == NULL ? strerrorname_np(errno) : "there");
+}
+
+/// Each function that leaves pointers to the kernel, with one that leads nowhere: a wrong path, or a wrong place for
+/// the answer about a right one. opendir, scandir, realpath and glob are left out: in libc they read the path.
+static void probe_bad_pointers(void) {
+  char* const pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(pages, '/', 4096);
+  mprotect(pages + 4096, 4096, PROT_NONE);
+  const char* const wrong[] = {(const char*)8, pages + 4096, pages + 4000, (const char*)-4096};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    const char* const path = wrong[i];
+    struct stat s;
+    struct stat64 s64;
+    struct statx x;
+    printf("path %zu: open %s", i, outcome(open(path, O_RDONLY)));
+    printf(" %s", outcome(open64(path, O_RDONLY)));
+    printf(" %s", outcome(__open_2(path, O_RDONLY)));
+    printf(" %s", outcome(__open64_2(path, O_RDONLY)));
+    printf(" %s", outcome(openat(AT_FDCWD, path, O_RDONLY)));
+    printf(" %s", outcome(openat64(AT_FDCWD, path, O_RDONLY)));
+    printf(" %s", outcome(__openat_2(AT_FDCWD, path, O_RDONLY)));
+    printf(" %s", outcome(__openat64_2(AT_FDCWD, path, O_RDONLY)));
+    printf(", fopen %s", fopen(path, "r") == NULL ? strerrorname_np(errno) : "ok");
+    printf(" %s", fopen64(path, "r") == NULL ? strerrorname_np(errno) : "ok");
+    printf(", stat %s", outcome(stat(path, &s)));
+    printf(" %s", outcome(lstat(path, &s)));
+    printf(" %s", outcome(stat64(path, &s64)));
+    printf(" %s", outcome(lstat64(path, &s64)));
+    printf(" %s", outcome(fstatat(AT_FDCWD, path, &s, AT_EMPTY_PATH)));
+    printf(" %s", outcome(fstatat64(AT_FDCWD, path, &s64, 0)));
+    printf(" %s", outcome(statx(AT_FDCWD, path, AT_EMPTY_PATH, STATX_BASIC_STATS, &x)));
+    printf(", access %s", outcome(access(path, R_OK)));
+    printf(" %s", outcome(eaccess(path, R_OK)));
+    printf(" %s", outcome(euidaccess(path, R_OK)));
+    printf(" %s", outcome(faccessat(AT_FDCWD, path, R_OK, 0)));
+    printf(", readlink %s", outcome(readlink(path, buffer, sizeof buffer)));
+    printf(" %s", outcome(readlinkat(AT_FDCWD, path, buffer, sizeof buffer)));
+    printf(" %s", outcome(__readlink_chk(path, buffer, 10, sizeof buffer)));
+    printf(" %s", outcome(__readlinkat_chk(AT_FDCWD, path, buffer, 10, sizeof buffer)));
+    printf(", xattr %s", outcome(getxattr(path, "user.x", buffer, 10)));
+    printf(" %s", outcome(lgetxattr(path, "user.x", buffer, 10)));
+    printf(" %s", outcome(listxattr(path, buffer, 10)));
+    printf(" %s\n", outcome(llistxattr(path, buffer, 10)));
+  }
+  const int at = open(root, O_RDONLY | O_DIRECTORY), file = open(in(file_name), O_RDONLY);
+  void* volatile nowhere = (void*)8;  // The compiler shall not know.
+  printf("to nowhere: stat %s", outcome(stat(in(file_name), nowhere)));
+  printf(" %s", outcome(lstat(in(link_name), nowhere)));
+  printf(" %s", outcome(stat64(in(file_name), nowhere)));
+  printf(" %s", outcome(lstat64(in(link_name), nowhere)));
+  printf(" %s", outcome(fstat(file, nowhere)));
+  printf(" %s", outcome(fstat64(file, nowhere)));
+  printf(" %s", outcome(fstatat(at, file_name, nowhere, 0)));
+  printf(" %s", outcome(fstatat64(at, sub, nowhere, 0)));
+  printf(" %s", outcome(statx(at, file_name, 0, STATX_BASIC_STATS, nowhere)));
+  printf(", readlink %s", outcome(readlink(in(link_name), nowhere, 10)));
+  printf(" %s", outcome(readlinkat(at, link_name, nowhere, 10)));
+  printf(", read %s", outcome(read(file, nowhere, 1)));
+  printf(" %s\n", outcome(pread(file, nowhere, 1, 0)));
+  close(at);
+  close(file);
+  munmap(pages, 8192);
 }
 
 static void print_status(const char* what, int result, const struct stat* s) {
@@ -296,5 +373,6 @@ int main(int argc, char** argv) {
   probe_open();
   probe_stat();
   probe_directories();
+  probe_bad_pointers();
   return 0;
 }

@@ -7,9 +7,12 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
+#include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
+#include "verbs/preload/node_fd.h"
 #include "verbs/preload/where.h"
 
 namespace uroce::preload {
@@ -34,14 +37,25 @@ int rights(const Where& where, int wanted) {
 ssize_t read_target(const Where& where, char* to, std::size_t size) {
   if (where.node->kind != view::Node::Kind::kLink || size == 0) return fail<ssize_t>(EINVAL, -1);
   const std::size_t length = std::min(size, where.node->target.size());
-  std::memcpy(to, where.node->target.data(), length);
-  return static_cast<ssize_t>(length);
+  return give(to, where.node->target.data(), length) ? static_cast<ssize_t>(length) : -1;
 }
 
 /// `to`: PATH_MAX bytes, or null for memory of its own.
 char* write_path(const Where& where, char* to) {
   if (to == nullptr) return ::strdup(where.path.c_str());
   return ::strcpy(to, where.path.c_str());  // Our paths are much shorter.
+}
+
+/// readlinkat(2) with an empty path: the link that `descriptor` was opened at, with O_PATH. Nothing if it is none of
+/// ours.
+std::optional<ssize_t> read_own_target(int descriptor, const char* path, char* to, std::size_t size) {
+  if (path == nullptr || !can_read(path) || *path != '\0') return std::nullopt;
+  const int error = errno;
+  const auto ours = path_of_descriptor(descriptor);
+  const view::Node* const node = ours ? tree().find(*ours) : nullptr;
+  errno = error;
+  if (node == nullptr || node->kind != view::Node::Kind::kLink) return std::nullopt;
+  return read_target({.kind = Where::Kind::kOurs, .path = *ours, .node = node}, to, size);
 }
 
 char* const kNoPath = nullptr;
@@ -81,6 +95,7 @@ UROCE_EXPORT ssize_t readlink(const char* path, char* to, std::size_t size) __TH
       [&](const Where& where) { return read_target(where, to, size); });
 }
 UROCE_EXPORT ssize_t readlinkat(int directory, const char* path, char* to, std::size_t size) __THROW {
+  if (const auto length = read_own_target(directory, path, to, size)) return *length;
   return answer(
       directory, path, false, ssize_t{-1},
       [&](const char* real) { return UROCE_NEXT(readlinkat)(directory, real, to, size); },
@@ -94,6 +109,7 @@ UROCE_EXPORT ssize_t __readlink_chk(const char* path, char* to, std::size_t size
       [&](const Where& where) { return read_target(where, to, std::min(size, room)); });
 }
 UROCE_EXPORT ssize_t __readlinkat_chk(int directory, const char* path, char* to, std::size_t size, std::size_t room) {
+  if (const auto length = read_own_target(directory, path, to, std::min(size, room))) return *length;
   return answer(
       directory, path, false, ssize_t{-1},
       [&](const char* real) { return UROCE_NEXT(__readlinkat_chk)(directory, real, to, size, room); },

@@ -31,7 +31,8 @@ int open_memory(const std::string& path, const std::string& contents, int flags)
   engine::Fd made(::memfd_create((std::string(kName) + path).c_str(), close_on_exec));
   if (!made || !write_all(made.get(), contents)) return -1;
   // Again, for reading only: what programs get can't be written to.
-  const int again = UROCE_NEXT(open)(own_link(made.get()).c_str(), O_RDONLY | (flags & (O_CLOEXEC | O_NONBLOCK)));
+  const int again =
+      UROCE_NEXT(open)(own_link(made.get()).c_str(), O_RDONLY | (flags & (O_PATH | O_CLOEXEC | O_NONBLOCK)));
   return again >= 0 ? again : ::dup(made.get());
 }
 
@@ -45,6 +46,10 @@ int refuse_open(int error) {
 int open_node(const Where& where, int flags) {
   using Kind = view::Node::Kind;
   const Kind kind = where.node->kind;
+  if ((flags & O_PATH) != 0) {  // It says where something is, links too; the kernel looks at no flag but these.
+    if (kind != Kind::kDirectory && (flags & O_DIRECTORY) != 0) return refuse_open(ENOTDIR);
+    return open_memory(where.path, "", flags & (O_PATH | O_CLOEXEC));
+  }
   const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
   if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return refuse_open(EEXIST);
   if (kind == Kind::kLink) return refuse_open((flags & O_DIRECTORY) != 0 ? ENOTDIR : ELOOP);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
@@ -17,8 +18,8 @@ static_assert(offsetof(struct stat, st_ctim) == offsetof(struct stat64, st_ctim)
 template <class Status, class Real>
 int status_at(int directory, const char* path, bool follow, Status* out, Real real) {
   return answer(directory, path, follow, -1, real, [&](const Where& where) {
-    *reinterpret_cast<struct stat*>(out) = status_of(where.path, *where.node);
-    return 0;
+    const struct stat status = status_of(where.path, *where.node);
+    return give(out, &status, sizeof status) ? 0 : -1;
   });
 }
 
@@ -34,6 +35,7 @@ void correct(int fd, Status* out) {
   errno = error;
 }
 
+/// After the kernel has answered for `path`: it can be read.
 bool means_descriptor(const char* path, int flags) {
   return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0';
 }
@@ -103,8 +105,8 @@ UROCE_EXPORT int statx(int directory, const char* path, int flags, unsigned int 
       directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, -1,
       [&](const char* real) { return UROCE_NEXT(statx)(directory, real, flags, mask, out); },
       [&](const Where& where) {
-        *out = extended_status_of(where.path, *where.node);
-        return 0;
+        const struct statx ours = extended_status_of(where.path, *where.node);
+        return give(out, &ours, sizeof ours) ? 0 : -1;
       });
   if (status == 0 && means_descriptor(path, flags) && S_ISREG(out->stx_mode) && out->stx_nlink == 0) {
     const int error = errno;

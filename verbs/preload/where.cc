@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "verbs/ibverbs/nic_source.h"
+#include "verbs/preload/caller_memory.h"
 #include "verbs/preload/node_fd.h"
 #include "verbs/view/sysfs.h"
 
@@ -53,7 +54,7 @@ const view::Tree& tree() {
 
 Where look(int directory, const char* path, bool follow) {
   Where where;
-  if (path == nullptr || *path == '\0') return where;
+  if (path == nullptr || !can_read(path) || *path == '\0') return where;
   const int error = errno;
   if (const std::string full = absolute(directory, path); !full.empty()) {
     view::Resolution found = tree().resolve(full, follow);
