@@ -74,7 +74,7 @@ void spawn(Plan& plan) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The program's handlers must not run in the new processes.
   const int between = __clone(step_aside, end, CLONE_VM | CLONE_VFORK, &plan);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  while (between > 0 && ::waitpid(between, nullptr, __WCLONE) < 0 && errno == EINTR) continue;
+  while (between > 0 && ::waitpid(between, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) continue;
 }
 
 /// Moves `fd` out of the way of 0 to 3.
