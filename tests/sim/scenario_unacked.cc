@@ -95,7 +95,8 @@ UnackedPlan draw_traffic(Dice dice, const Features& on, const Scenario& so_far, 
   for (std::uint32_t i = 0; i < ends; ++i) {
     UnackedEndPlan end = draw_end(dice, on, so_far.hosts, connected);
     end.qkey = same ? qkeys[0] : dice.pick({qkeys[0], qkeys[0], qkeys[1], qkeys[2]});
-    // Where CQs overflow, one member's completion could be the end of the next one.
+    // The oracle foresees a packet for all members at once. The NIC serves one after the other, and moves the QPs of a
+    // CQ that overflows to ERR in between, as it should: of this the oracle would know too late.
     const bool may_join = on.multicast && !so_far.hosts[end.host].cqs_may_overflow;
     end.groups = may_join ? dice.u32(0, (1u << kGroupsMax) - 1) : 0;
     end.multicast = on.multicast ? dice.pick({0.1, 0.5}) : 0;
