@@ -68,6 +68,17 @@ void End::change_in_sqd() {
   change(attr, mask);
 }
 
+/// Then the peer's answers to what was asked for long before it must still be there.
+void End::deepen() {
+  const EndPlan& peer = peer_->plan_;
+  if (plan_.max_rd_atomic > peer.max_dest_rd_atomic || peer.max_rd_atomic > plan_.max_dest_rd_atomic) return;
+  stage_.tally.add("attributes: deeper in SQD");
+  QpAttr attr = attr_;
+  attr.max_rd_atomic = peer.max_dest_rd_atomic;
+  attr.max_dest_rd_atomic = nic::kMaxRdAtomic;
+  change(attr, nic::kAttrMaxRdAtomic | nic::kAttrMaxDestRdAtomic);
+}
+
 void End::change_access(std::uint32_t access) {
   for (const std::uint32_t right : {nic::kRemoteWrite, nic::kRemoteRead, nic::kRemoteAtomic}) {
     const bool had = (attr_.access & right) != 0, has = (access & right) != 0;

@@ -53,6 +53,11 @@ void Connection::connect(bool again) {
 void Connection::disturb(const Disturbance& d) {
   if (state_ != State::kUp) return;
   End& end = *ends_[static_cast<std::size_t>(d.end)];
+  if (d.in_mid_message) {
+    Disturbance then = d;
+    then.in_mid_message = false;
+    return end.when_in_mid_message([this, then] { stage_.world.after({}, [this, then] { disturb(then); }); });
+  }
   switch (d.kind) {
     case Disturbance::Kind::kError:
       end.to_error();
@@ -64,11 +69,13 @@ void Connection::disturb(const Disturbance& d) {
       end.destroy();
       return notice();
     case Disturbance::Kind::kDrain:
-      return end.drain_send_queue(d.pause, false);
+      return end.drain_send_queue(d.pause, End::Change::kNone);
     case Disturbance::Kind::kChangeInRts:
       return end.change_in_rts();
     case Disturbance::Kind::kChangeInSqd:
-      return end.drain_send_queue(d.pause, true);
+      return end.drain_send_queue(d.pause, End::Change::kAny);
+    case Disturbance::Kind::kDeepen:
+      return end.drain_send_queue(d.pause, End::Change::kDeeper);
     case Disturbance::Kind::kVanish:
       return end.vanish(d.pause);
     case Disturbance::Kind::kDeregTarget:

@@ -202,7 +202,7 @@ void End::drop_everything(bool held) {
   receives_.dropped(peer_->messages_, [&](Receive& r, const Message* m, Ending e) { receive_ended(r, m, e, held); });
 }
 
-void End::drain_send_queue(Duration pause, bool change) {
+void End::drain_send_queue(Duration pause, Change change) {
   if (!alive() || qp_ == nullptr || qp_->state() != QpState::kRts) return;
   nic::QpAttr attr;
   attr.state = QpState::kSqd;
@@ -218,7 +218,9 @@ void End::drain_send_queue(Duration pause, bool change) {
     if (qp_ == nullptr || !draining_ || qp_->state() != QpState::kSqd) return;
     host_.poll_events();
     if (!drained_ && stage_.lint.is_drained(host_.node, qpn_)) incorrect("{}: drained, but no SQ_DRAINED", name());
-    if (change && drained_ && alive() && !stage_.faults_over) change_in_sqd();
+    if (change != Change::kNone && drained_ && alive() && !stage_.faults_over) {
+      change == Change::kAny ? change_in_sqd() : deepen();
+    }
     draining_ = false;
     stage_.lint.draining(host_.node, qpn_, false);
     nic::QpAttr back;
@@ -260,6 +262,7 @@ void End::on_event(nic::Event::Kind kind) {
 void End::on_arrival(const proto::PacketView& view, const proto::Path&) {
   if (srq_ == nullptr || !up_ || view.op().service != proto::Service::kRc) return;
   if (stage_.lint.takes_receive(host_.node, view) == capacities_.size()) srq_->may_take(*this);
+  more_to_come_ = !view.op().ends();
 }
 
 void End::on_receive_taken(const Receive& receive) {
@@ -268,6 +271,7 @@ void End::on_receive_taken(const Receive& receive) {
   capacities_.push_back(receive.local.length());
   receives_.posted(receive);
   stage_.tally.add("SRQ: taken by RC");
+  if (more_to_come_ && in_mid_message_) std::exchange(in_mid_message_, nullptr)();
 }
 
 void End::deregister(Region region) {

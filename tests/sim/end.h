@@ -33,9 +33,12 @@ class End final : public QpOwner {
   void to_error();
   void to_reset();
   void destroy();
-  /// SQD, and RTS again after `pause`; `change`: with other attributes, if it has drained by then.
-  void drain_send_queue(Duration pause, bool change);
+  enum class Change { kNone, kAny, kDeeper };
+  /// SQD, and RTS again after `pause`; with other attributes, if it has drained by then.
+  void drain_send_queue(Duration pause, Change change);
   void change_in_rts();
+  /// Calls `act` when it has next taken a shared receive for a message of which more is to come.
+  void when_in_mid_message(std::function<void()> act) { in_mid_message_ = std::move(act); }
   /// The memory of the target region goes, and comes back with what was in it.
   void vanish(Duration pause);
   enum class Region { kTarget, kLocal, kReceive };
@@ -96,6 +99,7 @@ class End final : public QpOwner {
 
   // attributes.cc
   void change_in_sqd();
+  void deepen();
   void change_access(std::uint32_t access);
   void change(const nic::QpAttr& attr, std::uint32_t mask);
   /// The right that a peer needs for this operation, if any (nic::Access).
@@ -160,6 +164,8 @@ class End final : public QpOwner {
   std::uint32_t receives_withheld_ = 0;
   SharedQueue* const srq_;          ///< Where its receives come from; none: from its own queue.
   bool last_receive_told_ = false;  ///< LAST_WQE_REACHED.
+  bool more_to_come_ = false;       ///< Of the message whose packet arrived last.
+  std::function<void()> in_mid_message_;
 
   SendCheck sends_;
   ReceiveCheck receives_;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "tests/sim/dice.h"
 
 namespace uroce::simulator {
@@ -43,6 +45,35 @@ void draw_changes(Dice dice, Scenario& scenario) {
   }
 }
 
+/// Connections that begin with few READs and atomics under way, and are allowed more; then their answers are lost.
+void draw_deepening(Dice dice, Scenario& scenario) {
+  if (!dice.chance(0.15)) return;
+  const Duration until = scenario.network.faults_end;
+  scenario.answer_loss = dice.pick({0.01, 0.03});
+  for (ConnectionPlan& plan : scenario.connections) {
+    if (!dice.chance(0.7)) continue;
+    for (EndPlan& end : plan.ends) {
+      end.max_rd_atomic = end.max_dest_rd_atomic = dice.pick<std::uint8_t>({1, 2, 4});
+    }
+    plan.ends[0].max_dest_rd_atomic = plan.ends[1].max_rd_atomic;
+    plan.ends[1].max_dest_rd_atomic = plan.ends[0].max_rd_atomic;
+    for (EndPlan& end : plan.ends) {
+      end.max_send_wr = end.depth = dice.u32(16, 32);
+      end.ops = std::max(end.ops, 100u);
+      end.mix[static_cast<std::size_t>(Work::kRead)] += 10;
+      end.mix[static_cast<std::size_t>(Work::kAdd)] += 10;
+    }
+    for (int end = 0; end < 2; ++end) {
+      Disturbance d;
+      d.kind = Disturbance::Kind::kDeepen;
+      d.end = end;
+      d.at = until / 10 + (end == 0 ? Duration{} : until / 5);
+      d.pause = until / 10;
+      plan.disturbances.push_back(d);
+    }
+  }
+}
+
 void draw_on_demand(Dice dice, Scenario& scenario) {
   const bool on = dice.chance(0.2), vanish = dice.chance(0.6), flicker = dice.chance(0.3);
   if (!on) return;
@@ -69,6 +100,33 @@ void draw_windows(Dice dice, Scenario& scenario) {
   }
 }
 
+/// QPs that leave their shared receive queue in the middle of a message, and come back.
+void draw_leaving(Dice dice, Scenario& scenario) {
+  const bool shared = std::any_of(scenario.hosts.begin(), scenario.hosts.end(),
+                                  [](const HostPlan& host) { return !host.srqs.empty(); });
+  if (!shared || !dice.chance(0.3)) return;
+  const auto draw = [&](std::size_t ends, auto kinds, auto& plan) {
+    for (std::uint32_t end = 0; end < ends; ++end) {
+      if (plan.ends[end].srq == kNoSrq || !dice.chance(0.5)) continue;
+      typename std::decay_t<decltype(plan.disturbances)>::value_type d;
+      d.kind = dice.pick(kinds);
+      d.end = static_cast<decltype(d.end)>(end);
+      d.at = dice.moment(scenario.network.faults_end);
+      d.in_mid_message = true;
+      plan.disturbances.push_back(d);
+    }
+  };
+  for (ConnectionPlan& plan : scenario.connections) {
+    draw(plan.ends.size(), std::initializer_list{Disturbance::Kind::kReset, Disturbance::Kind::kDestroy}, plan);
+    plan.reconnects = std::max(plan.reconnects, 2u);
+  }
+  for (UnackedPlan& plan : scenario.unacked) {
+    using Kind = UnackedDisturbance::Kind;
+    if (plan.connected) draw(plan.ends.size(), std::initializer_list{Kind::kReset, Kind::kDestroy}, plan);
+    plan.restarts = std::max(plan.restarts, 2u);
+  }
+}
+
 }  // namespace
 
 void draw_extras(Scenario& scenario, const engine::sim::Random& random) {
@@ -77,6 +135,8 @@ void draw_extras(Scenario& scenario, const engine::sim::Random& random) {
   draw_changes(Dice(random.split(2)), scenario);
   draw_on_demand(Dice(random.split(3)), scenario);
   draw_windows(Dice(random.split(4)), scenario);
+  draw_deepening(Dice(random.split(5)), scenario);
+  draw_leaving(Dice(random.split(6)), scenario);
 }
 
 std::string describe_extras(const Scenario& scenario) {

@@ -85,6 +85,49 @@ TEST(Extras, NoticesAnInvalidationThatIsNotTold) {
   EXPECT_THAT(result.violation->what, testing::HasSubstr("WITH_INV"));
 }
 
+/// As allowed in SQD: first one end offers more, then the other one asks for more.
+TEST(Extras, MoreReadsAndAtomicsAreUnderWayWhenThePeerAllowsThem) {
+  Scenario scenario = quiet_scenario();
+  ConnectionPlan& connection = scenario.connections[0];
+  for (EndPlan& end : connection.ends) {
+    end.max_rd_atomic = end.max_dest_rd_atomic = 1;
+    end.mix = {};
+    end.mix[static_cast<std::size_t>(Work::kAdd)] = 1;
+  }
+  for (const int end : {0, 1, 0}) {
+    Disturbance d;
+    d.kind = Disturbance::Kind::kDeepen;
+    d.end = end;
+    d.at = static_cast<int>(1 + connection.disturbances.size()) * microseconds{40};
+    d.pause = microseconds{20};
+    connection.disturbances.push_back(d);
+  }
+  scenario.answer_loss = 0.02;
+  Tally tally = clean_run(scenario);
+  EXPECT_GE(tally.counts["attributes: deeper in SQD"], 2u);
+  EXPECT_EQ(tally.counts["send: SUCCESS"], 400u);
+  EXPECT_GT(tally.counts["network: packets lost"], 0u);
+}
+
+TEST(Extras, ASharedReceiveIsGivenBackInMidMessage) {
+  for (const auto kind : {Disturbance::Kind::kReset, Disturbance::Kind::kDestroy}) {
+    Scenario scenario = quiet_scenario();
+    ConnectionPlan& connection = scenario.connections[0];
+    connection.message_max = 8000;
+    connection.reconnects = 1;
+    scenario.hosts[1].srqs.push_back({});
+    scenario.hosts[1].srqs[0].length = connection.message_max + 8;
+    connection.ends[1].srq = 0;
+    Disturbance d;
+    d.kind = kind;
+    d.end = 1;
+    d.in_mid_message = true;
+    connection.disturbances.push_back(d);
+    Tally tally = clean_run(scenario);
+    EXPECT_EQ(tally.counts["SRQ: given back"], 1u);
+  }
+}
+
 TEST(PsnHistory, KeepsItsNumbersWhenItForgets) {
   PsnHistory history;
   constexpr std::uint32_t kMany = 200'000;

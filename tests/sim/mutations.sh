@@ -3,6 +3,7 @@
 # at a time, runs seeds until one fails, and prints a table for docs/testing.md.
 #   tests/sim/mutations.sh [LAST_SEED [MUTATION...]]     seeds 1..LAST_SEED (default 1000); all mutations
 #   tests/sim/mutations.sh --check                       only looks whether the patches still apply
+# A patch with a line "Seeds: OPTIONS" has seeds of its own.
 # Exits 1 when a mutation was not noticed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,9 +33,10 @@ for mutation in "$@"; do
   patch -s -p1 -F0 <"$here/mutations/$mutation.patch"
   cmake --build build/release --target uroce-sim >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
   status=0
-  build/release/bin/uroce-sim --seeds "1..$last" --failures "$scratch" >"$scratch/out" 2>"$scratch/err" || status=$?
+  seeds=$(sed -n 's/^Seeds: //p' "$here/mutations/$mutation.patch")
+  build/release/bin/uroce-sim ${seeds:---seeds 1..$last} --failures "$scratch" >"$scratch/out" 2>"$scratch/err" || status=$?
   line=$(grep -m1 '^seed ' "$scratch/out" || true)
-  [ $status -ne 0 ] || { missed=1; line="seed -: NOT NOTICED in $last seeds"; }
+  [ $status -ne 0 ] || { missed=1; line="seed -: NOT NOTICED in ${seeds:-$last seeds}"; }
   seed=${line#seed } seed=${seed%%:*}
   [ $status -ne 127 ] || line="$line ($(tail -n1 "$scratch/err"))"
   printf '| %-26s | %5s | %4s | %s |\n' "${mutation//-/ }" "$seed" "$status" "${line#seed *: }"

@@ -92,6 +92,7 @@ struct Disturbance {
     kDeregReceive,
     kChangeInRts,  ///< Other attributes, in RTS ...
     kChangeInSqd,  ///< ... or in SQD, once it has drained.
+    kDeepen,       ///< In SQD: offers the most READs and atomics, and has as many under way as the peer offers.
     kVanish,       ///< The target region, on demand, has no memory for a while.
     kCount
   };
@@ -99,6 +100,8 @@ struct Disturbance {
   int end = 0;
   Duration at{};     ///< From the start.
   Duration pause{};  ///< Drain: how long until RTS again. Vanish: how long.
+  /// Waits until the end has taken a shared receive for a message of which more is to come.
+  bool in_mid_message = false;
 };
 
 struct ConnectionPlan {
@@ -138,7 +141,8 @@ struct UnackedDisturbance {
   Kind kind{};
   std::uint32_t end = 0;
   Duration at{};
-  Duration pause{};  ///< Drain: how long until RTS again.
+  Duration pause{};             ///< Drain: how long until RTS again.
+  bool in_mid_message = false;  ///< As above.
 };
 
 /// A UC connection (two ends), or UD QPs that all know of one another.
@@ -165,7 +169,7 @@ struct Scenario {
   std::vector<HostPlan> hosts;
   std::vector<ConnectionPlan> connections;
   std::uint64_t max_events = 10'000'000;  ///< Of the world.
-  double bulk_loss = 0;                   ///< Packets lost before and after the bulk.
+  double answer_loss = 0;                 ///< Of answers to READs and atomics, at the first time; not during a bulk.
   std::vector<UnackedPlan> unacked;
   StrangerPlan stranger;
 };

@@ -1,6 +1,8 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "proto/icrc.h"
 #include "tests/sim/connection.h"
@@ -51,7 +53,7 @@ class Simulation {
       const engine::sim::Verdict verdict =
           options_.filter ? options_.filter(packet, now) : engine::sim::Verdict::pass();
       numbering_.apply(packet);
-      return lost_beside_bulk() ? engine::sim::Verdict::drop() : verdict;
+      return is_lost_answer(packet) ? engine::sim::Verdict::drop() : verdict;
     });
     if (scenario.stranger.pause != Duration{}) stranger_.emplace(stage_, connections_);
     for (auto& host : hosts_) host->tamper = options.tamper;
@@ -90,9 +92,19 @@ class Simulation {
     }
     return config;
   }
-  /// A wrap of the PSNs loses packets before and after its bulk only.
-  bool lost_beside_bulk() {
-    return scenario_.bulk_loss != 0 && !connections_[0]->end(0).in_bulk() && bulk_loss_.chance(scenario_.bulk_loss);
+  /// Each is lost once at most: then a NIC that does not answer again cannot blame the network.
+  bool is_lost_answer(const Packet& packet) {
+    if (scenario_.answer_loss == 0 || stage_.faults_over) return false;
+    if (connections_[0]->end(0).in_bulk()) {
+      answers_.clear();
+      return false;
+    }
+    const auto view = proto::parse_packet(packet.bytes);
+    if (!view) return false;
+    const proto::Kind kind = view->op().kind;
+    if (kind != proto::Kind::kReadResponse && kind != proto::Kind::kAtomicAcknowledge) return false;
+    return answers_.insert({packet.to, view->dest_qp(), view->psn().value()}).second &&
+           answer_loss_.chance(scenario_.answer_loss);
   }
   Duration elapsed() const { return world_.now() - start_; }
 
@@ -207,7 +219,8 @@ class Simulation {
   std::vector<std::unique_ptr<Traffic>> traffic_;
   std::vector<Connection*> connections_;  ///< Of the traffic: those of RC.
   Numbering numbering_;
-  engine::sim::Random bulk_loss_{scenario_.seed};
+  engine::sim::Random answer_loss_{scenario_.seed};
+  std::set<std::array<std::uint32_t, 3>> answers_;  ///< By host, QP and PSN: sent once.
   std::optional<Stranger> stranger_;
 };
 

@@ -99,6 +99,7 @@ void UcEnd::on_arrival(const PacketView& view, const proto::Path& path) {
   if (!message_) return;
   if (!take(view)) return break_off();
   if (view.op().ends()) message_.reset();
+  note_mid_message();
 }
 
 /// The rest of the message is of no use. What it took of an SRQ tells so (9.9.3, class E); a receive of the QP's own is

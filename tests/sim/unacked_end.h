@@ -26,6 +26,8 @@ class UnackedEnd : public QpOwner {
   void drain_send_queue(Duration pause);
   void deregister_local();
   void deregister_receive();
+  /// Calls `act` when it next holds a shared receive for a message of which more is to come; never a UD QP.
+  void when_in_mid_message(std::function<void()> act) { in_mid_message_ = std::move(act); }
   /// Moves the QP to ERR; everything must have completed, or completes with a flush error.
   void bring_down();
   /// Not when one of its CQs is dead.
@@ -65,6 +67,9 @@ class UnackedEnd : public QpOwner {
   /// The receive that is held can't be written to: the QP goes to ERR.
   void fail_receive();
   proto::Path path_to(const Host& host, std::uint32_t qpn) const;
+  void note_mid_message() {
+    if (srq_ != nullptr && in_mid_message_ && inbox_.held()) std::exchange(in_mid_message_, nullptr)();
+  }
   void count(const char* what) { stage_.tally.add(what); }
 
   Stage& stage_;
@@ -111,6 +116,7 @@ class UnackedEnd : public QpOwner {
   nic::Mr *local_mr_ = nullptr, *receive_mr_ = nullptr;
   std::uint32_t local_key_ = 0, receive_key_ = 0;
   bool local_dead_ = false, receive_dead_ = false;
+  std::function<void()> in_mid_message_;
   std::vector<std::uint8_t> scratch_;
 };
 

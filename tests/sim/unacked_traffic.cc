@@ -74,6 +74,11 @@ void UnackedTraffic::disturb(const UnackedDisturbance& d) {
   UnackedEnd& end = *ends_[d.end];
   Group& group = groups_[plan_.connected ? 0 : d.end];
   if (group.state != Group::State::kUp) return;
+  if (d.in_mid_message) {
+    UnackedDisturbance then = d;
+    then.in_mid_message = false;
+    return end.when_in_mid_message([this, then] { stage_.world.after({}, [this, then] { disturb(then); }); });
+  }
   switch (d.kind) {
     case Kind::kError:
       end.to_error();
