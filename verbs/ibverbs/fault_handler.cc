@@ -12,6 +12,9 @@
 namespace uroce::ibv {
 namespace {
 
+/// SA_RESETHAND is the sign bit, which <signal.h> has as an unsigned number.
+constexpr int kResetHand = static_cast<int>(SA_RESETHAND);
+
 /// What the program wants done with a signal.
 struct Wanted {
   int signal;
@@ -41,7 +44,7 @@ void pass_on(Wanted& wanted, siginfo_t* info, void* context) {
     if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     return take_default(wanted.signal, info);
   }
-  if ((action.sa_flags & SA_RESETHAND) != 0 && wanted.spent.exchange(true)) return take_default(wanted.signal, info);
+  if ((action.sa_flags & kResetHand) != 0 && wanted.spent.exchange(true)) return take_default(wanted.signal, info);
   if ((action.sa_flags & SA_SIGINFO) != 0) {
     action.sa_sigaction(wanted.signal, info, context);
   } else {
@@ -62,7 +65,7 @@ bool install(Wanted& wanted) {
   struct sigaction ours = wanted.action;
   ours.sa_sigaction = on_fault;
   // With nobody behind us, a thread's alternate stack is the better place: some have little room on their own.
-  ours.sa_flags = is_function(wanted.action) ? (ours.sa_flags & ~SA_RESETHAND) | SA_SIGINFO : SA_SIGINFO | SA_ONSTACK;
+  ours.sa_flags = is_function(wanted.action) ? (ours.sa_flags & ~kResetHand) | SA_SIGINFO : SA_SIGINFO | SA_ONSTACK;
   ::sigaction(wanted.signal, &ours, nullptr);
   return true;
 }
