@@ -282,6 +282,7 @@ void Victim::modify(const ModifySpec& spec) {
     case ModifySpec::kRtr:
       return go(QpState::kRtr, needs(QpState::kInit, QpState::kRtr), from == QpState::kInit);
     default:
+      check();  // What has completed so far is still this QP's.
       nic_.destroy_qp(q.qp);
       create(q);
       return connect(q);
