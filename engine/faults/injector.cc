@@ -1,5 +1,6 @@
 #include "engine/faults/injector.h"
 
+#include "proto/base/mix.h"
 #include "proto/headers.h"
 #include "proto/opcodes.h"
 #include "proto/packet.h"
@@ -10,11 +11,6 @@ namespace {
 
 using proto::Bth;
 
-constexpr std::uint64_t mix(std::uint64_t z) {  // The finaliser of SplitMix64.
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 constexpr std::uint64_t chain(std::uint64_t hash, std::uint64_t value) {
   return mix(hash * 0x9E3779B97F4A7C15u + value + 1);
 }

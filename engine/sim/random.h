@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "proto/base/mix.h"
+
 namespace uroce::engine::sim {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one 64-bit state, passes BigCrush, every seed is a good one.
@@ -13,10 +15,7 @@ class Random {
 
   constexpr std::uint64_t next() {
     state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    return mix(state_);
   }
   /// Uniform in [0, bound); 0 when bound is 0. The bias of the modulo is below 2^-32 for any bound a test uses.
   constexpr std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }

@@ -4,17 +4,12 @@
 #include <array>
 #include <cstring>
 
+#include "proto/base/mix.h"
+
 namespace uroce::tools {
 namespace {
 
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
-
-/// The finaliser of splitmix64: every input bit reaches every output bit.
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
 
 enum class Use : std::uint64_t { kMessage = 1, kReadSource, kCas, kFaa };
 

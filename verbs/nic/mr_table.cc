@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "proto/base/check.h"
+#include "proto/base/mix.h"
 
 namespace uroce::nic {
 namespace {
@@ -24,12 +25,6 @@ bool fits(std::uint64_t start, std::uint64_t length) {
 
 bool valid_range(const std::uint8_t* memory, std::uint64_t length, std::uint64_t iova) {
   return length != 0 && fits(reinterpret_cast<std::uintptr_t>(memory), length) && fits(iova, length);
-}
-
-constexpr std::uint64_t mix(std::uint64_t z) {  // The finaliser of SplitMix64.
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
 }
 
 }  // namespace
