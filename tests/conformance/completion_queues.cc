@@ -52,7 +52,7 @@ struct Overflow {
     for (std::uint64_t i = 0; i < 20; ++i) EXPECT_EQ(post_recv(link.b.qp.get(), i, link.b.sge(0, 64)), 0);
     struct ibv_sge sge = link.a.sge(0, 8);
     for (std::uint64_t i = 0; i < 12; ++i) EXPECT_EQ(post(link.a.qp.get(), send_wr(i, IBV_WR_SEND, &sge)), 0);
-    quiesce();
+    link.a.wait_for(IBV_QPS_ERR);
     raised = events(link.a);
     polled = take(link.a.cq, 1);
   }

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace uroce::conformance {
 namespace {
 
 constexpr std::size_t kMemory = 64 * 1024;
+constexpr auto kPatience = std::chrono::seconds(20);
 constexpr std::uint32_t kNobody = 0xABCDE;  ///< A QPN that the peer does not have.
 
 const char* name_of(enum ibv_qp_state state) {
@@ -138,6 +140,11 @@ void Side::bring(enum ibv_qp_state state) {
 
 std::string Side::state() const { return name_of(state_of(qp.get())); }
 
+void Side::wait_for(enum ibv_qp_state state) const {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (state_of(qp.get()) != state && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+}
+
 Link::Link(const LinkOptions& options) : a(0, options.a_side), b(1, options.b_side) {
   bring_to(a.qp.get(), IBV_QPS_RTS, b.gid(), b.qp->qp_num, options.a);
   bring_to(b.qp.get(), IBV_QPS_RTS, a.gid(), a.qp->qp_num, options.b);
@@ -156,7 +163,6 @@ struct ibv_send_wr remote_wr(const Link& link, std::uint64_t wr_id, enum ibv_wr_
 }
 
 std::vector<struct ibv_wc> take(struct ibv_cq* cq, std::size_t expected) {
-  constexpr auto kPatience = std::chrono::seconds(20);
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
   std::vector<struct ibv_wc> all;
   struct ibv_wc wc {};

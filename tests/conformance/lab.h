@@ -39,6 +39,8 @@ class Side {
   void bring(enum ibv_qp_state state);
   int modify(struct ibv_qp_attr attr, int mask) const { return v().ibv_modify_qp(qp.get(), &attr, mask); }
   std::string state() const;
+  /// Waits until the QP is in that state, which packets take it to; not for ever.
+  void wait_for(enum ibv_qp_state state) const;
 
   ContextPtr context;
   std::vector<std::uint8_t> memory;
@@ -70,7 +72,8 @@ struct ibv_send_wr remote_wr(const Link& link, std::uint64_t wr_id, enum ibv_wr_
 
 /// Waits for `expected` completions; then makes both NICs work off what is on its way, and takes what came of that too.
 std::vector<struct ibv_wc> take(struct ibv_cq* cq, std::size_t expected);
-/// Sends a message there and back between two other QPs: packets that were sent before have arrived then.
+/// Sends a message there and back between two other QPs: packets that were sent before have arrived then, unless the
+/// machine is so busy that Linux delivers those of another socket later. For what must not happen; wait for what must.
 void quiesce();
 
 // Words: "ok", "EINVAL" ...; "SUCCESS wr 1 len 64 SEND", with what an error leaves valid; "RTS"; "none" for nothing.

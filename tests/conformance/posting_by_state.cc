@@ -82,9 +82,10 @@ std::string destroy_outstanding() {
 std::string destroy_completed() {
   Link link;
   EXPECT_EQ(post_recv(link.b.qp.get(), 5, link.b.sge(0, 100)), 0);
+  EXPECT_EQ(ibv_req_notify_cq(link.a.cq, 0), 0);
   struct ibv_sge sge = link.a.sge(0, 64);
   EXPECT_EQ(post(link.a.qp.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
-  quiesce();
+  EXPECT_TRUE(readable(link.a.channel->fd, kPatienceMs));
   const int error = v().ibv_destroy_qp(link.a.qp.release());
   return say({word(error), words(take(link.a.cq, 1))});
 }
