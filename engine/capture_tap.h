@@ -33,9 +33,7 @@ class CaptureTap final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
-  bool wait(std::optional<Instant> deadline, bool for_packets) override {
-    return port_->wait(deadline, for_packets);
-  }
+  bool wait(std::optional<Instant> deadline, bool for_packets) override { return port_->wait(deadline, for_packets); }
   void wake() override { port_->wake(); }
   void abandon_after_fork() override;
   PortInfo info() const override { return port_->info(); }

@@ -12,7 +12,8 @@ namespace uroce::engine {
 GroupSockets::GroupSockets() : any_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 int GroupSockets::join(const proto::Gid& group, std::span<const proto::Gid> locals) {
-  const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.socket.local == group; });
+  const auto known =
+      std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.socket.local == group; });
   if (known != groups_.end()) {
     ++known->users;
     return 0;

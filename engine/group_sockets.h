@@ -14,8 +14,8 @@ class GroupSockets {
  public:
   GroupSockets();
 
-  /// Receives what is sent to `group` on the interfaces of `locals`: those of its IP version, at least one of which must
-  /// take it. 0, or an errno value. Balanced by leave(); only the first and the last of several do anything.
+  /// Receives what is sent to `group` on the interfaces of `locals`: those of its IP version, at least one of which
+  /// must take it. 0, or an errno value. Balanced by leave(); only the first and the last of several do anything.
   int join(const proto::Gid& group, std::span<const proto::Gid> locals);
   void leave(const proto::Gid& group);
   bool empty() const { return groups_.empty(); }

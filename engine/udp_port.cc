@@ -78,7 +78,8 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   out.message.msg_iov = &out.bytes;
   out.message.msg_iovlen = 1;
   // Multicast packets take their hop limit from elsewhere.
-  if (!socket.has_header_fields || path.destination.is_multicast() || socket.tclass != path.tclass || socket.hop_limit != hop_limit) {
+  if (!socket.has_header_fields || path.destination.is_multicast() || socket.tclass != path.tclass ||
+      socket.hop_limit != hop_limit) {
     out.message.msg_controllen = out.control.fill(socket.local, path.tclass, hop_limit);
     out.message.msg_control = out.control.bytes.data();
   }

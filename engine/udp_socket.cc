@@ -94,8 +94,8 @@ void put(char*& at, int level, int type, T value) {
   at += CMSG_SPACE(sizeof value);
 }
 
-/// The socket is bound to one address, which is therefore the destination of all it receives: IP_PKTINFO would cost some
-/// 25 ns a packet and tell nothing.
+/// The socket is bound to one address, which is therefore the destination of all it receives: IP_PKTINFO would cost
+/// some 25 ns a packet and tell nothing.
 void set_up_to_receive(ReceiveSocket& socket) {
   const int fd = socket.fd.get();
   if (socket.local.is_v4()) {

@@ -240,7 +240,7 @@ void Writer::grh(const Path& path, std::size_t packet_size) {
 Mac mac_for(const Gid& gid) {
   const std::uint8_t* const ip = gid.raw.data() + 12;
   if (!gid.is_multicast()) return {{2, 0, ip[0], ip[1], ip[2], ip[3]}};
-  if (!gid.is_v4()) return {{0x33, 0x33, ip[0], ip[1], ip[2], ip[3]}};                      // RFC 2464, 7.
+  if (!gid.is_v4()) return {{0x33, 0x33, ip[0], ip[1], ip[2], ip[3]}};                 // RFC 2464, 7.
   return {{0x01, 0x00, 0x5E, static_cast<std::uint8_t>(ip[1] & 0x7F), ip[2], ip[3]}};  // RFC 1112, 6.4.
 }
 

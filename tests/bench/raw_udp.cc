@@ -1,5 +1,5 @@
-// What a NIC over UDP sockets is measured against: two processes on loopback that exchange datagrams and look at none of
-// their bytes. UDP checksums are off, as in RoCEv2.
+// What a NIC over UDP sockets is measured against: two processes on loopback that exchange datagrams and look at none
+// of their bytes. UDP checksums are off, as in RoCEv2.
 //
 //   uroce_bench_udp blast    sendmmsg|io_uring         BYTES SECONDS
 //   uroce_bench_udp pingpong spin|io_uring|blocking    BYTES SECONDS
@@ -63,9 +63,7 @@ class End {
   virtual void send(unsigned count) = 0;
   /// Waits for at least one datagram and takes up to kBatch.
   virtual unsigned receive() = 0;
-  void send_small(std::uint64_t value) {
-    sendto(own_.fd, &value, sizeof value, 0, peer_.raw(), sizeof peer_.address);
-  }
+  void send_small(std::uint64_t value) { sendto(own_.fd, &value, sizeof value, 0, peer_.raw(), sizeof peer_.address); }
   std::uint64_t receive_small() {
     std::uint64_t value = 0;
     if (recv(own_.fd, &value, sizeof value, 0) < 0) die("recv");
@@ -119,7 +117,9 @@ class SocketEnd final : public End {
 class UringEnd final : public End {
  public:
   UringEnd(Socket& own, Socket& peer, std::size_t size, bool spin)
-      : End(own, peer, size), spin_(spin), ring_(must(engine::Ring::open(128, 512))),
+      : End(own, peer, size),
+        spin_(spin),
+        ring_(must(engine::Ring::open(128, 512))),
         buffers_(must(engine::BufferRing::open(ring_, 64, size + 128))) {}
 
   void send(unsigned count) override {
@@ -214,8 +214,9 @@ nlohmann::json pingpong(End& end, double seconds) {
 }
 
 [[noreturn]] void usage() {
-  std::fprintf(stderr, "usage: uroce_bench_udp blast sendmmsg|io_uring BYTES SECONDS\n"
-                       "       uroce_bench_udp pingpong spin|io_uring|blocking BYTES SECONDS\n");
+  std::fprintf(stderr,
+               "usage: uroce_bench_udp blast sendmmsg|io_uring BYTES SECONDS\n"
+               "       uroce_bench_udp pingpong spin|io_uring|blocking BYTES SECONDS\n");
   std::exit(64);
 }
 

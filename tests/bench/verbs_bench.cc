@@ -242,7 +242,9 @@ json run_lat(Side& side, const Line& line, const Options& options) {
   const json server = line.hear();
   line.meet();
   std::sort(microseconds.begin(), microseconds.end());
-  const auto at = [&](double share) { return microseconds[static_cast<std::size_t>(share * static_cast<double>(rounds - 1))]; };
+  const auto at = [&](double share) {
+    return microseconds[static_cast<std::size_t>(share * static_cast<double>(rounds - 1))];
+  };
   return {{"half_round_trip_us", at(0.5)}, {"p99_us", at(0.99)}, {"client", client}, {"server", server}};
 }
 

@@ -107,8 +107,7 @@ int main(void) {
   connect_with_itself(context, qp);
 
   struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = SIZE, .lkey = mr->lkey};
-  struct ibv_send_wr wr = {
-      .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+  struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
   wr.wr.rdma.remote_addr = (uintptr_t)memory + SIZE;
   wr.wr.rdma.rkey = mr->rkey;
   struct ibv_send_wr* bad = NULL;

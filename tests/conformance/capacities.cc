@@ -18,8 +18,7 @@ constexpr Rule kQpns{"the number of a QP that is gone is not used again soon",
                      "IBTA Vol 1, 9.? : late packets; kernel: cyclic"};
 constexpr Rule kSrq{"an SRQ has at least what was asked for; limit and size stay within",
                     "IBTA Vol 1, 10.2.9 ?; ibv_create_srq(3), ibv_modify_srq(3)"};
-constexpr Why kNobodyAsks =
-    no_netdev("the NIC does not see who answers ARP; datagrams to nobody are lost");
+constexpr Why kNobodyAsks = no_netdev("the NIC does not see who answers ARP; datagrams to nobody are lost");
 constexpr Why kWaits = no_netdev("the kernel asks for its address for a second first");
 constexpr Rule kAh{"an address handle is checked as an address vector is", "IBTA Vol 1, 11.2.2 ?; ibv_create_ah(3)"};
 
@@ -137,7 +136,8 @@ Chapter capacities() {
               srq("create SRQ, sge 28", "ok, max_wr=16, max_sge=28", "EINVAL", kSrqSges, {16, 28, 0}),
               srq("create SRQ, sge 0", "ok, max_wr=16, max_sge=1", "ok, max_wr=31, max_sge=1", kExact, {16, 0, 0}),
               ah("is_global 0", "EINVAL", "EINVAL", changed([](struct ibv_ah_attr& a) { a.is_global = 0; })),
-              ah("sgid_index 7 (empty)", "ENODATA", "ENODATA", changed([](struct ibv_ah_attr& a) { a.grh.sgid_index = 7; })),
+              ah("sgid_index 7 (empty)", "ENODATA", "ENODATA",
+                 changed([](struct ibv_ah_attr& a) { a.grh.sgid_index = 7; })),
               ah("port 2", "EINVAL", "EINVAL", changed([](struct ibv_ah_attr& a) { a.port_num = 2; })),
               ah("unreachable DGID", "ETIMEDOUT", "ETIMEDOUT; took 1.0 s", to({192, 0, 2, 1}), kWaits),
               ah("no such host in the subnet", "ok", "ETIMEDOUT; took 1.0 s", to({127, 0, 0, 98}), kNobodyAsks),

@@ -125,8 +125,8 @@ std::string receive_completion() {
   if (got.size() != 1) return words(got);
   const struct ibv_wc& wc = got.front();
   return words(got) + "; byte_len " + std::to_string(wc.byte_len) + " (40 + 100), wc_flags " +
-         std::to_string(wc.wc_flags) + " (1 = GRH, 2 = IMM), src_qp = " +
-         (wc.src_qp == d.a.qp->qp_num ? "sender" : std::to_string(wc.src_qp));
+         std::to_string(wc.wc_flags) +
+         " (1 = GRH, 2 = IMM), src_qp = " + (wc.src_qp == d.a.qp->qp_num ? "sender" : std::to_string(wc.src_qp));
 }
 
 }  // namespace
@@ -166,8 +166,8 @@ Chapter datagrams() {
            kSame, third_message},
           {"UD receive completion", kUdFields,
            "SUCCESS wr 2 len 140 RECV; byte_len 140 (40 + 100), wc_flags 3 (1 = GRH, 2 = IMM), src_qp = sender",
-           "SUCCESS wr 2 len 140 RECV; byte_len 140 (40 + 100), wc_flags 3 (1 = GRH, 2 = IMM), src_qp = sender",
-           kSame, receive_completion},
+           "SUCCESS wr 2 len 140 RECV; byte_len 140 (40 + 100), wc_flags 3 (1 = GRH, 2 = IMM), src_qp = sender", kSame,
+           receive_completion},
       }};
 }
 

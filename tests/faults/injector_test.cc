@@ -313,8 +313,7 @@ TEST(FaultInjector, FaultsThatMetTooFewPacketsAreNamed) {
   const std::vector<std::string> expected = {
       "drop=op:read_response#1 met no packet that this side sent; for packets that it receives: "
       "rx.drop=op:read_response#1",
-      "rx.dup=qp:0x12 met no packet that this side received",
-      "dup=qp:0x11#9 met only 5 packets that this side sent"};
+      "rx.dup=qp:0x12 met no packet that this side received", "dup=qp:0x11#9 met only 5 packets that this side sent"};
   EXPECT_EQ(injector.without_effect(), expected);
 }
 

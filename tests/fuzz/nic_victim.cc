@@ -231,8 +231,7 @@ void Victim::post_send(const SendSpec& spec) {
   const bool is_atomic = wr.op == nic::SendOp::kCompareSwap || wr.op == nic::SendOp::kFetchAdd;
   const std::uint32_t count = sges(spec.local, (wr.flags & nic::kInline) != 0, is_atomic ? 8 : 600);
   wr.sges = {sges_.data(), count};
-  const nic::UdTarget target{
-      .path = {.source = address_, .destination = peer_}, .qpn = q.peer_qpn, .qkey = spec.rkey};
+  const nic::UdTarget target{.path = {.source = address_, .destination = peer_}, .qpn = q.peer_qpn, .qkey = spec.rkey};
   if (type() == nic::QpType::kUd && spec.remote_addr != 1) wr.target = &target;
   const nic::Errno error = nic_.post_send(q.qp, wr);
   UROCE_ASSERT(error == 0 || error == EINVAL || error == ENOMEM);
@@ -278,7 +277,8 @@ void Victim::modify(const ModifySpec& spec) {
       go(QpState::kReset, nic::kAttrState, true);
       return forget_work(q);
     case ModifySpec::kInit:
-      return go(QpState::kInit, needs(QpState::kReset, QpState::kInit), from == QpState::kReset || from == QpState::kInit);
+      return go(QpState::kInit, needs(QpState::kReset, QpState::kInit),
+                from == QpState::kReset || from == QpState::kInit);
     case ModifySpec::kRtr:
       return go(QpState::kRtr, needs(QpState::kInit, QpState::kRtr), from == QpState::kInit);
     default:
@@ -335,9 +335,9 @@ void Victim::look_at(Bytes bytes, const proto::Path& path) {
   UROCE_ASSERT(it != qps_.end());
   const proto::OpcodeInfo& op = packet->op();
   const bool ud = type() == nic::QpType::kUd;
-  UROCE_ASSERT(op.service == (ud                              ? proto::Service::kUd
+  UROCE_ASSERT(op.service == (ud                           ? proto::Service::kUd
                               : type() == nic::QpType::kUc ? proto::Service::kUc
-                                                              : proto::Service::kRc));
+                                                           : proto::Service::kRc));
   UROCE_ASSERT(packet->payload().size() <= (ud ? 4096 : mtu()));
   UROCE_ASSERT(op.ends() || !op.has_payload || packet->payload().size() == mtu());
   if (op.kind == Kind::kReadResponse) UROCE_ASSERT(is_public(packet->payload()) && "it told a secret");

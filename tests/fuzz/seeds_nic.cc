@@ -357,7 +357,10 @@ void add_unacked_requests(std::vector<Seed>& seeds) {
   PacketSpec gap = payload(9);
   gap.psn = 1;
   NicSeed messages(uc);
-  messages.packet(O::kUcSendOnly).packet(O::kUcSendFirst).packet(O::kUcSendMiddle).packet(O::kUcSendLastImm, payload(3));
+  messages.packet(O::kUcSendOnly)
+      .packet(O::kUcSendFirst)
+      .packet(O::kUcSendMiddle)
+      .packet(O::kUcSendLastImm, payload(3));
   messages.packet(O::kUcSendFirst).packet(O::kUcSendLast, gap).packet(O::kUcSendOnly, gap).packet(O::kUcSendMiddle);
   messages.packet(O::kUcSendFirst).packet(O::kUcSendFirst).packet(O::kUcWriteMiddle).packet(O::kUcSendLast).again(2);
   seeds.push_back({"responder", "good_uc_send", messages.bytes()});
@@ -384,7 +387,8 @@ void add_unacked_sends(std::vector<Seed>& seeds) {
     Setup setup;
     setup.flags = static_cast<std::uint8_t>(flag | Setup::kTinyWindow);
     NicSeed seed(setup);
-    for (int i = 0; i < 4; ++i) seed.add(kPostSend, send(SendOp::kSend, 700)).add(kPostSend, send(SendOp::kWriteImm, 300));
+    for (int i = 0; i < 4; ++i)
+      seed.add(kPostSend, send(SendOp::kSend, 700)).add(kPostSend, send(SendOp::kWriteImm, 300));
     SendSpec bad = send(SendOp::kSend, 100);
     bad.local.wrong_key = 1;
     seed.time().time().add(kPostSend, bad).time().add(kPostSend, send(SendOp::kSendImm, 10));

@@ -10,7 +10,7 @@ namespace uroce::ibv::test {
 namespace {
 
 constexpr std::uint32_t kGrh = 40;
-constexpr struct ibv_qp_cap kCap{64, 64, 16, 16, 256};
+constexpr struct ibv_qp_cap kCap { 64, 64, 16, 16, 256 };
 
 struct Uc : testing::Test {
   Node a{0}, b{1};

@@ -224,7 +224,8 @@ TEST(Device, CapturesThePacketsOfAllNicsIntoOneFile) {
 }
 
 TEST(Device, ReopenedGoesOnWithItsCapture) {
-  const auto file = std::filesystem::path(testing::TempDir()) / ("uroce_reopened_" + std::to_string(getpid()) + ".pcap");
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("uroce_reopened_" + std::to_string(getpid()) + ".pcap");
   const auto packets = [&file] {
     auto reader = proto::PcapReader::open(file.string());
     int count = 0;

@@ -72,3 +72,10 @@ for use in 'std::getenv("X")' '::getenv("X")' 'getenv("X")'; do
   must_fail "$lint/getenv.sh" "$tmp/tree"
 done
 must_fail "$lint/getenv.sh" "$tmp"
+
+tree
+mkdir -p "$tmp/tree/tests"
+cp "$lint/../../.clang-format" "$tmp/tree/"
+"$lint/format.sh" "$tmp/tree"
+echo 'int  x;' >"$tmp/tree/proto/ugly.h"
+must_fail "$lint/format.sh" "$tmp/tree"

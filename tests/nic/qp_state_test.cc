@@ -112,7 +112,8 @@ TEST_P(EveryType, TransitionTimesAttribute) {
 }
 
 TEST(QpState, BitsBeyondThoseOfRcAreUnexpected) {
-  const TransitionVerdict verdict = check_transition(QpType::kRc, kRts, kErr, kAttrState | 1u << 25);  // IBV_QP_RATE_LIMIT
+  const TransitionVerdict verdict =
+      check_transition(QpType::kRc, kRts, kErr, kAttrState | 1u << 25);  // IBV_QP_RATE_LIMIT
   EXPECT_EQ(verdict.code, Code::kUnexpectedAttr);
   EXPECT_EQ(verdict.offending, 1u << 25);
 }

@@ -50,7 +50,10 @@ std::vector<GoldenFrame> frames_of(const std::string& capture) {
     if (!*next) return frames;
     const CapturedFrame& frame = **next;
     if (frame.bytes.size() != frame.wire_size) throw std::runtime_error(capture + " has a truncated frame");
-    frames.push_back({capture.substr(0, capture.find('.')), capture, number, frame.time_ns,
+    frames.push_back({capture.substr(0, capture.find('.')),
+                      capture,
+                      number,
+                      frame.time_ns,
                       {frame.bytes.begin(), frame.bytes.end()}});
   }
 }

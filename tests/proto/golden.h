@@ -10,9 +10,9 @@
 namespace uroce::proto::test {
 
 struct GoldenFrame {
-  std::string topic;    ///< "corrupt_icrc_only"
-  std::string capture;  ///< "corrupt_icrc_only.atB.pcap"
-  std::size_t number;   ///< From 1, as tshark counts.
+  std::string topic;     ///< "corrupt_icrc_only"
+  std::string capture;   ///< "corrupt_icrc_only.atB.pcap"
+  std::size_t number;    ///< From 1, as tshark counts.
   std::int64_t time_ns;  ///< Since 1970, when the tap saw it.
   std::vector<std::uint8_t> bytes;
 

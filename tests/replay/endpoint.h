@@ -31,8 +31,8 @@ class Endpoint {
   void hear_of_no_credits(Instant now);
 
   nic::Nic& nic() { return nic_; }
-  /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's (or window's) as the others
-  /// from its.
+  /// QPNs and keys are rxe's in the capture. Our own QPN, and our keys: as far from our MR's (or window's) as the
+  /// others from its.
   std::uint32_t qpn_of(std::uint32_t in_capture) const;
   /// Whether both name the QP of this endpoint, in the packets that it sends.
   bool is_own_qpn(std::uint64_t rxe, std::uint64_t ours) const { return rxe == rxe_qpn_ && ours == our_qpn_; }

@@ -59,9 +59,7 @@ void End::build() {
   target_key_ = target_mr_->key;
 }
 
-nic::Mr* End::register_target() {
-  return host_.register_memory(exposed_, kOpen | nic::kMwBind);
-}
+nic::Mr* End::register_target() { return host_.register_memory(exposed_, kOpen | nic::kMwBind); }
 
 std::string End::name() const {
   return fmt::format("connection {} host {} QP 0x{:x}", connection_.number(), host_.number(), qpn_);

@@ -1,5 +1,5 @@
-/* deny_io_uring PROGRAM ARGS...: runs PROGRAM where io_uring_setup, io_uring_enter and io_uring_register fail with EPERM,
- * as under the seccomp profiles of Docker, containerd and Kubernetes. */
+/* deny_io_uring PROGRAM ARGS...: runs PROGRAM where io_uring_setup, io_uring_enter and io_uring_register fail with
+ * EPERM, as under the seccomp profiles of Docker, containerd and Kubernetes. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       /* setup, enter, register are neighbours in every architecture's table */

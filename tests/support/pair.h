@@ -41,7 +41,10 @@ struct PairOptions {
 struct Side {
   /// `base`: the address by which WRs name the first byte of `memory`. Not where it lies, so that packets never vary.
   Side(Gid address, std::uint64_t base, const PairOptions& o)
-      : gid(address), memory(o.memory), nic(nic::NicConfig{.gids = {{}, address}, .window_bytes = o.window_bytes}), base_(base) {
+      : gid(address),
+        memory(o.memory),
+        nic(nic::NicConfig{.gids = {{}, address}, .window_bytes = o.window_bytes}),
+        base_(base) {
     pd = nic.alloc_pd();
     cq = *nic.create_cq(o.cqe, nullptr);
     mr = *nic.mrs().add(pd, memory.data(), memory.size(), va(), o.mr_access);

@@ -124,8 +124,7 @@ TEST_P(RetryCount, ExhaustedByTimeouts) {
   EXPECT_EQ(done[1].status, WcStatus::kWrFlushErr);
   EXPECT_EQ(pair.a.qp->state(), nic::QpState::kErr);
   EXPECT_EQ(pair.world.now() - start, (GetParam() + 1) * *proto::local_ack_timeout(14));
-  EXPECT_EQ(pair.seen_from('a', Opcode::kRcSendOnly).size(), GetParam() + 1u)
-      << "the second one waits for a credit";
+  EXPECT_EQ(pair.seen_from('a', Opcode::kRcSendOnly).size(), GetParam() + 1u) << "the second one waits for a credit";
 }
 INSTANTIATE_TEST_SUITE_P(All, RetryCount, testing::Values(0, 1, 3, 7));
 

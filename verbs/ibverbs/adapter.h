@@ -84,7 +84,7 @@ class Adapter {
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
   const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
-  bool abandoned_ = false;  // Set in a child of fork() only, before it runs any thread but one.
+  bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
   bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.
   std::uint64_t link_downed_ = 0;
@@ -94,7 +94,7 @@ class Adapter {
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
   GuardedMemory memory_;
   nic::Nic nic_;
-  const engine::Port& port_;  ///< The runner's.
+  const engine::Port& port_;               ///< The runner's.
   engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
   std::unique_lock<std::mutex> fork_lock_;

@@ -26,8 +26,8 @@ std::array<std::uint8_t, 8> guid_of(const proto::Gid& address);
 proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid);
 bool is_link_local(const proto::Gid& gid);
 
-/// The LID of a port with this address, where ports have LIDs (UROCE_LID): the last two bytes of an IPv4 address. 0, which
-/// is none, for other addresses and where they are no unicast LID (IBTA Vol 1, 4.1.3: 0x0001 to 0xBFFF).
+/// The LID of a port with this address, where ports have LIDs (UROCE_LID): the last two bytes of an IPv4 address. 0,
+/// which is none, for other addresses and where they are no unicast LID (IBTA Vol 1, 4.1.3: 0x0001 to 0xBFFF).
 std::uint16_t lid_of(const proto::Gid& address);
 /// The address with that LID in the /16 network of `own`, an IPv4 address.
 proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own);

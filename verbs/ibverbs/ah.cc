@@ -135,8 +135,7 @@ int ibv_init_ah_from_wc(struct ibv_context* context, std::uint8_t port_num, stru
   return 0;
 }
 
-struct ibv_ah* ibv_create_ah_from_wc(struct ibv_pd* pd, struct ibv_wc* wc, struct ibv_grh* grh,
-                                     std::uint8_t port_num) {
+struct ibv_ah* ibv_create_ah_from_wc(struct ibv_pd* pd, struct ibv_wc* wc, struct ibv_grh* grh, std::uint8_t port_num) {
   struct ibv_ah_attr attr;
   if (impl::ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) != 0) return nullptr;
   return impl::ibv_create_ah(pd, &attr);

@@ -108,7 +108,8 @@ int ibv_destroy_cq(struct ibv_cq* cq) {
   }
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.cq == ours; });
   await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
-  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::async_events_completed, ours->async_events_delivered);
+  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::async_events_completed,
+                                       ours->async_events_delivered);
   unregister_cq(context, ours);
   destroy_ack(*ours);
   delete ours;

@@ -102,7 +102,7 @@ struct QueuePair : ibv_qp_ex {
   struct ibv_qp_cap cap {};
   bool sq_sig_all = false;
   std::unique_ptr<SendBuilder> builder;  ///< Of QPs that were created with send_ops_flags.
-  struct ibv_qp_attr set {};  ///< What modify has set since RESET, for query.
+  struct ibv_qp_attr set {};             ///< What modify has set since RESET, for query.
   std::optional<HeldSourcePort> source_port;
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
 };
@@ -157,7 +157,8 @@ void raise(Context& context, enum ibv_event_type type);
 void destroy_queue_pair(QueuePair* qp);
 void destroy_address_handle(AddressHandle* ah);
 
-/// Initialises and destroys the lock and the condition variable that ibv_cq, ibv_srq and ibv_qp have for acknowledgements.
+/// Initialises and destroys the lock and the condition variable that ibv_cq, ibv_srq and ibv_qp have for
+/// acknowledgements.
 template <class Object>
 void init_ack(Object& object) {
   pthread_mutex_init(&object.mutex, nullptr);

@@ -1,10 +1,11 @@
 // Work requests.
+#include "verbs/ibverbs/post.h"
+
 #include "engine/os_clock.h"
 #include "verbs/ibverbs/convert.h"
 #include "verbs/ibverbs/errors.h"
 #include "verbs/ibverbs/impl.h"
 #include "verbs/ibverbs/objects.h"
-#include "verbs/ibverbs/post.h"
 #include "verbs/transport/qp.h"
 
 namespace uroce::ibv {

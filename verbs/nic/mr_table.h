@@ -79,8 +79,8 @@ class MrTable {
   Errno change(Mr* mr, const Change& change);  ///< EINVAL as add(); EBUSY as remove().
 
   /// Where [va, va + length) of the region named by `key` lies, if it belongs to `pd` and grants all of `rights`
-  /// (Access bits; 0 = local read). Whether there is memory turns out when it is touched. length 0 is the caller's case:
-  /// it needs no key (IBTA C9-88).
+  /// (Access bits; 0 = local read). Whether there is memory turns out when it is touched. length 0 is the caller's
+  /// case: it needs no key (IBTA C9-88).
   Result<std::uint8_t*, AccessError> resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length, const Pd* pd,
                                              std::uint32_t rights) const;
   std::uint32_t size() const { return count_; }

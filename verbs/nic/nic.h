@@ -56,8 +56,8 @@ class Nic {
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
   Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void destroy_qp(Qp* qp);
-  /// Multicast groups: the QP, a UD QP, gets what arrives for the group, to kMulticastQpn. That packets for the group do
-  /// arrive is the caller's business. ENOMEM: too many groups, or QPs in one.
+  /// Multicast groups: the QP, a UD QP, gets what arrives for the group, to kMulticastQpn. That packets for the group
+  /// do arrive is the caller's business. ENOMEM: too many groups, or QPs in one.
   Errno attach_multicast(Qp* qp, const Gid& group);
   Errno detach_multicast(Qp* qp, const Gid& group);  ///< EINVAL: it is not attached.
   bool is_attached(const Qp* qp, const Gid& group) const;

@@ -37,7 +37,8 @@ enum QpAttrBit : std::uint32_t {
   kAttrDestQpn = 1u << 20,
 };
 
-/// Attributes of a QP as modify and query see them; which of them count, its type decides. Meaning and units as in ibv_qp_attr.
+/// Attributes of a QP as modify and query see them; which of them count, its type decides. Meaning and units as in
+/// ibv_qp_attr.
 struct QpAttr {
   QpState state = QpState::kReset;
   QpState cur_state = QpState::kReset;
@@ -76,9 +77,9 @@ TransitionVerdict check_transition(QpType type, QpState from, QpState to, std::u
 /// What a QP may do in a state (IBTA Vol 1, 10.3.1).
 struct StateRights {
   bool post_send, post_recv;
-  bool respond;   ///< Processes inbound requests.
-  bool request;   ///< Starts new request packets.
-  bool complete;  ///< Processes responses to requests already sent.
+  bool respond;                 ///< Processes inbound requests.
+  bool request;                 ///< Starts new request packets.
+  bool complete;                ///< Processes responses to requests already sent.
   bool flush_send, flush_recv;  ///< Posted WRs complete at once with WR_FLUSH_ERR.
 };
 const StateRights& rights(QpState state);

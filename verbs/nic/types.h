@@ -95,7 +95,7 @@ struct Sge {
 /// Where a datagram goes.
 struct UdTarget {
   Path path;
-  std::uint32_t qpn = 0;  ///< kMulticastQpn: every QP that has joined the group.
+  std::uint32_t qpn = 0;   ///< kMulticastQpn: every QP that has joined the group.
   std::uint32_t qkey = 0;  ///< One with the top bit set stands for the sending QP's own (IBTA Vol 1, 10.2.5).
 };
 inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
@@ -120,7 +120,7 @@ struct SendWr {
   std::uint64_t swap = 0;
   MwBind bind;
   const UdTarget* target = nullptr;  ///< UD: needed. Borrowed for the call.
-  std::span<const Sge> sges;  ///< Borrowed for the call.
+  std::span<const Sge> sges;         ///< Borrowed for the call.
 };
 
 struct RecvWr {

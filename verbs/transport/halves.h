@@ -25,8 +25,8 @@ class RequesterHalf {
   virtual void start() = 0;
   /// The next request packet. While `no_new_messages` (SQD) only messages already begun go on.
   virtual TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) = 0;
-  /// Takes in a response packet. True when it answers what is outstanding, which only the peer can know. Services without
-  /// acknowledgements have none.
+  /// Takes in a response packet. True when it answers what is outstanding, which only the peer can know. Services
+  /// without acknowledgements have none.
   virtual bool on_response(const proto::PacketView& packet, Instant now) = 0;
   virtual void on_timeout(Instant now) = 0;
   /// Completes everything queued with WR_FLUSH_ERR, signalled or not.

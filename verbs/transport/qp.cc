@@ -186,7 +186,8 @@ void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
     case QpState::kReset:
       requester_->clear();
       responder_->clear();
-      // Nobody could tell its former completions from those of its next life. (mlx4 and mlx5 forget them too; rxe does not.)
+      // Nobody could tell its former completions from those of its next life. (mlx4 and mlx5 forget them too; rxe does
+      // not.)
       init().send_cq->drop(qpn());
       init().recv_cq->drop(qpn());
       c_.attr = QpAttr{};

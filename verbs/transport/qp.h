@@ -41,11 +41,11 @@ class Qp {
   struct Links {
     std::uint32_t nth = 0;   ///< Which of the NIC's QPs, as they were created, from 1.
     std::uint32_t life = 0;  ///< How often it has been reset.
-    bool ready = false;    ///< In the list of QPs to ask for packets.
-    bool waiting = false;  ///< In the list of QPs that the NIC's window held back.
-    int turn_left = kTurn;  ///< Packets.
-    std::size_t heap = 0;  ///< 1 + index in the deadline heap; 0: not in it.
-    Instant deadline{};    ///< As the heap knows it.
+    bool ready = false;      ///< In the list of QPs to ask for packets.
+    bool waiting = false;    ///< In the list of QPs that the NIC's window held back.
+    int turn_left = kTurn;   ///< Packets.
+    std::size_t heap = 0;    ///< 1 + index in the deadline heap; 0: not in it.
+    Instant deadline{};      ///< As the heap knows it.
   } links;
 
  private:
@@ -61,11 +61,11 @@ class Qp {
   TimerTable timers_;
   std::unique_ptr<RequesterHalf> requester_;
   std::unique_ptr<ResponderHalf> responder_;
-  bool answer_next_ = true;  ///< Responder and requester take turns when both have packets.
+  bool answer_next_ = true;                 ///< Responder and requester take turns when both have packets.
   bool communication_established_ = false;  ///< RTR: the first request has been told of.
   static constexpr int kZeroIdsProve = 3;
-  int zero_ids_ = 0;  ///< Packets of the peer in a row under IPv4 Identification 0, up to kZeroIdsProve.
-  bool drained_ = false;     ///< SQD: the drain has completed (and been told).
+  int zero_ids_ = 0;            ///< Packets of the peer in a row under IPv4 Identification 0, up to kZeroIdsProve.
+  bool drained_ = false;        ///< SQD: the drain has completed (and been told).
   bool last_wqe_told_ = false;  ///< ERR, with an SRQ: that no more receives are taken has been told.
 };
 

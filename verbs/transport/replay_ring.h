@@ -62,8 +62,8 @@ struct Response {
   bool begun = false;         ///< READ: the next packet is not a FIRST.
   Psn psn{};                  ///< Of the next packet.
   Psn end{};                  ///< One past the last packet.
-  std::uint64_t va = 0;    ///< READ: of the next byte.
-  std::uint32_t left = 0;  ///< READ: bytes to send.
+  std::uint64_t va = 0;       ///< READ: of the next byte.
+  std::uint32_t left = 0;     ///< READ: bytes to send.
   std::uint32_t rkey = 0;
   std::uint64_t original = 0;
 };

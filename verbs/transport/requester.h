@@ -94,8 +94,8 @@ class Requester final : public RequesterHalf {
   std::uint64_t cursor_ = 0;  ///< WQE that `next_` lies in.
   Psn una_, next_, max_;
   std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
-  Psn post_;                ///< First PSN of the next WR to be posted.
-  Ssn post_ssn_;            ///< Its message sequence number.
+  Psn post_;                  ///< First PSN of the next WR to be posted.
+  Ssn post_ssn_;              ///< Its message sequence number.
   CreditLimit credits_;
   Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the NIC's window.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
@@ -106,7 +106,7 @@ class Requester final : public RequesterHalf {
   bool missing_response_retried_ = false;
   bool failed_ = false;
   bool waits_for_window_ = false;
-  bool try_without_credit_ = false;  ///< Patience is over: the limited message may be tried.
+  bool try_without_credit_ = false;      ///< Patience is over: the limited message may be tried.
   std::optional<WcStatus> local_error_;  ///< Of the WQE at the cursor; reported when those before it have completed.
 };
 

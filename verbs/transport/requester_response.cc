@@ -12,7 +12,8 @@ bool Requester::on_response(const proto::PacketView& packet, Instant now) {
   // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
   // answers to the first transmission still count.
   if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
-    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge) take_credits(packet);  // Said again, to tell of them.
+    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge)
+      take_credits(packet);  // Said again, to tell of them.
     ++c_.env.counters.ghost_acks;
     return false;
   }

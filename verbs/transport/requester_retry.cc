@@ -60,8 +60,8 @@ void Requester::note_progress(Instant now) {
   timers_.set(Timer::kStall, now + kStallAfter);
 }
 
-/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the NIC's window has not
-/// asked yet: that no ACK comes is nobody's fault then, and costs no retry.
+/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the NIC's window has
+/// not asked yet: that no ACK comes is nobody's fault then, and costs no retry.
 void Requester::start_ack_timer(Instant now) {
   if (ack_due_ - una_ <= 0) return;
   if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {

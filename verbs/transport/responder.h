@@ -87,8 +87,8 @@ class Responder final : public ResponderHalf {
   LongPsn expected_ = 0;          ///< Of the next packet.
   Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
   std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
-  bool nak_sent_ = false;  ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
-  Psn refused_;            ///< The newest packet that was refused since then.
+  bool nak_sent_ = false;         ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
+  Psn refused_;                   ///< The newest packet that was refused since then.
   InboundMessage message_;
   struct Pending {
     Psn psn;

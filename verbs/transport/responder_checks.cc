@@ -89,8 +89,7 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
     right = kRemoteAtomic;
   }
   if (length == 0) return Verdict::go_on();  // IBTA C9-88: a request of zero bytes does not check the R_Key.
-  return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on()
-                                                                      : Verdict::nak(NakCode::kRemoteAccessError);
+  return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on() : Verdict::nak(NakCode::kRemoteAccessError);
 }
 
 /// An injected fault: there is a receive, but we say that there is none.

@@ -9,9 +9,7 @@ using proto::PacketView;
 
 UdResponder::UdResponder(QpContext& context) : c_(context), receives_(context) {}
 
-void UdResponder::flush() {
-  receives_.flush();
-}
+void UdResponder::flush() { receives_.flush(); }
 
 void UdResponder::clear() {
   receives_.clear();

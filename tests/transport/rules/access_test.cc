@@ -79,7 +79,8 @@ TEST_P(RemoteAccess, Bounds) {
     Script s;
     granted(s, a.request().at(size - a.length));
   }
-  for (const std::uint64_t offset : {size - a.length + step, size, std::uint64_t{0} - step, std::uint64_t{0} - a.length}) {
+  for (const std::uint64_t offset :
+       {size - a.length + step, size, std::uint64_t{0} - step, std::uint64_t{0} - a.length}) {
     Script s;
     refused(s, a.request().at(offset));
   }

@@ -63,35 +63,36 @@ INSTANTIATE_TEST_SUITE_P(
             Drop{"P_Key", &C::wrong_pkey, with_header([](B& b) { b.bth().set<Bth::PKey>(0xFFFE); })},
             Drop{"P_Key 0", &C::wrong_pkey, with_header([](B& b) { b.bth().set<Bth::PKey>(0); })},
             // IBTA 7.8.1 and Annex A17: ICRC.
-            Drop{"ICRC", &C::icrc_errors, [](Script& s, Pkt p) {
+            Drop{"ICRC", &C::icrc_errors,
+                 [](Script& s, Pkt p) {
                    p.corrupt_ = [](MutBytes bytes) { bytes.back() ^= 0x80; };
                    s.recv(p);
                  }},
-            Drop{"a bit of BTH", &C::icrc_errors, [](Script& s, Pkt p) {
+            Drop{"a bit of BTH", &C::icrc_errors,
+                 [](Script& s, Pkt p) {
                    p.corrupt_ = [](MutBytes bytes) { bytes[9] ^= 0x01; };
                    s.recv(p);
                  }},
             // IBTA 9.6.1.?: a connected QP hears only the peer of its address vector.
-            Drop{"wrong source", &C::wrong_source, [](Script& s, const Pkt& p) {
+            Drop{"wrong source", &C::wrong_source,
+                 [](Script& s, const Pkt& p) {
                    proto::Path path = s.path_to_us();
                    path.source = proto::Gid::from_v4(10, 0, 0, 3);
                    s.recv_on(path, p);
                  }},
-            Drop{"wrong destination", &C::wrong_source, [](Script& s, const Pkt& p) {
+            Drop{"wrong destination", &C::wrong_source,
+                 [](Script& s, const Pkt& p) {
                    proto::Path path = s.path_to_us();
                    path.destination = proto::Gid::from_v4(10, 0, 0, 9);
                    s.recv_on(path, p);
                  }},
             // IBTA 9.6.1.?: the transport service of the opcode is not the QP's.
-            Drop{"UC opcode", &C::wrong_state_or_service, [](Script& s, const Pkt& p) {
-                   s.recv(packet(Opcode::kUcSendOnly, p.psn));
-                 }},
-            Drop{"UD opcode", &C::wrong_state_or_service, [](Script& s, const Pkt& p) {
-                   s.recv(packet(Opcode::kUdSendOnly, p.psn));
-                 }},
-            Drop{"CNP", &C::wrong_state_or_service, [](Script& s, const Pkt& p) {
-                   s.recv(packet(Opcode::kCnp, p.psn));
-                 }}),
+            Drop{"UC opcode", &C::wrong_state_or_service,
+                 [](Script& s, const Pkt& p) { s.recv(packet(Opcode::kUcSendOnly, p.psn)); }},
+            Drop{"UD opcode", &C::wrong_state_or_service,
+                 [](Script& s, const Pkt& p) { s.recv(packet(Opcode::kUdSendOnly, p.psn)); }},
+            Drop{"CNP", &C::wrong_state_or_service,
+                 [](Script& s, const Pkt& p) { s.recv(packet(Opcode::kCnp, p.psn)); }}),
         testing::Bool()));
 
 // Annex A17: the source port is entropy; any is accepted, and it may change. The IP fields outside of the ICRC too.

@@ -172,7 +172,8 @@ TEST(AtomicAlignment, AnythingButAMultipleOf8IsInvalid) {
   }
 }
 
-// IBTA 9.7.4.1.6 (packet length against the path MTU): peers that disagree on the MTU. What fits into the smaller one works.
+// IBTA 9.7.4.1.6 (packet length against the path MTU): peers that disagree on the MTU. What fits into the smaller one
+// works.
 TEST(MtuMismatch, APeerWithALargerMtu) {
   Script s({.mtu_code = 1});
   s.post_recv(7, 8192);

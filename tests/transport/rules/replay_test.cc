@@ -138,7 +138,8 @@ TEST(DuplicateRead, OfZeroBytes) {
   }
 }
 
-// IBTA 9.7.3.? (transaction ordering): answers go out in the order of the requests, the ACK of what follows behind them.
+// IBTA 9.7.3.? (transaction ordering): answers go out in the order of the requests, the ACK of what follows behind
+// them.
 TEST(Answers, AreInTheOrderOfTheRequests) {
   Script s;
   s.recv_together({read_request(0, 2 * kMtu), fetch_add(2, 1).at(8192), write_only(3, 8).ack_req(), read_request(4, 8),

@@ -45,10 +45,10 @@ struct Setup {
   std::uint32_t qp_access = kAllAccess, mr_access = kAllAccess;
   std::uint32_t max_wr = 64, cqe = 1024;
   bool sq_sig_all = false;
-  bool credits = true;  ///< NicConfig::advertise_credits.
+  bool credits = true;                      ///< NicConfig::advertise_credits.
   std::uint64_t window_bytes = 160 * 1024;  ///< As NicConfig has it.
-  bool strict = false;  ///< NicConfig::strict.
-  std::uint32_t srq_wr = 0;  ///< Not 0: the QP is attached to an SRQ of so many receives.
+  bool strict = false;                      ///< NicConfig::strict.
+  std::uint32_t srq_wr = 0;                 ///< Not 0: the QP is attached to an SRQ of so many receives.
   QpState state = QpState::kRts;
 };
 
