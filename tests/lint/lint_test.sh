@@ -52,7 +52,7 @@ tree() {
   echo '#include "proto/bytes.h"' >"$tmp/tree/proto/a.h"
   echo '#include "proto/a.h"' >"$tmp/tree/verbs/nic/b.h"
   echo '#include "proto/a.h"' >"$tmp/tree/engine/c.h"
-  printf '#include "verbs/nic/b.h"\n#include "engine/c.h"\n' >"$tmp/tree/verbs/ibverbs/d.cc"
+  printf '#include "engine/c.h"\n#include "verbs/nic/b.h"\n' >"$tmp/tree/verbs/ibverbs/d.cc"
 }
 tree
 "$lint/includes.py" "$tmp/tree"
