@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
 """Checks the direction of #include between the layers: includes.py SOURCE_ROOT.
 
-proto <- verbs/nic <- verbs/transport, proto <- engine, and verbs/ibverbs and tools on top. An include that is written
+proto <- verbs/nic <- verbs/transport, proto <- verbs/cm, proto <- engine, and verbs/ibverbs and tools on top. An include that is written
 from the repository's root must name a folder that the including file's layer may see.
 """
 import pathlib
 import re
 import sys
 
-LAYERS = ["proto", "verbs/nic", "verbs/transport", "verbs/view", "verbs/ibverbs", "verbs/preload", "verbs/rdmacm", "engine",
-          "tools"]
+LAYERS = ["proto", "verbs/nic", "verbs/transport", "verbs/cm", "verbs/view", "verbs/ibverbs", "verbs/preload", "verbs/rdmacm",
+          "engine", "tools"]
 NIC = {"proto", "verbs/nic", "verbs/transport"}
 MAY_SEE = {
     "proto": {"proto"},
     "verbs/nic": NIC,
     "verbs/transport": NIC,
+    "verbs/cm": {"proto", "verbs/cm"},
     "engine": {"proto", "engine"},
     "verbs/view": {"proto", "verbs/nic", "verbs/view"},
-    "verbs/ibverbs": NIC | {"engine", "verbs/view", "verbs/ibverbs"},
+    "verbs/ibverbs": NIC | {"verbs/cm", "engine", "verbs/view", "verbs/ibverbs"},
     "verbs/preload": {"proto", "engine", "verbs/view", "verbs/ibverbs", "verbs/preload"},
-    "verbs/rdmacm": NIC | {"engine", "verbs/ibverbs", "verbs/rdmacm"},
+    "verbs/rdmacm": NIC | {"verbs/cm", "engine", "verbs/ibverbs", "verbs/rdmacm"},
     "tools": set(LAYERS),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
