@@ -3,12 +3,14 @@
 #include <charconv>
 
 #include "proto/address.h"
+#include "proto/cm/message.h"
 #include "proto/timing.h"
 
 namespace uroce::proto {
 namespace {
 
-enum class Format : std::uint8_t { kHex, kDecimal, kSyndrome, kOpcode };
+/// kGid: the first half of one, whose second half follows.
+enum class Format : std::uint8_t { kHex, kDecimal, kSyndrome, kOpcode, kGid, kGidSecondHalf };
 
 /// How a field looks; fields without a row are hexadecimal and always shown.
 struct Style {
@@ -18,16 +20,47 @@ struct Style {
   std::optional<std::uint64_t> usual = {};  ///< ... unless it has this value.
 };
 constexpr std::array kStyles{
-    Style{"opcode", Format::kOpcode, false},  Style{"se", Format::kDecimal, true, 0},
-    Style{"m", Format::kDecimal, true, 0},    Style{"pad", Format::kDecimal, false},
-    Style{"tver", Format::kDecimal, false},   Style{"pkey", Format::kHex, true, 0xFFFF},
-    Style{"fecn", Format::kDecimal, true, 0}, Style{"becn", Format::kDecimal, true, 0},
-    Style{"resv6", Format::kHex, true, 0},    Style{"resv7", Format::kHex, true, 0},
-    Style{"resv8", Format::kHex, true, 0},    Style{"resv_hi", Format::kHex, true, 0},
-    Style{"resv_lo", Format::kHex, true, 0},  Style{"a", Format::kDecimal},
-    Style{"len", Format::kDecimal},           Style{"msn", Format::kDecimal},
+    Style{"opcode", Format::kOpcode, false},
+    Style{"se", Format::kDecimal, true, 0},
+    Style{"m", Format::kDecimal, true, 0},
+    Style{"pad", Format::kDecimal, false},
+    Style{"tver", Format::kDecimal, false},
+    Style{"pkey", Format::kHex, true, 0xFFFF},
+    Style{"fecn", Format::kDecimal, true, 0},
+    Style{"becn", Format::kDecimal, true, 0},
+    Style{"resv6", Format::kHex, true, 0},
+    Style{"resv7", Format::kHex, true, 0},
+    Style{"resv8", Format::kHex, true, 0},
+    Style{"resv_hi", Format::kHex, true, 0},
+    Style{"resv_lo", Format::kHex, true, 0},
+    Style{"a", Format::kDecimal},
+    Style{"len", Format::kDecimal},
+    Style{"msn", Format::kDecimal},
     Style{"syndrome", Format::kSyndrome},
+    // Communication management: what tells messages apart is in the line, the rest only in the tree.
+    Style{"message", Format::kDecimal},
+    Style{"reason", Format::kDecimal},
+    Style{"status", Format::kDecimal},
+    Style{"mtu", Format::kDecimal},
+    Style{"service_timeout", Format::kDecimal},
+    Style{"local_gid_hi", Format::kGid},
+    Style{"local_gid_lo", Format::kGidSecondHalf},
+    Style{"remote_gid_hi", Format::kGid},
+    Style{"remote_gid_lo", Format::kGidSecondHalf},
+    Style{"alt_local_gid_hi", Format::kGid},
+    Style{"alt_local_gid_lo", Format::kGidSecondHalf},
+    Style{"alt_remote_gid_hi", Format::kGid},
+    Style{"alt_remote_gid_lo", Format::kGidSecondHalf},
+    Style{"source_hi", Format::kGid},
+    Style{"source_lo", Format::kGidSecondHalf},
+    Style{"destination_hi", Format::kGid},
+    Style{"destination_lo", Format::kGidSecondHalf},
+    Style{"source_port", Format::kDecimal},
 };
+/// Of the fields of a management message, those that its line shows.
+constexpr std::array<std::string_view, 11> kMessageLine{
+    "local_id", "remote_id", "request_id", "service_id",     "qpn", "remote_qpn", "psn",
+    "message",  "reason",    "status",     "service_timeout"};
 
 constexpr Style style_of(std::string_view field) {
   for (const Style& style : kStyles) {
@@ -64,11 +97,32 @@ std::string value_text(const Style& style, std::uint64_t value) {
       const OpcodeInfo* op = find_opcode(static_cast<std::uint8_t>(value));
       return hex(value) + " (" + std::string(op != nullptr ? op->name : "unknown") + ")";
     }
+    case Format::kGid:
+    case Format::kGidSecondHalf:
+      return hex(value);
   }
   return {};
 }
 
 std::string bytes_text(std::size_t count) { return decimal(count) + (count == 1 ? " byte" : " bytes"); }
+
+/// The message in a packet to QP 1.
+std::optional<cm::MessageView> management(const PacketView& packet) {
+  if (packet.dest_qp() != cm::kManagementQpn) return std::nullopt;
+  const auto message = cm::parse_message(packet);
+  return message ? std::optional(*message) : std::nullopt;
+}
+
+/// "CM REP local_id=0x1 remote_id=0x2 qpn=0x11 psn=0x123"
+std::string message_line(const cm::MessageView& message) {
+  std::string line = "CM " + std::string(message.info().name);
+  const std::uint8_t* const fields = message.bytes().data() + cm::Mad::kSize;
+  for (const FieldInfo& field : message.info().fields) {
+    if (std::find(kMessageLine.begin(), kMessageLine.end(), field.name) == kMessageLine.end()) continue;
+    line += ' ' + std::string(field.name) + '=' + value_text(style_of(field.name), field.load(fields));
+  }
+  return line;
+}
 
 void append_header_line(std::string& line, const HeaderInfo& header, const std::uint8_t* bytes) {
   for (const FieldInfo& field : header.fields) {
@@ -96,9 +150,20 @@ class Tree {
     text.resize(std::max(kColumn, name.size() + 1), ' ');
     add(2, text.append(value));
   }
-  void header(const HeaderInfo& info, const std::uint8_t* bytes) {
-    title(info.name);
-    for (const FieldInfo& f : info.fields) field(f.name, value_text(style_of(f.name), f.load(bytes)));
+  void header(const HeaderInfo& info, const std::uint8_t* bytes) { header(info.name, info.fields, bytes); }
+  void header(std::string_view name, std::span<const FieldInfo> fields, const std::uint8_t* bytes) {
+    title(name);
+    for (const FieldInfo& f : fields) {
+      const Style style = style_of(f.name);
+      if (style.format == Format::kGidSecondHalf) continue;
+      if (style.format == Format::kGid) {
+        Gid gid;
+        std::copy_n(bytes + f.bit / 8, gid.raw.size(), gid.raw.begin());
+        field(f.name.substr(0, f.name.rfind('_')), to_string(gid));
+      } else {
+        field(f.name, value_text(style, f.load(bytes)));
+      }
+    }
   }
   std::string take() { return std::move(text_); }
 
@@ -119,6 +184,19 @@ std::string dump(Bytes bytes) {
     text += kDigits[byte & 15];
   }
   return bytes.size() > kShown ? text + " ..." : text;
+}
+
+void message_tree(Tree& out, const cm::MessageView& message) {
+  out.header("MAD", cm::Mad::All::table, message.bytes().data());
+  out.header("CM " + std::string(message.info().name), message.info().fields, message.bytes().data() + cm::Mad::kSize);
+  if (const Bytes info = message.additional_info(); !info.empty()) out.title("additional information" + dump(info));
+  Bytes data = message.private_data();
+  const bool is_request = message.attribute() == cm::Attribute::kReq || message.attribute() == cm::Attribute::kSidrReq;
+  if (is_request && cm::parse_addresses(data)) {
+    out.header("RDMA CM", cm::CmaHeader::All::table, data.data());
+    data = data.subspan(cm::CmaHeader::kSize);
+  }
+  out.title("private data " + bytes_text(data.size()) + dump(data));
 }
 
 std::string malformed(ParseError error, Bytes packet) {
@@ -178,6 +256,7 @@ std::string one_line(const PacketView& packet) {
     append_header_line(line, header, at);
     at += header.size;
   }
+  if (const auto message = management(packet)) return line + " | " + message_line(*message);
   if (packet.op().has_payload) line += " | " + bytes_text(packet.payload().size());
   return line;
 }
@@ -216,7 +295,9 @@ std::string tree(Bytes packet, std::size_t indent) {
     out.header(header, at);
     at += header.size;
   }
-  if (parsed->op().has_payload) {
+  if (const auto message = management(*parsed)) {
+    message_tree(out, *message);
+  } else if (parsed->op().has_payload) {
     out.title("payload " + bytes_text(parsed->payload().size()) + dump(parsed->payload()));
     if (!parsed->pad().empty()) out.title("pad " + bytes_text(parsed->pad().size()) + dump(parsed->pad()));
   }

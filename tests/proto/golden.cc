@@ -14,35 +14,22 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path folder() { return fs::path(UROCE_SOURCE_DIR) / "pcaps" / "rxe"; }
+fs::path connection_folder() { return fs::path(UROCE_SOURCE_DIR) / "pcaps" / "rxe_cm"; }
 
 /// Names of the files with this extension, sorted.
-std::vector<std::string> files(std::string_view extension) {
+std::vector<std::string> files(const fs::path& where, std::string_view extension) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder())) {
+  for (const auto& entry : fs::directory_iterator(where)) {
     if (entry.path().extension() == extension) names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-std::vector<GoldenFrame> load() {
-  std::vector<GoldenFrame> frames;
-  for (const std::string& name : files(".pcap")) {
-    for (GoldenFrame& frame : frames_of(name)) frames.push_back(std::move(frame));
-  }
-  return frames;
-}
-
-}  // namespace
-
-const std::vector<GoldenFrame>& golden_frames() {
-  static const std::vector<GoldenFrame> frames = load();
-  return frames;
-}
-
-std::vector<GoldenFrame> frames_of(const std::string& capture) {
-  auto reader = PcapReader::open(folder() / capture);
+std::vector<GoldenFrame> read(const fs::path& file) {
+  auto reader = PcapReader::open(file);
   if (!reader) throw std::runtime_error(reader.error());
+  const std::string capture = file.filename();
   std::vector<GoldenFrame> frames;
   for (std::size_t number = 1;; ++number) {
     auto next = reader->next();
@@ -58,8 +45,34 @@ std::vector<GoldenFrame> frames_of(const std::string& capture) {
   }
 }
 
+std::vector<GoldenFrame> load(const fs::path& where) {
+  std::vector<GoldenFrame> frames;
+  for (const std::string& name : files(where, ".pcap")) {
+    for (GoldenFrame& frame : read(where / name)) frames.push_back(std::move(frame));
+  }
+  return frames;
+}
+
+}  // namespace
+
+const std::vector<GoldenFrame>& golden_frames() {
+  static const std::vector<GoldenFrame> frames = load(folder());
+  return frames;
+}
+
+const std::vector<GoldenFrame>& connection_frames() {
+  static const std::vector<GoldenFrame> frames = load(connection_folder());
+  return frames;
+}
+
+std::vector<GoldenFrame> frames_of(const std::string& capture) { return read(folder() / capture); }
+
+std::vector<GoldenFrame> connection_frames_of(const std::string& capture) {
+  return read(connection_folder() / capture);
+}
+
 std::vector<std::string> golden_topics() {
-  std::vector<std::string> topics = files(".json");
+  std::vector<std::string> topics = files(folder(), ".json");
   for (std::string& name : topics) name.resize(name.rfind('.'));
   return topics;
 }

@@ -1,4 +1,4 @@
-// The captures of pcaps/rxe with their sidecars.
+// The captures of pcaps/rxe with their sidecars, and those of pcaps/rxe_cm.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -23,8 +23,13 @@ struct GoldenFrame {
 /// All frames of all captures, in order of file name. Aborts the test when the captures are missing or unreadable.
 const std::vector<GoldenFrame>& golden_frames();
 
+/// All frames of pcaps/rxe_cm, in order of file name.
+const std::vector<GoldenFrame>& connection_frames();
+
 /// The frames of one capture ("rc_faa.pcap"), in order.
 std::vector<GoldenFrame> frames_of(const std::string& capture);
+/// The same of pcaps/rxe_cm ("basic.atB.pcap").
+std::vector<GoldenFrame> connection_frames_of(const std::string& capture);
 
 /// Every topic that has a JSON file, in order of name.
 std::vector<std::string> golden_topics();
