@@ -11,7 +11,7 @@
 
 #include "engine/broker/protocol.h"
 #include "engine/broker/slot_group.h"
-#include "engine/os_clock.h"
+#include "engine/os/os_clock.h"
 
 namespace uroce::engine {
 

@@ -7,7 +7,7 @@
 
 #include "engine/broker/protocol.h"
 #include "engine/broker/start_broker.h"
-#include "engine/os_clock.h"
+#include "engine/os/os_clock.h"
 #include "proto/base/result.h"
 
 namespace uroce::engine {

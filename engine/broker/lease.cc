@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/background_thread.h"
+#include "engine/os/background_thread.h"
 
 namespace uroce::engine {
 namespace {

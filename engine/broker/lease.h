@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/broker/inquiry.h"
-#include "engine/udp_socket.h"
-#include "engine/waiter.h"
+#include "engine/os/waiter.h"
+#include "engine/port/udp_socket.h"
 
 namespace uroce::engine {
 

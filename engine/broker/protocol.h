@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "engine/setup_error.h"
+#include "engine/os/setup_error.h"
 #include "proto/path.h"
 
 namespace uroce::engine {

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "engine/udp_socket.h"
+#include "engine/port/udp_socket.h"
 
 namespace uroce::engine {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "engine/fd.h"
-#include "engine/os_clock.h"
-#include "engine/setup_error.h"
+#include "engine/os/fd.h"
+#include "engine/os/os_clock.h"
+#include "engine/os/setup_error.h"
 #include "proto/base/result.h"
 #include "proto/path.h"
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 
 namespace uroce::engine {
 

@@ -1,5 +1,5 @@
 // Time as an argument. Clock has no now(): code below engine/ that asks the operating system for
-// the time does not compile. engine/os_clock.h is the one place that reads a real clock.
+// the time does not compile. engine/os/os_clock.h is the one place that reads a real clock.
 #pragma once
 
 #include <chrono>

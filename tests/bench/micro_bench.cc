@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/icrc.h"
 #include "proto/packet.h"
 

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/ring.h"
+#include "engine/port/ring.h"
 #include "tests/bench/usage.h"
 
 namespace uroce::bench {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "proto/base/check.h"
-#include "verbs/nic/nic.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::nic {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/bench/usage.h"
-#include "verbs/ibverbs/facts.h"
-#include "verbs/ibverbs/verbs_table.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
+#include "verbs/ibverbs/host/facts.h"
 
 namespace uroce::bench {
 

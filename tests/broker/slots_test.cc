@@ -6,7 +6,7 @@
 
 #include <ostream>
 
-#include "engine/open_port.h"
+#include "engine/port/open_port.h"
 #include "tests/support/own_network.h"
 
 namespace uroce::engine {

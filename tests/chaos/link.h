@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verbs/ibverbs/newer.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 
 // The header hides some functions behind macros of the same name.
 #undef ibv_reg_mr

@@ -1,7 +1,7 @@
 // UC and UD.
 #include "tests/conformance/case.h"
 #include "tests/conformance/lab.h"
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::conformance {
 namespace {

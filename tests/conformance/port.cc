@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/lab.h"
 

@@ -1,6 +1,6 @@
 #include "tests/conformance/srqs.h"
 
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::conformance {
 namespace {

@@ -1,5 +1,5 @@
 // Words about the settings come from one table: README's are the same, and the code reads no variable beside it.
-#include "verbs/ibverbs/settings.h"
+#include "verbs/ibverbs/catalogue/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

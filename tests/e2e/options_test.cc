@@ -186,7 +186,7 @@ TEST(LoadVerbs, TheSystemsLibraryHasEveryFunction) {
   ibv::VerbsTable table;
   if (const auto error = load_verbs("libibverbs.so.1", table)) GTEST_SKIP() << *error;
 #define UROCE_VERB(ret, name, params, args, version) EXPECT_NE(table.name, nullptr) << #name;
-#include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/catalogue/functions.def"
 #undef UROCE_VERB
 }
 

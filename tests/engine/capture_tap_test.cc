@@ -1,4 +1,4 @@
-#include "engine/capture_tap.h"
+#include "engine/port/capture_tap.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Which engine is chosen, and what is said when one or the address can't be had.
-#include "engine/open_port.h"
+#include "engine/port/open_port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 #include "tests/support/own_network.h"
 
 namespace uroce::engine {

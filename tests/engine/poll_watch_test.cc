@@ -1,5 +1,5 @@
 // When a poller is trusted with the network.
-#include "engine/poll_watch.h"
+#include "engine/run/poll_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What both engines must do alike, over real sockets on loopback.
-#include "engine/port.h"
+#include "engine/port/port.h"
 
 #include <sys/wait.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "engine/send_sockets.h"
+#include "engine/port/send_sockets.h"
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "tests/support/port_fixture.h"

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 #include "proto/frame.h"
 #include "proto/packet.h"
 #include "tests/support/port_fixture.h"

@@ -1,5 +1,5 @@
 // Who turns the crank: two NICs that answer each other over real ports.
-#include "engine/runner.h"
+#include "engine/run/runner.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "engine/send_sockets.h"
+#include "engine/port/send_sockets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Trains: packets that pass the kernel together must come out as they went in.
-#include "engine/open_port.h"
+#include "engine/port/open_port.h"
 #include "tests/support/port_fixture.h"
 
 namespace uroce::test {

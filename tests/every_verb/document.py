@@ -13,14 +13,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-IBVERBS = ROOT / "verbs/ibverbs"
+IBVERBS = ROOT / "verbs/ibverbs/catalogue"
 PAGE = ROOT / "docs/verbs.md"
 
 HEAD = """# Verbs
 
 What `libibverbs.so.1` of this build offers, and `uroce_verbs()`, which is the part of it that our own tools use.
 
-This page is printed by `tests/every_verb/document.py`: from the lists of functions (`verbs/ibverbs/functions*.def`, `slots.def`), from what
+This page is printed by `tests/every_verb/document.py`: from the lists of functions (`verbs/ibverbs/catalogue/functions*.def`, `slots.def`), from what
 `support.def` says of them, and from what the device says of itself. `ctest -L every_verb` fails when
 the page is out of date; it also calls every function and every verb, as a program would and as none should, and fails when one crashes
 or does not do what this page says. How verbs behave, case by case and beside the specification and Soft-RoCE: [conformance.md](conformance.md).

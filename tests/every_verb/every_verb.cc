@@ -12,19 +12,19 @@ namespace uroce::every_verb {
 /// Each makes its calls and tells whether the plausible one did what was asked for.
 namespace functions {
 #define UROCE_VERB(ret, name, params, args, version) bool name(Lab& lab);
-#include "verbs/ibverbs/functions.def"
-#include "verbs/ibverbs/functions_extra.def"
-#include "verbs/ibverbs/functions_newer.def"
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
 #undef UROCE_VERB
 }  // namespace functions
 namespace ops {
 #define UROCE_OP(member, ...) bool member(Lab& lab);
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
 }  // namespace ops
 namespace extended {
 #define UROCE_EXTENDED(member, ...) bool member(Lab& lab);
 #define UROCE_NOT_OFFERED UROCE_EXTENDED
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
 }  // namespace extended
 bool builders(Lab& lab);
 bool readers(Lab& lab);
@@ -39,15 +39,15 @@ struct Call {
 
 constexpr Call kCalls[] = {
 #define UROCE_VERB(ret, name, params, args, version) {#name, functions::name, [](Lab&) { return true; }},
-#include "verbs/ibverbs/functions.def"
-#include "verbs/ibverbs/functions_extra.def"
-#include "verbs/ibverbs/functions_newer.def"
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
 #undef UROCE_VERB
 #define UROCE_OP(member, verb, ...) {verb, ops::member, [](Lab& l) { return l.context->ops.member != nullptr; }},
 #define UROCE_NOT_OFFERED(member, verb) \
   {verb, extended::member, [](Lab& l) { return verbs_get_ctx(l.context)->member != nullptr; }},
 #define UROCE_EXTENDED(member, verb, ...) UROCE_NOT_OFFERED(member, verb)
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
     {"ibv_wr_*", builders, [](Lab&) { return true; }},
     {"ibv_start_poll ...", readers, [](Lab&) { return true; }},
 };
@@ -56,12 +56,12 @@ constexpr Call kCalls[] = {
 // libraries from before 2010 call; in verbs_context priv, three placeholders, sz and the context.
 constexpr std::size_t kOps = 0
 #define UROCE_OP(...) +1
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
     ;
 constexpr std::size_t kExtended = 0
 #define UROCE_EXTENDED(...) +1
 #define UROCE_NOT_OFFERED UROCE_EXTENDED
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
     ;
 static_assert(sizeof(struct ibv_context_ops) / sizeof(void*) == kOps + 24);
 static_assert((sizeof(struct verbs_context) - sizeof(struct ibv_context)) / sizeof(void*) == kExtended + 5);
@@ -70,7 +70,7 @@ constexpr std::string_view kNot[] = {
 #define UROCE_NOT(name, why) #name,
 #define UROCE_PARTLY(name, what)
 #define UROCE_NOTE(name, remark)
-#include "verbs/ibverbs/support.def"
+#include "verbs/ibverbs/catalogue/support.def"
 };
 
 bool is_offered(std::string_view name) {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "verbs/ibverbs/newer.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 
 // The header hides some functions behind macros of the same name.
 #undef ibv_get_device_list
@@ -21,9 +21,9 @@ struct ib_uverbs_qp_attr;
 
 extern "C" {
 #define UROCE_VERB(ret, name, params, args, version) ret name params;
-#include "verbs/ibverbs/functions.def"
-#include "verbs/ibverbs/functions_extra.def"
-#include "verbs/ibverbs/functions_newer.def"
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
 #undef UROCE_VERB
 }
 

@@ -18,7 +18,7 @@ void print_slots(Lab& lab) {
 #define UROCE_OP(member, verb, ...) std::printf("slot\t%s\t%s\n", verb, ops.member != nullptr ? "yes" : "no");
 #define UROCE_NOT_OFFERED(member, verb) std::printf("slot\t%s\t%s\n", verb, extended.member != nullptr ? "yes" : "no");
 #define UROCE_EXTENDED(member, verb, ...) UROCE_NOT_OFFERED(member, verb)
-#include "verbs/ibverbs/slots.def"
+#include "verbs/ibverbs/catalogue/slots.def"
 }
 
 void print_ops(Lab& lab) {

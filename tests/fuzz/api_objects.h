@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/fuzz/work_model.h"
-#include "verbs/ibverbs/verbs_table.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
 
 namespace uroce::fuzz {
 

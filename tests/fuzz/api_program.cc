@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/fuzz/fake_engine.h"
-#include "verbs/ibverbs/facts.h"
+#include "verbs/ibverbs/host/facts.h"
 
 namespace uroce::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tests/fuzz/api_program.h"
-#include "verbs/nic/limits.h"
+#include "verbs/nic/model/limits.h"
 
 namespace uroce::fuzz {
 namespace {

@@ -5,9 +5,9 @@
 #include <deque>
 #include <vector>
 
-#include "engine/background_thread.h"
-#include "engine/open_port.h"
-#include "engine/os_clock.h"
+#include "engine/os/background_thread.h"
+#include "engine/os/os_clock.h"
+#include "engine/port/open_port.h"
 #include "proto/packet.h"
 
 namespace uroce::fuzz {

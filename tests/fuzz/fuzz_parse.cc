@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/pcap.h"
 #include "tests/proto/reencode.h"
 

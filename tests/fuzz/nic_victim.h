@@ -9,8 +9,8 @@
 #include "proto/packet.h"
 #include "tests/fuzz/nic_commands.h"
 #include "tests/fuzz/work_model.h"
-#include "verbs/nic/nic.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::fuzz {
 

@@ -6,7 +6,7 @@
 #include "proto/packet.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/proto/golden.h"
-#include "verbs/nic/types.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // Seeds of fuzz_responder and fuzz_requester that are written by hand: ordinary traffic, so that the fuzzer starts deep
 // inside, and the packets that have crashed other implementations.
 #include "tests/fuzz/seeds.h"
-#include "verbs/nic/types.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::fuzz {
 namespace {

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "proto/base/check.h"
-#include "verbs/nic/types.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::fuzz {
 

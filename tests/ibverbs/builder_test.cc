@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "proto/pcap.h"
 #include "tests/ibverbs/support.h"
-#include "verbs/nic/limits.h"
+#include "verbs/nic/model/limits.h"
 
 namespace uroce::ibv::test {
 namespace {

@@ -1,9 +1,9 @@
-#include "verbs/ibverbs/environment.h"
+#include "verbs/ibverbs/host/environment.h"
 
 #include <gtest/gtest.h>
 
 #include "proto/address.h"
-#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/host/address.h"
 
 namespace uroce::ibv {
 namespace {

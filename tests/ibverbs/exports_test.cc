@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "verbs/ibverbs/verbs_table.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
 
 namespace uroce::ibv {
 namespace {
@@ -22,13 +22,13 @@ struct Symbol {
 };
 constexpr Symbol kSymbols[] = {
 #define UROCE_VERB(ret, name, params, args, version) {#name, version},
-#include "verbs/ibverbs/functions.def"
-#include "verbs/ibverbs/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
 #undef UROCE_VERB
 };
 constexpr Symbol kNewerSymbols[] = {
 #define UROCE_VERB(ret, name, params, args, version) {#name, version},
-#include "verbs/ibverbs/functions_newer.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
 #undef UROCE_VERB
 };
 

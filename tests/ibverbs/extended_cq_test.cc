@@ -2,7 +2,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/os_clock.h"
+#include "engine/os/os_clock.h"
 #include "tests/ibverbs/support.h"
 
 namespace uroce::ibv::test {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {

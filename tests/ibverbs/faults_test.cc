@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/environment.h"
-#include "verbs/ibverbs/verbs_front.h"
+#include "verbs/ibverbs/catalogue/verbs_front.h"
+#include "verbs/ibverbs/host/environment.h"
 
 namespace uroce::ibv::test {
 namespace {

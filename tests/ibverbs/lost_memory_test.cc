@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {

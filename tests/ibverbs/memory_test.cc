@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/memory_check.h"
+#include "verbs/ibverbs/host/memory_check.h"
 
 namespace uroce::ibv::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/nic/limits.h"
+#include "verbs/nic/model/limits.h"
 
 namespace uroce::ibv::test {
 namespace {

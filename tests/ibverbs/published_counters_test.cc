@@ -1,5 +1,5 @@
 // Counters that other processes read.
-#include "verbs/ibverbs/published_counters.h"
+#include "verbs/ibverbs/host/published_counters.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

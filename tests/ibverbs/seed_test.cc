@@ -1,5 +1,5 @@
 // QPNs and keys: nobody can guess them, unless they are wanted to be the same.
-#include "verbs/ibverbs/seed.h"
+#include "verbs/ibverbs/host/seed.h"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 #include <future>
 
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {

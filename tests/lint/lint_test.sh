@@ -48,27 +48,34 @@ void f(int x) { std::fprintf(stderr, "%d", x); }'
 
 tree() {
   rm -rf "$tmp/tree"
-  mkdir -p "$tmp/tree/proto" "$tmp/tree/verbs/nic" "$tmp/tree/verbs/ibverbs" "$tmp/tree/engine" "$tmp/tree/tools"
+  model=verbs/nic/model device=verbs/nic/device objects=verbs/ibverbs/objects
+  for room in proto $model $device $objects engine tools/rdma; do mkdir -p "$tmp/tree/$room"; done
   echo '#include "proto/bytes.h"' >"$tmp/tree/proto/a.h"
-  echo '#include "proto/a.h"' >"$tmp/tree/verbs/nic/b.h"
-  echo '#include "proto/a.h"' >"$tmp/tree/engine/c.h"
-  printf '#include "engine/c.h"\n#include "verbs/nic/b.h"\n' >"$tmp/tree/verbs/ibverbs/d.cc"
+  echo '#include "proto/a.h"' >"$tmp/tree/$model/b.h"
+  echo '#include "verbs/nic/model/b.h"' >"$tmp/tree/$device/c.h"
+  echo '#include "proto/a.h"' >"$tmp/tree/engine/d.h"
+  printf '#include "engine/d.h"\n#include "verbs/nic/device/c.h"\n' >"$tmp/tree/$objects/e.cc"
 }
 tree
 "$lint/includes.py" "$tmp/tree"
-for case in 'proto/a.h verbs/nic/b.h' 'proto/a.h engine/c.h' 'verbs/nic/b.h engine/c.h' 'verbs/nic/b.h verbs/ibverbs/d.h' \
-            'engine/c.h verbs/nic/b.h' 'verbs/ibverbs/d.cc tools/e.h' 'engine/c.h ../proto/a.h' 'proto/a.h tests/x.h'; do
+for case in "proto/a.h $model/b.h" 'proto/a.h engine/d.h' "$model/b.h $device/c.h" "$device/c.h engine/d.h" \
+            "$device/c.h $objects/f.h" "engine/d.h $model/b.h" "$objects/e.cc tools/rdma/f.h" 'engine/d.h ../proto/a.h' \
+            'proto/a.h tests/x.h'; do
   tree
   echo "#include \"${case#* }\"" >>"$tmp/tree/${case%% *}"
   must_fail "$lint/includes.py" "$tmp/tree"
 done
+tree
+mkdir "$tmp/tree/verbs/attic"
+echo '#include "proto/a.h"' >"$tmp/tree/verbs/attic/g.h"
+must_fail "$lint/includes.py" "$tmp/tree"
 must_fail "$lint/includes.py" "$tmp"
 
 tree
-echo 'const char* f() { return secure_getenv("X"); }' >"$tmp/tree/tools/e.cc"
+echo 'const char* f() { return secure_getenv("X"); }' >"$tmp/tree/tools/rdma/e.cc"
 "$lint/getenv.sh" "$tmp/tree"
 for use in 'std::getenv("X")' '::getenv("X")' 'getenv("X")'; do
-  echo "const char* f() { return $use; }" >"$tmp/tree/tools/e.cc"
+  echo "const char* f() { return $use; }" >"$tmp/tree/tools/rdma/e.cc"
   must_fail "$lint/getenv.sh" "$tmp/tree"
 done
 must_fail "$lint/getenv.sh" "$tmp"

@@ -1,4 +1,4 @@
-#include "verbs/nic/cq.h"
+#include "verbs/nic/resources/cq.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "verbs/nic/mr_table.h"
+#include "verbs/nic/resources/mr_table.h"
 
 #include <gtest/gtest.h>
 

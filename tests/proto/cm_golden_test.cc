@@ -6,7 +6,7 @@
 #include <map>
 
 #include "proto/cm/message.h"
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "tests/proto/golden.h"
 #include "tests/proto/hex.h"
 #include "tests/proto/reencode.h"

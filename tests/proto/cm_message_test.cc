@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/cm/message.h"
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 
 namespace uroce::proto::cm {
 namespace {

@@ -1,4 +1,4 @@
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

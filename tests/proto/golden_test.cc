@@ -9,7 +9,7 @@
 #include <map>
 
 #include "proto/address.h"
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/entropy.h"
 #include "proto/frame.h"
 #include "tests/proto/hex.h"

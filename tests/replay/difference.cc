@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "proto/address.h"
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 
 namespace uroce::replay {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "tests/replay/difference.h"
 #include "tests/replay/script.h"
-#include "verbs/nic/nic.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::replay {
 

@@ -6,7 +6,7 @@
 #include "tests/sim/end.h"
 #include "tests/sim/violation.h"
 #include "tests/sim/wire_lint.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::simulator {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/pcap.h"
 #include "tests/sim/crash_report.h"
 #include "tests/sim/scenario_wrap.h"

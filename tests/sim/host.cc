@@ -5,7 +5,7 @@
 
 #include "tests/sim/srq_model.h"
 #include "tests/sim/violation.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::simulator {
 namespace {

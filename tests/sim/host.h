@@ -11,7 +11,7 @@
 #include "tests/sim/qp_owner.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/tally.h"
-#include "verbs/nic/nic.h"
+#include "verbs/nic/device/nic.h"
 
 namespace uroce::simulator {
 

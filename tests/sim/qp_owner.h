@@ -3,7 +3,7 @@
 
 #include "proto/packet.h"
 #include "tests/sim/work.h"
-#include "verbs/nic/event.h"
+#include "verbs/nic/model/event.h"
 
 namespace uroce::simulator {
 

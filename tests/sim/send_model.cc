@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "tests/sim/lint_frame.h"
 #include "tests/sim/violation.h"
 

@@ -8,7 +8,7 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/tally.h"
 #include "tests/sim/violation.h"
-#include "verbs/nic/types.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::simulator {
 

@@ -5,7 +5,7 @@
 #include "proto/icrc.h"
 #include "proto/timing.h"
 #include "tests/sim/violation.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::simulator {
 

@@ -5,7 +5,7 @@
 #include "proto/entropy.h"
 #include "tests/sim/unacked_traffic.h"
 #include "tests/sim/violation.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::simulator {
 

@@ -4,7 +4,7 @@
 #include "proto/timing.h"
 #include "tests/sim/unacked_end.h"
 #include "tests/sim/violation.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::simulator {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tests/sim/memory.h"
-#include "verbs/nic/mr_table.h"
+#include "verbs/nic/resources/mr_table.h"
 
 namespace uroce::simulator {
 

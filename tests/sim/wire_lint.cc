@@ -1,6 +1,6 @@
 #include "tests/sim/wire_lint.h"
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/icrc.h"
 #include "proto/syndrome.h"
 #include "tests/sim/lint_frame.h"

@@ -6,7 +6,7 @@
 
 #include "tests/sim/atomic_word.h"
 #include "tests/sim/memory.h"
-#include "verbs/nic/types.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::simulator {
 

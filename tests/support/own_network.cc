@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/fd.h"
-#include "engine/os_clock.h"
+#include "engine/os/fd.h"
+#include "engine/os/os_clock.h"
 
 namespace uroce::test {
 namespace {

@@ -9,8 +9,8 @@
 #include "engine/sim/world.h"
 #include "proto/entropy.h"
 #include "proto/packet.h"
-#include "verbs/nic/nic.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::test {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/open_port.h"
-#include "engine/os_clock.h"
+#include "engine/os/os_clock.h"
+#include "engine/port/open_port.h"
 #include "tests/support/own_network.h"
 
 namespace uroce::test {

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "verbs/ibverbs/facts.h"
-#include "verbs/ibverbs/verbs_table.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
+#include "verbs/ibverbs/host/facts.h"
 
 namespace uroce::tools {
 

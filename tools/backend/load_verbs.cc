@@ -30,7 +30,7 @@ std::optional<std::string> load_verbs(const char* soname, ibv::VerbsTable& table
   // A function that an older library lacks stays null; its forwarder answers EOPNOTSUPP. What every library has:
 #define UROCE_VERB(ret, name, params, args, version) \
   table.name = reinterpret_cast<ret(*) params>(find_symbol(library, #name, version));
-#include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/catalogue/functions.def"
 #undef UROCE_VERB
   if (table.ibv_get_device_list == nullptr || table.ibv_open_device == nullptr || table.ibv_create_qp == nullptr) {
     return std::string(soname) + " is not a verbs library: it lacks ibv_open_device; use --backend uroce";

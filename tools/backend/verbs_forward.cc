@@ -32,5 +32,5 @@ Forward(R (*)(Args...)) -> Forward<R, Args...>;
   extern "C" __attribute__((visibility("hidden"))) ret name params {       \
     return Forward{uroce::tools::selected_verbs().name} args; /* NOLINT */ \
   }
-#include "verbs/ibverbs/functions.def"
+#include "verbs/ibverbs/catalogue/functions.def"
 #undef UROCE_VERB

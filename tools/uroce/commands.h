@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "verbs/ibverbs/settings.h"
+#include "verbs/ibverbs/catalogue/settings.h"
 
 namespace uroce::tools {
 

@@ -14,13 +14,13 @@
 #include <sstream>
 
 #include "engine/broker/start_broker.h"
-#include "engine/open_port.h"
+#include "engine/port/open_port.h"
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"
-#include "verbs/ibverbs/address.h"
-#include "verbs/ibverbs/settings.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/host/address.h"
 
 namespace uroce::tools {
 namespace {

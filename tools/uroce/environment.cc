@@ -1,5 +1,5 @@
 // What the environment asks of the NICs, and whether this machine can give it.
-#include "verbs/ibverbs/environment.h"
+#include "verbs/ibverbs/host/environment.h"
 
 #include <fmt/core.h>
 #include <net/if.h>
@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 #include "proto/address.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"
-#include "verbs/ibverbs/address.h"
-#include "verbs/ibverbs/settings.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/host/address.h"
 
 extern char** environ;
 

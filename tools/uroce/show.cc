@@ -9,8 +9,8 @@
 
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
-#include "verbs/ibverbs/facts.h"
-#include "verbs/ibverbs/verbs_table.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
+#include "verbs/ibverbs/host/facts.h"
 
 namespace uroce::tools {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 extern "C" {
 
@@ -35,7 +35,7 @@ __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(st
   UROCE_ALIAS(function, name, 65)
 #define UROCE_PRIVATE(name) UROCE_IN_ALL_NODES(uroce_private_refused, name)
 #define UROCE_PRIVATE_NULL(name) UROCE_IN_ALL_NODES(uroce_private_null, name)
-#include "verbs/ibverbs/private_symbols.def"
+#include "verbs/ibverbs/catalogue/private_symbols.def"
 UROCE_IN_ALL_NODES(uroce_private_query_gid_type, ibv_query_gid_type)
 
 // Drivers from before 2007 registered themselves so.

@@ -9,7 +9,7 @@
 #include <climits>
 #include <string_view>
 
-#include "engine/fd.h"
+#include "engine/os/fd.h"
 #include "verbs/preload/char_device.h"
 #include "verbs/preload/next.h"
 

@@ -7,7 +7,7 @@
 #include <climits>
 #include <string_view>
 
-#include "verbs/ibverbs/nic_source.h"
+#include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/node_fd.h"
 #include "verbs/view/sysfs.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proto/path.h"
-#include "verbs/nic/counters.h"
+#include "verbs/nic/model/counters.h"
 
 namespace uroce::view {
 

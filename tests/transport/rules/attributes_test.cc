@@ -1,6 +1,6 @@
 // Attributes that change under way (IBTA Vol 1, 11.2.5.2, in RTS and SQD): what is accepted takes effect.
 #include "tests/transport/rules/script.h"
-#include "verbs/transport/replay_ring.h"
+#include "verbs/nic/transport/rc/replay_ring.h"
 
 namespace uroce::test::rules {
 namespace {

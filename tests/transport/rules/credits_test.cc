@@ -1,6 +1,6 @@
 // End-to-end flow control (IBTA Vol 1, 9.7.7.2).
 #include "tests/transport/rules/script.h"
-#include "verbs/transport/requester.h"
+#include "verbs/nic/transport/rc/requester.h"
 
 namespace uroce::test::rules {
 namespace {

@@ -1,6 +1,6 @@
 #include "tests/transport/rules/script.h"
 
-#include "proto/describe.h"
+#include "proto/describe/describe.h"
 #include "proto/entropy.h"
 #include "proto/icrc.h"
 

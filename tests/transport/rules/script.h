@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "tests/transport/rules/packets.h"
-#include "verbs/nic/nic.h"
-#include "verbs/transport/qp.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/transport/qp.h"
 
 namespace uroce::test::rules {
 

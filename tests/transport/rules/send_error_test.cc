@@ -1,6 +1,6 @@
 // Sends that fail, of UC and UD: SQE (IBTA Vol 1, 10.3.1.6), the states around it, and the window.
 #include "tests/transport/rules/script.h"
-#include "verbs/transport/unacked_requester.h"
+#include "verbs/nic/transport/unreliable/unacked_requester.h"
 
 namespace uroce::test::rules {
 namespace {

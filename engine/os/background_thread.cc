@@ -1,0 +1,21 @@
+#include "engine/os/background_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace uroce::engine {
+
+std::unique_ptr<std::thread> start_background_thread(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  // What a thread brings upon itself: blocked, it would kill the process whoever handles it.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) ::sigdelset(&all, fault);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
+  auto thread = std::make_unique<std::thread>(std::move(body));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_setname_np(thread->native_handle(), "uroce");
+  return thread;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,64 @@
+#include "engine/port/capture_tap.h"
+
+#include "engine/os/os_clock.h"
+#include "proto/frame.h"
+#include "proto/icrc.h"
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kBufferedMax = 128 * 1024;  ///< Bytes: then records are handed over even though the NIC is busy.
+
+}  // namespace
+
+void CaptureTap::tx_commit(const proto::Transmit& transmit) {
+  record(transmit.path, frame_.first(transmit.size), 0, next_comment_, Direction::kSent);
+  next_comment_.clear();
+  port_->tx_commit(transmit);
+}
+
+void CaptureTap::flush() {
+  port_->flush();
+  hand_over();
+}
+
+std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
+  struct Recorder final : DatagramSink {
+    Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
+    void on_datagram(const proto::Datagram& datagram) override {
+      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id,
+                 tap.ask_ ? tap.ask_(datagram) : "", Direction::kReceived);
+      next.on_datagram(datagram);
+    }
+    CaptureTap& tap;
+    DatagramSink& next;
+  } recorder{*this, sink};
+
+  const std::size_t received = port_->exchange(recorder, rx_budget);
+  if (received == 0) hand_over();
+  return received;
+}
+
+void CaptureTap::abandon_after_fork() {
+  writer_.abandon();
+  port_->abandon_after_fork();
+}
+
+void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+                        Direction direction) {
+  ++unwritten_;
+  if (error_) return;
+  const proto::FrameFields fields = proto::frame_fields_for(path, ip_id);
+  buffer_.resize(proto::frame_size(fields, packet.size()));
+  const std::size_t size = proto::build_frame(fields, packet, buffer_);
+  writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment, direction);
+  if (writer_.buffered() > kBufferedMax) hand_over();
+}
+
+void CaptureTap::hand_over() {
+  if (unwritten_ == 0 || error_) return;
+  error_ = writer_.flush();
+  if (!error_) unwritten_ = 0;
+}
+
+}  // namespace uroce::engine

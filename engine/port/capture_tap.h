@@ -1,0 +1,75 @@
+// A Port around a Port that writes every packet sent and received to a capture file, as the frame that it would be on
+// an Ethernet: what tcpdump would have seen, without its privileges.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/port/port.h"
+#include "proto/pcap.h"
+
+namespace uroce::engine {
+
+/// Records are handed to the operating system whole: when the port falls idle, when much has gathered, and at the end.
+/// A process killed in the middle loses only the last batch. Received packets are recorded before the NIC sees
+/// them, so that the packet that breaks a NIC is in the file.
+class CaptureTap final : public Port {
+ public:
+  CaptureTap(std::unique_ptr<Port> port, proto::PcapWriter writer)
+      : port_(std::move(port)), writer_(std::move(writer)) {}
+
+  std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
+    return port_->acquire_source_port(local, wanted);
+  }
+  void release_source_port(const proto::Gid& local, std::uint16_t port) override {
+    port_->release_source_port(local, port);
+  }
+  int join_group(const proto::Gid& group) override { return port_->join_group(group); }
+  void leave_group(const proto::Gid& group) override { port_->leave_group(group); }
+  MutBytes tx_frame() override { return frame_ = port_->tx_frame(); }
+  void tx_commit(const proto::Transmit& transmit) override;
+  void flush() override;
+  std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
+  bool wait(std::optional<Instant> deadline, bool for_packets) override { return port_->wait(deadline, for_packets); }
+  void wake() override { port_->wake(); }
+  void abandon_after_fork() override;
+  PortInfo info() const override { return port_->info(); }
+  PortCounters counters() const override { return port_->counters(); }
+
+  // For a decorator above that changes packets on purpose. Its words go to the file beside the packets, if the file has
+  // room for comments (pcapng).
+  bool takes_comments() const { return writer_.takes_comments(); }
+  /// Says something about the packet that is committed next.
+  void comment_next(std::string comment) { next_comment_ = std::move(comment); }
+  /// Records a packet that will never be sent.
+  void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
+    record(path, packet, 0, comment, Direction::kSent);
+  }
+  /// Asks what there is to say about each packet received.
+  void comment_received(std::function<std::string(const proto::Datagram&)> ask) { ask_ = std::move(ask); }
+
+  /// Why nothing is captured any more (a full disk, say); nothing while all is well. Packets flow on regardless.
+  const std::optional<std::string>& error() const { return error_; }
+  /// Packets that are not in the file because of that.
+  std::uint64_t missed() const { return error_ ? unwritten_ : 0; }
+
+ private:
+  using Direction = proto::PcapWriter::Direction;
+  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+              Direction direction);
+  void hand_over();
+
+  std::unique_ptr<Port> port_;
+  proto::PcapWriter writer_;
+  MutBytes frame_;
+  std::string next_comment_;
+  std::function<std::string(const proto::Datagram&)> ask_;
+  std::vector<std::uint8_t> buffer_;
+  std::uint64_t unwritten_ = 0;  ///< Packets since the last time that records were handed over.
+  std::optional<std::string> error_;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,44 @@
+#include "engine/port/open_port.h"
+
+#include "engine/port/socket_port.h"
+#include "engine/port/uring_port.h"
+
+namespace uroce::engine {
+namespace {
+
+Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
+  if (port->can_wake()) return std::unique_ptr<Port>(std::move(port));
+  return Err{SetupError{EMFILE, "can't open an event descriptor: too many open files; raise `ulimit -n`"}};
+}
+
+Result<std::unique_ptr<Port>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
+                                                      SocketPort::Trains trains = SocketPort::Trains::kNo) {
+  return checked(std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
+  std::vector<ReceiveSocket> receivers;
+  for (const proto::Gid& address : addresses) {
+    Result<ReceiveSocket, SetupError> socket = open_receive_socket(address);
+    if (!socket) return Err{socket.error()};
+    receivers.push_back(std::move(*socket));
+  }
+  return open_port_on(std::move(receivers), choice);
+}
+
+Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {
+  if (receivers.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
+  if (choice == EngineChoice::kSocket) return socket_port(std::move(receivers), "UROCE_ENGINE=socket");
+  if (choice == EngineChoice::kGso) {
+    return socket_port(std::move(receivers), "UROCE_OFFLOAD=gso", SocketPort::Trains::kYes);
+  }
+  auto port =
+      UringPort::open(receivers, choice == EngineChoice::kAuto ? "io_uring is available" : "UROCE_ENGINE=io_uring");
+  if (port) return checked(std::move(*port));
+  if (choice == EngineChoice::kIoUring) return Err{port.error()};
+  return socket_port(std::move(receivers), port.error().sentence);
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,168 @@
+#include "engine/port/socket_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace uroce::engine {
+namespace {
+
+/// Bytes 5 to 7 of the BTH.
+bool same_dest_qp(const iovec& a, const iovec& b) {
+  const auto* x = static_cast<const std::uint8_t*>(a.iov_base);
+  const auto* y = static_cast<const std::uint8_t*>(b.iov_base);
+  return a.iov_len >= 8 && b.iov_len >= 8 && std::memcmp(x + 5, y + 5, 3) == 0;
+}
+
+bool same_address(const SocketAddress& a, const SocketAddress& b) {
+  return a.size == b.size && std::memcmp(a.get(), b.get(), a.size) == 0;
+}
+
+}  // namespace
+
+SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, std::string reason, Trains trains)
+    : UdpPort(std::move(receivers), {.engine = "socket",
+                                     .reason = std::move(reason),
+                                     .features = trains == Trains::kYes ? "sendmmsg recvmmsg udp-gso udp-gro"
+                                                                        : "sendmmsg recvmmsg zero-udp-checksum",
+                                     .receive_buffer_bytes = 0}),
+      queues_(SendSockets::kMax),
+      send_trains_(trains == Trains::kYes),
+      receive_size_(send_trains_ ? std::size_t{1} << 16 : kReceiveSize),
+      receive_count_(send_trains_ ? kTrainsReceived : kBatch),
+      receive_memory_(receive_count_ * receive_size_) {
+  active_.reserve(SendSockets::kMax);
+  for (std::size_t i = 0; i < receive_count_; ++i) {
+    receive_buffers_[i].bytes = {.iov_base = receive_memory_.data() + i * receive_size_, .iov_len = receive_size_};
+    prepare_to_receive(i);
+  }
+  if (!send_trains_) return;
+  train_bytes_.reserve(kFrames);
+  for (ReceiveSocket& socket : receivers_) receive_trains(socket.fd.get());
+  senders_.set_on_change([this](SendSlot slot, int fd) {
+    if (fd >= 0) allow_trains(fd, senders_[slot].local);
+  });
+}
+
+/// The kernel overwrites the lengths of the entries that it used, and only of those.
+void SocketPort::prepare_to_receive(std::size_t index) {
+  ReceiveBuffer& buffer = receive_buffers_[index];
+  msghdr& message = receive_batch_[index].msg_hdr;
+  message = msghdr{};
+  message.msg_name = &buffer.from.v6;
+  message.msg_namelen = sizeof buffer.from.v6;
+  message.msg_iov = &buffer.bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = buffer.control.data();
+  message.msg_controllen = buffer.control.size();
+}
+
+void SocketPort::enqueue(FrameIndex frame) {
+  const SendSlot slot = outgoing_[frame.value].slot;
+  std::vector<FrameIndex>& queue = queues_[slot.value];
+  if (queue.empty()) active_.push_back(slot);
+  queue.push_back(frame);
+}
+
+void SocketPort::flush() {
+  std::erase_if(active_, [this](SendSlot slot) { return send_queue_of(slot); });
+  set_blocked(!active_.empty());
+}
+
+/// Sends what is queued for one socket; true when nothing is left.
+bool SocketPort::send_queue_of(SendSlot slot) {
+  std::vector<FrameIndex>& queue = queues_[slot.value];
+  std::size_t done = 0;
+  while (done < queue.size()) {
+    const std::size_t count = prepare_to_send(std::span(queue).subspan(done));
+    const int result =
+        ::sendmmsg(senders_[slot].fd.get(), send_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+    ++counters_.system_calls;
+    if (result < 0 && is_full(errno)) break;  // Stays queued, in order.
+    if (result < 0 && batch_packets_[0] > 1 && (errno == EIO || errno == EINVAL)) {
+      send_trains_ = false;  // Not on this kernel, or not through that interface: one by one then.
+      continue;
+    }
+    if (result < 0) {
+      refused(queue[done++]);  // sendmmsg() reports an error only for its first message.
+      continue;
+    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(result); ++i) {
+      for (std::size_t packet = 0; packet < batch_packets_[i]; ++packet) sent(queue[done++]);
+    }
+  }
+  queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(done));
+  return queue.empty();
+}
+
+/// Puts the front of `queue` into `send_batch_`; returns how many messages that is.
+std::size_t SocketPort::prepare_to_send(std::span<const FrameIndex> queue) {
+  std::size_t count = 0;
+  train_bytes_.clear();
+  for (; count < kBatch && !queue.empty(); ++count) {
+    const Outgoing& first = outgoing_[queue.front().value];
+    const std::size_t packets = send_trains_ ? train_length(queue) : 1;
+    msghdr& message = send_batch_[count].msg_hdr;
+    message = first.message;
+    if (packets > 1) {
+      message.msg_iov = train_bytes_.data() + train_bytes_.size();
+      message.msg_iovlen = packets;
+      message.msg_control = train_controls_[count].bytes.data();
+      message.msg_controllen = train_controls_[count].fill_train(static_cast<std::uint16_t>(first.bytes.iov_len));
+      for (const FrameIndex frame : queue.first(packets)) train_bytes_.push_back(outgoing_[frame.value].bytes);
+    }
+    batch_packets_[count] = packets;
+    queue = queue.subspan(packets);
+  }
+  return count;
+}
+
+/// How many packets at the front of `queue` can go as one train.
+std::size_t SocketPort::train_length(std::span<const FrameIndex> queue) {
+  const Outgoing& first = outgoing_[queue.front().value];
+  if (first.message.msg_controllen != 0) return 1;  // Its header fields are its own.
+  std::size_t bytes = first.bytes.iov_len;
+  std::size_t length = 1;
+  while (length < std::min(queue.size(), kTrainPackets)) {
+    const Outgoing& next = outgoing_[queue[length].value];
+    bytes += next.bytes.iov_len;
+    if (bytes > kTrainBytes || next.bytes.iov_len > first.bytes.iov_len || next.message.msg_controllen != 0 ||
+        !same_dest_qp(first.bytes, next.bytes) || !same_address(first.to, next.to)) {
+      break;
+    }
+    ++length;
+    if (next.bytes.iov_len < first.bytes.iov_len) break;
+  }
+  return length;
+}
+
+std::size_t SocketPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
+  if (!active_.empty()) flush();
+  std::size_t received = 0;
+  for (std::size_t i = 0; i < receivers_.size() && received < rx_budget; ++i) {
+    received += receive_from(receivers_[(next_receiver_ + i) % receivers_.size()], sink, rx_budget - received);
+  }
+  if (received >= rx_budget) ++next_receiver_;  // One busy address must not starve the others.
+  return received + receive_groups(sink, rx_budget - std::min(received, rx_budget));
+}
+
+std::size_t SocketPort::receive_from(ReceiveSocket& socket, DatagramSink& sink, std::size_t budget) {
+  const std::uint64_t before = counters_.received_packets;
+  std::size_t received = 0;
+  while (received < budget) {
+    const std::size_t count = std::min(budget - received, receive_count_);
+    const int result =
+        ::recvmmsg(socket.fd.get(), receive_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
+    ++counters_.system_calls;
+    const std::size_t got = result > 0 ? static_cast<std::size_t>(result) : 0;
+    for (std::size_t i = 0; i < got; ++i) {
+      const mmsghdr& message = receive_batch_[i];
+      deliver(socket, message.msg_hdr, Bytes{receive_memory_.data() + i * receive_size_, message.msg_len}, sink);
+      prepare_to_receive(i);
+    }
+    received = static_cast<std::size_t>(counters_.received_packets - before);
+    if (got < count) break;
+  }
+  return received;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,144 @@
+#include "engine/port/udp_port.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+
+namespace uroce::engine {
+namespace {
+
+/// How soon a full socket buffer is tried again when nobody polls.
+constexpr Duration kRetryFull = std::chrono::milliseconds(1);
+
+}  // namespace
+
+UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
+    : receivers_(std::move(receivers)), info_(std::move(info)) {
+  for (const ReceiveSocket& socket : receivers_) {
+    receive_fds_.push_back(socket.fd.get());
+    if (info_.receive_buffer_bytes == 0) info_.receive_buffer_bytes = socket.buffer_bytes;
+    info_.receive_buffer_bytes = std::min(info_.receive_buffer_bytes, socket.buffer_bytes);
+  }
+  if (groups_.fd() >= 0) receive_fds_.push_back(groups_.fd());
+}
+
+std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
+  const std::uint16_t port = senders_.acquire(local, wanted);
+  return port != 0 ? port : wanted;  // No socket at all: sending will try again, and count what it loses.
+}
+
+int UdpPort::join_group(const proto::Gid& group) {
+  std::vector<proto::Gid> locals;
+  for (const ReceiveSocket& socket : receivers_) locals.push_back(socket.local);
+  return groups_.join(group, locals);
+}
+
+std::size_t UdpPort::receive_groups(DatagramSink& sink, std::size_t budget) {
+  if (groups_.empty()) return 0;
+  return groups_.receive(budget, [&](ReceiveSocket& socket, const msghdr& message, Bytes payload) {
+    deliver(socket, message, payload, sink);
+  });
+}
+
+void UdpPort::release_source_port(const proto::Gid& local, std::uint16_t port) { senders_.release(local, port); }
+
+MutBytes UdpPort::tx_frame() {
+  if (!lent_) lent_ = frames_.take();
+  return lent_ ? frames_.bytes(*lent_) : MutBytes{};
+}
+
+void UdpPort::tx_commit(const proto::Transmit& transmit) {
+  UROCE_ASSERT(lent_.has_value() && transmit.size <= FramePool::kStride);
+  const FrameIndex frame = *lent_;
+  const proto::Path& path = transmit.path;
+  const std::optional<SendSlot> slot = senders_.find_or_open(path.source, path.source_port);
+  if (!slot) {
+    ++counters_.send_errors;  // The frame stays lent: it has not been used.
+    return;
+  }
+  lent_.reset();
+  SendSocket& socket = senders_[*slot];
+  ++socket.queued;
+  const std::uint8_t hop_limit = std::max<std::uint8_t>(path.hop_limit, 1);  // 0 would not leave this host.
+  if (!socket.has_header_fields) {
+    // The packets of a QP agree in these, so the socket takes those of its first packet; control messages, which cost
+    // some 150 ns, are for the others.
+    socket.has_header_fields = set_header_fields(socket.fd.get(), socket.local, path.tclass, hop_limit);
+    socket.tclass = path.tclass;
+    socket.hop_limit = hop_limit;
+  }
+
+  Outgoing& out = outgoing_[frame.value];
+  out.slot = *slot;
+  out.to = SocketAddress(path.destination, proto::kRocePort, socket.scope);
+  out.bytes = {.iov_base = frames_.bytes(frame).data(), .iov_len = transmit.size};
+  out.message = msghdr{};
+  out.message.msg_name = &out.to.v6;
+  out.message.msg_namelen = out.to.size;
+  out.message.msg_iov = &out.bytes;
+  out.message.msg_iovlen = 1;
+  // Multicast packets take their hop limit from elsewhere.
+  if (!socket.has_header_fields || path.destination.is_multicast() || socket.tclass != path.tclass ||
+      socket.hop_limit != hop_limit) {
+    out.message.msg_controllen = out.control.fill(socket.local, path.tclass, hop_limit);
+    out.message.msg_control = out.control.bytes.data();
+  }
+  enqueue(frame);
+}
+
+bool UdpPort::wait(std::optional<Instant> deadline, bool for_packets) {
+  if (blocked_.load(std::memory_order_relaxed)) {
+    const Instant retry = os_now() + kRetryFull;
+    deadline = deadline ? std::min(*deadline, retry) : retry;
+  }
+  return waiter_.wait(for_packets ? std::span<const int>(receive_fds_) : std::span<const int>{}, deadline);
+}
+
+void UdpPort::abandon_after_fork() {
+  waiter_.close();
+  receivers_.clear();
+  receive_fds_.clear();
+  groups_.close_all();
+  senders_.close_all();
+}
+
+void UdpPort::sent(FrameIndex frame) {
+  ++counters_.sent_packets;
+  counters_.sent_bytes += outgoing_[frame.value].bytes.iov_len;
+  --senders_[outgoing_[frame.value].slot].queued;
+  frames_.give_back(frame);
+}
+
+void UdpPort::refused(FrameIndex frame) {
+  ++counters_.send_errors;
+  --senders_[outgoing_[frame.value].slot].queued;
+  frames_.give_back(frame);
+}
+
+void UdpPort::deliver(ReceiveSocket& socket, const msghdr& message, Bytes payload, DatagramSink& sink) {
+  const ReceiveControl control = parse_receive_control(message);
+  if (control.overruns) {
+    counters_.receive_overruns += *control.overruns - socket.overruns_seen;  // Modulo 2^32.
+    socket.overruns_seen = *control.overruns;
+  }
+  const auto* from = static_cast<const sockaddr*>(message.msg_name);
+  proto::Datagram datagram{.path = {.source = gid_of(from),
+                                    .destination = socket.local,
+                                    .source_port = port_of(from),
+                                    .tclass = control.tclass,
+                                    .hop_limit = control.hop_limit,
+                                    .flow_label = 0},
+                           .payload = payload};
+  if (control.packet_size != 0)
+    datagram.payload = payload.first(std::min<std::size_t>(control.packet_size, payload.size()));
+  // Once at least: a datagram may be empty.
+  do {
+    ++counters_.received_packets;
+    counters_.received_bytes += datagram.payload.size();
+    sink.on_datagram(datagram);
+    payload = payload.subspan(datagram.payload.size());
+    datagram.payload = payload.first(std::min(datagram.payload.size(), payload.size()));
+  } while (!payload.empty());
+}
+
+}  // namespace uroce::engine

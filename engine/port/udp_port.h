@@ -1,0 +1,86 @@
+// What the two UDP ports have in common: the sockets, the transmit frames and their addresses, taking a received packet
+// apart, waiting. What they differ in is how packets enter and leave the kernel.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "engine/os/waiter.h"
+#include "engine/port/frame_pool.h"
+#include "engine/port/group_sockets.h"
+#include "engine/port/port.h"
+#include "engine/port/send_sockets.h"
+
+namespace uroce::engine {
+
+class UdpPort : public Port {
+ public:
+  std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) final;
+  void release_source_port(const proto::Gid& local, std::uint16_t port) final;
+  int join_group(const proto::Gid& group) final;
+  void leave_group(const proto::Gid& group) final { groups_.leave(group); }
+  MutBytes tx_frame() final;
+  void tx_commit(const proto::Transmit& transmit) final;
+  bool wait(std::optional<Instant> deadline, bool for_packets) final;
+  void wake() final { waiter_.wake(); }
+  /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
+  bool can_wake() const { return waiter_.valid(); }
+  void abandon_after_fork() override;
+  PortInfo info() const final { return info_; }
+  PortCounters counters() const final { return counters_; }
+
+ protected:
+  static constexpr std::uint32_t kFrames = 256;
+  /// Room for one received packet; a byte more than the largest, so that longer ones show (and are refused as such).
+  static constexpr std::size_t kReceiveSize = FramePool::kStride;
+  static_assert(kReceiveSize > proto::kMaxPacketSize);
+
+  /// A frame in use: what the kernel has to be told to send it.
+  struct Outgoing {
+    SendSlot slot;
+    SocketAddress to;
+    iovec bytes{};
+    msghdr message{};       ///< Refers to the members around it.
+    SendControl control{};  ///< In the message when the socket's own header fields are not those of the packet.
+  };
+
+  UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info);
+
+  /// Queues a frame whose `outgoing_` entry is filled in.
+  virtual void enqueue(FrameIndex frame) = 0;
+
+  /// Counts a packet as sent and frees its frame.
+  void sent(FrameIndex frame);
+  /// Counts a packet as refused (a hard error) and frees its frame: lost, as on a wire.
+  void refused(FrameIndex frame);
+  /// Whether sends are queued because a socket buffer is full: wait() then returns soon, so that they are tried again.
+  void set_blocked(bool blocked) { blocked_.store(blocked, std::memory_order_relaxed); }
+  static constexpr bool is_full(int error) { return error == EAGAIN || error == ENOBUFS || error == EINTR; }
+
+  /// Hands a received packet, or those of a train, to `sink`. `message` holds the sender's address and the control
+  /// messages.
+  void deliver(ReceiveSocket& socket, const msghdr& message, Bytes payload, DatagramSink& sink);
+
+  /// Takes what has come for multicast groups, at most `budget` packets; returns how many.
+  std::size_t receive_groups(DatagramSink& sink, std::size_t budget);
+
+  std::vector<ReceiveSocket> receivers_;
+  GroupSockets groups_;
+  SendSockets senders_;
+  FramePool frames_{kFrames};
+  std::vector<Outgoing> outgoing_{kFrames};  ///< By frame.
+  PortCounters counters_;
+  PortInfo info_;
+
+ private:
+  std::optional<FrameIndex> lent_;  ///< By tx_frame(), not committed yet.
+  Waiter waiter_;
+  std::vector<int> receive_fds_;
+  std::atomic<bool> blocked_ = false;
+};
+
+}  // namespace uroce::engine

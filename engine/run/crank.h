@@ -1,0 +1,73 @@
+// One turn of the crank: moves packets between a NIC and a port and runs the timers that are due. Never blocks. Whoever
+// calls it (Runner, tests) makes sure that nobody else uses the two at the same time.
+#pragma once
+
+#include "engine/port/port.h"
+#include "engine/sans_io.h"
+
+namespace uroce::engine {
+
+/// Packets sent before the next look at what has arrived, and the other way round: neither direction, and no thread
+/// that waits for the NIC, has to wait for long.
+inline constexpr std::size_t kCrankBurst = 64;
+
+struct Progress {
+  std::size_t received = 0;
+  std::size_t transmitted = 0;
+  /// Whether another turn at once has something to do, as far as one can tell without asking the kernel.
+  bool more() const { return received > 0 || transmitted >= kCrankBurst; }
+};
+
+/// Takes up to kCrankBurst packets from `nic` into the frames of `port`, which it does not flush. Returns how many.
+template <SansIoNic N>
+std::size_t take_transmits(N& nic, Port& port, Instant now) {
+  for (std::size_t count = 0; count < kCrankBurst; ++count) {
+    MutBytes frame = port.tx_frame();
+    if (frame.empty()) {
+      port.flush();
+      frame = port.tx_frame();
+      if (frame.empty()) return count;  // The network is full; later.
+    }
+    const std::optional<proto::Transmit> transmit = nic.poll_transmit(now, frame);
+    if (!transmit) return count;
+    port.tx_commit(*transmit);
+  }
+  return kCrankBurst;
+}
+
+/// When to send what received packets and timers gave rise to: acknowledgements above all.
+enum class Answers : std::uint8_t {
+  kAtOnce,
+  kNextTurn,  ///< Together with what the program posts until then; for callers that will be back in a moment.
+};
+
+/// Sends, receives, runs timers, and sends what came of that unless it may wait. One system call when nothing arrives,
+/// or when answers wait for the next turn. `on_progress()` is called whenever the NIC may have got events, and before
+/// answers are sent: who sleeps for an event wakes up meanwhile, and does so before the peer can know.
+template <SansIoNic N, class OnProgress>
+Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnProgress& on_progress) {
+  struct Sink final : DatagramSink {
+    Sink(N& n, Instant t) : nic(n), now(t) {}
+    void on_datagram(const proto::Datagram& datagram) override { nic.on_datagram(datagram, now); }
+    N& nic;
+    Instant now;
+  } sink{nic, now};
+
+  Progress progress;
+  progress.transmitted = take_transmits(nic, port, now);
+  progress.received = port.exchange(sink, kCrankBurst);
+  const std::optional<Instant> deadline = nic.next_deadline();
+  const bool is_due = deadline && *deadline <= now;
+  if (is_due) nic.on_timeout(now);
+  on_progress();
+  if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {
+    // The caller may find its completion now and not come back for long, and the peer waits for the acknowledgement.
+    const std::size_t count = take_transmits(nic, port, now);
+    if (count > 0) port.flush();
+    progress.transmitted += count;
+    on_progress();
+  }
+  return progress;
+}
+
+}  // namespace uroce::engine

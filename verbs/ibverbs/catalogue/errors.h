@@ -1,0 +1,27 @@
+// What goes wrong on the caller's side: an errno value for the program, a sentence for the person.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace uroce::ibv {
+
+/// Why the last verb that failed in this thread did so, as a sentence for people; empty when there is nothing to say
+/// beyond errno. Verbs that succeed leave it alone, as they do errno.
+std::string last_error();
+
+/// Remembers `sentence` as this thread's last_error() and returns `error`, a positive errno value.
+int refuse(int error, std::string sentence);
+
+/// refuse(), for settings in the environment that make no sense. Programs that know plain verbs only would say nothing
+/// but that there is no device: after explain_settings() the sentence goes to stderr as well.
+int refuse_setting(int error, std::string sentence);
+void explain_settings();
+
+/// refuse() for verbs that return a pointer: sets errno and returns null.
+std::nullptr_t refuse_null(int error, std::string sentence);
+
+/// For verbs on a NIC that had a fatal error, or that a child of fork() inherited: EIO.
+int refuse_without_nic();
+
+}  // namespace uroce::ibv

@@ -1,0 +1,93 @@
+#include "verbs/ibverbs/hooks/call_faults.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/catalogue/verbs_front.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// Verbs that programs reach through an object instead of a function of ours.
+constexpr std::string_view kInlineVerbs[] = {
+#define UROCE_OP(member, verb, ret, params, args) verb,
+#define UROCE_EXTENDED UROCE_OP
+#define UROCE_OF_OBJECT UROCE_OP
+#include "verbs/ibverbs/catalogue/slots.def"
+};
+
+/// "" in place of a function that can't fail.
+constexpr std::string_view kFunctions[] = {
+#define UROCE_VERB(ret, name, params, args, version) can_fail<ret> ? #name : "",
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
+#undef UROCE_VERB
+};
+
+/// Functions whose number is no error.
+constexpr std::string_view kAnswers[] = {"ibv_query_qp_data_in_order", "ibv_rate_to_mult", "ibv_rate_to_mbps"};
+
+bool is_verb(std::string_view name) {
+  if (name.empty()) return false;
+  for (const std::string_view answer : kAnswers) {
+    if (answer == name) return false;
+  }
+  for (const std::string_view verb : kFunctions) {
+    if (verb == name) return true;
+  }
+  for (const std::string_view verb : kInlineVerbs) {
+    if (verb == name) return true;
+  }
+  return false;
+}
+
+std::atomic<std::uint64_t> injected = 0;
+
+struct Armed {
+  explicit Armed(engine::faults::CallFault f) : fault(std::move(f)) {}
+  engine::faults::CallFault fault;
+  std::atomic<std::uint64_t> calls = 0;
+};
+
+/// The faults of the environment, which counts at the first call of any verb. Never destroyed: programs call verbs from
+/// destructors.
+std::vector<std::unique_ptr<Armed>>& armed() {
+  static auto* const kArmed = [] {
+    auto* list = new std::vector<std::unique_ptr<Armed>>;
+    const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
+    if (!spec) return list;  // ibv_get_device_list() says so.
+    for (const auto& fault : spec->calls) list->push_back(std::make_unique<Armed>(fault));
+    return list;
+  }();
+  return *kArmed;
+}
+
+}  // namespace
+
+int call_fault(const char* verb) {
+  for (const auto& armed_fault : armed()) {
+    if (armed_fault->fault.verb != verb) continue;
+    const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!armed_fault->fault.which.includes(n)) continue;
+    injected.fetch_add(1, std::memory_order_relaxed);
+    return refuse(armed_fault->fault.error, std::string(verb) + " fails on request: call " + std::to_string(n));
+  }
+  return 0;
+}
+
+std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
+
+std::string check_calls(const engine::faults::FaultSpec& spec) {
+  for (const auto& fault : spec.calls) {
+    if (!is_verb(fault.verb)) return "call=" + fault.verb + ": there is no such verb, or it can't fail";
+  }
+  return "";
+}
+
+}  // namespace uroce::ibv

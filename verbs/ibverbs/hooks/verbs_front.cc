@@ -1,0 +1,58 @@
+#include "verbs/ibverbs/catalogue/verbs_front.h"
+
+#include <string_view>
+
+#include "verbs/ibverbs/hooks/call_faults.h"
+
+namespace uroce::ibv::front {
+namespace {
+
+constexpr bool returns_minus_one(std::string_view verb) {
+  for (const std::string_view one : {"ibv_query_gid", "ibv_query_pkey", "ibv_get_pkey_index", "ibv_get_device_index",
+                                     "ibv_get_async_event", "ibv_get_cq_event", "ibv_poll_cq", "ibv_read_sysfs_file",
+                                     "ibv_dm_export_dmabuf_fd", "ibv_export_buf_dmabuf_fd"}) {
+    if (verb == one) return true;
+  }
+  return false;
+}
+
+/// What a verb that fails on request leaves behind besides its error: which WR it was, a list that has ended.
+void leave_behind(...) {}
+void leave_behind(struct ibv_qp*, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) { *bad_wr = wr; }
+void leave_behind(struct ibv_qp*, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) { *bad_wr = wr; }
+void leave_behind(struct ibv_srq*, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) { *bad_wr = wr; }
+void leave_behind(struct ibv_qp_ex* qp) { qp->wr_abort(qp); }
+
+template <class Return, class Verb, class Failed>
+Return call(const char* name, Verb verb, Failed failed) {
+  if constexpr (can_fail<Return>) {
+    if (const int error = call_fault(name)) {
+      failed();
+      return failed_call<Return>(error, returns_minus_one(name));
+    }
+  }
+  return verb();
+}
+
+}  // namespace
+
+#define UROCE_VERB(ret, name, params, args, version)    \
+  ret name params {                                     \
+    return call<ret>(                                   \
+        #name, [&] { return impl::name args; }, [] {}); \
+  }
+#include "verbs/ibverbs/catalogue/functions.def"
+#include "verbs/ibverbs/catalogue/functions_extra.def"
+#include "verbs/ibverbs/catalogue/functions_newer.def"
+#undef UROCE_VERB
+
+#define UROCE_OP(member, verb, ret, params, args)                             \
+  ret member params {                                                         \
+    return call<ret>(                                                         \
+        verb, [&] { return impl::member args; }, [&] { leave_behind args; }); \
+  }
+#define UROCE_EXTENDED UROCE_OP
+#define UROCE_OF_OBJECT UROCE_OP
+#include "verbs/ibverbs/catalogue/slots.def"
+
+}  // namespace uroce::ibv::front

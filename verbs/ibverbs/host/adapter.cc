@@ -1,0 +1,277 @@
+#include "verbs/ibverbs/host/adapter.h"
+
+#include <cerrno>
+
+#include "engine/broker/start_broker.h"
+#include "engine/port/open_port.h"
+#include "proto/address.h"
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/hooks/call_faults.h"
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/capture.h"
+#include "verbs/ibverbs/host/environment.h"
+#include "verbs/ibverbs/host/seed.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// In a train a packet costs the receive buffer half of what it does alone; and trains want room to become long.
+constexpr std::uint64_t kGsoWindowBytes = 640 * 1024;
+
+/// A peer that nobody polls answers when its background thread has taken over, after about a millisecond, and when its
+/// host has a core for it. What waits for less than that goes back for nothing. (rxe waits at least a jiffy, 1 to 10
+/// ms.)
+constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
+
+nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
+  nic::NicConfig config;
+  config.ack_timeout_floor = kAckTimeoutFloor;
+  config.gids.push_back(link_local_gid(guid_of(addresses.front())));
+  config.gids.insert(config.gids.end(), addresses.begin(), addresses.end());
+  for (const proto::Gid& address : addresses) {
+    const auto mtu = interface_mtu(address);
+    if (mtu) config.mtu_max = std::min(config.mtu_max, path_mtu_for(*mtu));
+  }
+  return config;
+}
+
+/// A port, and the slot that it receives for: without leases when it has its addresses alone.
+struct OpenPort {
+  engine::SlotLeases slot;
+  std::unique_ptr<engine::Port> port;
+};
+
+Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses, engine::EngineChoice choice) {
+  auto port = engine::open_port(addresses, choice);
+  if (!port) return Err{port.error()};
+  return OpenPort{.slot = {}, .port = std::move(*port)};
+}
+
+/// On addresses that others may use too. Where no broker can be had, they have to be free.
+Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses,
+                                                 engine::EngineChoice choice) {
+  std::string why_not = "there is no uroce-broker beside this library";
+  if (const auto broker = engine::find_broker()) {
+    auto slot = engine::acquire_slot(addresses, *broker);
+    if (slot) {
+      std::vector<engine::ReceiveSocket> sockets;
+      for (const auto& lease : slot->leases) sockets.push_back(lease->take_socket());
+      auto port = engine::open_port_on(std::move(sockets), choice);
+      if (!port) return Err{port.error()};
+      return OpenPort{.slot = std::move(*slot), .port = std::move(*port)};
+    }
+    if (slot.error().error != ECHILD) return Err{slot.error()};
+    why_not = slot.error().sentence;
+  }
+  auto alone = open_alone(addresses, choice);
+  if (alone || alone.error().error != EADDRINUSE) return alone;
+  return Err{engine::SetupError{EADDRINUSE, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
+                                                    engine::Sharing sharing) {
+  const auto shared = sharing_wanted(setting(Setting::kBroker));
+  if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
+  const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
+  if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
+  const auto strict = strictness(setting(Setting::kStrict));
+  if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
+  const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
+  if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
+  const auto seed = parse_seed(setting(Setting::kSeed));
+  if (!seed) return Err{refuse_setting(EINVAL, seed.error())};
+  const bool alone = sharing == engine::Sharing::kNone || !*shared;
+  auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
+  if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
+  std::unique_ptr<engine::Port> top = std::move(opened->port);
+  engine::CaptureTap* tap = nullptr;
+  std::string pcap = setting(Setting::kPcap);
+  if (!pcap.empty()) {
+    auto writer = open_capture(pcap, index);
+    if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
+    pcap = writer->path();
+    auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
+    tap = captured.get();
+    top = std::move(captured);
+  }
+  nic::NicConfig config = config_for(addresses);
+  config.strict = *strict;
+  if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
+  if (!opened->slot.leases.empty()) {
+    config.qpn_slot = opened->slot.slot;
+    config.first_local_qpn = opened->slot.first_local;
+  }
+  choose_numbers(config, *seed, index);
+  auto published = PublishedCounters::make(
+      counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
+  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap),
+                                              std::move(opened->slot), std::move(published)));
+}
+
+Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+                 engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+                 std::unique_ptr<PublishedCounters> published)
+    : guid_(guid_of(config.gids.at(1))),
+      pcap_(std::move(pcap)),
+      tap_(tap),
+      slot_(std::move(slot)),
+      published_(std::move(published)),
+      nic_(complete(std::move(config))),
+      port_(*port),
+      wire_(
+          nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
+          witness_for(tap)),
+      runner_(
+          wire_, std::move(port),
+          [this] {
+            deliver_events(nic_);
+            publish_counters();
+          },
+          [this](Instant now) { memory_.begin_turn(now); }) {}
+
+Adapter::~Adapter() {
+  if (abandoned_) return;
+  const auto lock = runner_.lock();
+  memory_.begin_turn(engine::os_now());
+  wire_.release_held();
+}
+
+/// Has a capture that takes comments say what the faults do. Packets that are received reach it before they reach us.
+engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
+  if (tap == nullptr || !tap->takes_comments()) return {};
+  tap->comment_received([this](const proto::Datagram& datagram) { return wire_.foresee(datagram, engine::os_now()); });
+  return {.sent = [tap](std::string comment) { tap->comment_next(std::move(comment)); },
+          .lost = [tap](const proto::Path& path, Bytes packet,
+                        const std::string& comment) { tap->record_lost(path, packet, comment); }};
+}
+
+/// Adds what refers to this object.
+nic::NicConfig Adapter::complete(nic::NicConfig config) {
+  config.memory = &memory_;
+  config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
+    return wire_.injector().refuses_receive(qpn, psn);
+  };
+  config.faults.fail_send = [this](std::uint32_t qpn, std::uint64_t nth) -> std::optional<nic::WcStatus> {
+    const auto status = wire_.injector().fails_send(qpn, nth);
+    return status ? std::optional(static_cast<nic::WcStatus>(*status)) : std::nullopt;
+  };
+  return config;
+}
+
+/// A timed fault; the caller holds the NIC's lock.
+void Adapter::carry_out(const engine::faults::TimedFault& fault) {
+  using Kind = engine::faults::TimedFault::Kind;
+  switch (fault.kind) {
+    case Kind::kQpFatal:
+    case Kind::kCqOverflow: {
+      const auto qpn = fault.qp.by_order ? nic_.nth_qp(fault.qp.value) : fault.qp.value;
+      if (!qpn) return;
+      fault.kind == Kind::kQpFatal ? nic_.break_qp(*qpn) : nic_.overflow_send_cq(*qpn);
+      return;
+    }
+    case Kind::kPortDown:
+    case Kind::kPortUp:
+      port_up_ = fault.kind == Kind::kPortUp;
+      if (!port_up_) ++link_downed_;
+      for (Context* context : contexts_) raise(*context, port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+      return;
+    case Kind::kDeviceFatal:
+      broken_ = true;
+      for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
+      return;
+  }
+}
+
+void Adapter::add(Context& context) {
+  const auto lock = runner_.lock();
+  contexts_.push_back(&context);
+}
+
+void Adapter::remove(Context& context) {
+  if (abandoned_) return;
+  const auto lock = runner_.lock();
+  std::erase(contexts_, &context);
+}
+
+bool Adapter::is_port_up() {
+  if (!works()) return false;
+  const auto lock = runner_.lock();
+  return port_up_;
+}
+
+/// The caller holds the NIC's lock.
+CounterSet Adapter::count() const {
+  const engine::PortCounters port = port_.counters();
+  return {.nic = nic_.counters(),
+          .wire = {.sent_packets = port.sent_packets,
+                   .sent_bytes = port.sent_bytes,
+                   .received_packets = port.received_packets,
+                   .received_bytes = port.received_bytes,
+                   .send_errors = port.send_errors,
+                   .receive_overruns = port.receive_overruns},
+          .link_downed = link_downed_};
+}
+
+/// After every turn of the crank; the runner holds the lock.
+void Adapter::publish_counters() {
+  const std::uint64_t packets = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts;
+  if (!published_ || packets == published_pkts_) return;
+  published_pkts_ = packets;
+  published_->publish(count());
+}
+
+CounterSet Adapter::counters() {
+  const NicLock lock(*this, NicLock::Purpose::kCleanUp);
+  return lock ? count() : CounterSet{};
+}
+
+NicFacts Adapter::facts() {
+  NicFacts facts;
+  const auto& all = gids();
+  for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
+  facts.pcap = pcap_;
+  if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
+    facts.port = lock.port().info();
+    facts.port_counters = lock.port().counters();
+    facts.counters = lock->counters();
+    if (tap_ != nullptr && tap_->error()) {
+      facts.pcap_error = *tap_->error();
+      facts.pcap_missed = tap_->missed();
+    }
+    facts.faults = wire_.counters();
+    facts.faults.calls = call_faults_injected();
+    facts.faults_without_effect = wire_.injector().without_effect();
+  }
+  return facts;
+}
+
+void Adapter::before_fork() {
+  for (const auto& lease : slot_.leases) lease->before_fork();
+  fork_lock_ = runner_.lock();
+}
+
+void Adapter::after_fork_in_parent() {
+  fork_lock_.unlock();
+  for (const auto& lease : slot_.leases) lease->after_fork_in_parent();
+}
+
+void Adapter::after_fork_in_child() {
+  abandoned_ = true;
+  runner_.abandon_after_fork();
+  fork_lock_.unlock();
+  for (const auto& lease : slot_.leases) lease->after_fork_in_child();
+  published_.reset();
+}
+
+NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
+  if (purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works()) lock_ = adapter.runner_.lock();
+}
+
+NicLock::~NicLock() {
+  if (lock_.owns_lock()) deliver_events(adapter_.nic_);
+}
+
+}  // namespace uroce::ibv

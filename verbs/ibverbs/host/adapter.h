@@ -1,0 +1,140 @@
+// A running NIC: the sans-I/O NIC, its port and its runner. All contexts that this process opens on one device share
+// it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/broker/lease.h"
+#include "engine/faults/faulty.h"
+#include "engine/port/capture_tap.h"
+#include "engine/run/runner.h"
+#include "proto/base/result.h"
+#include "verbs/ibverbs/host/facts.h"
+#include "verbs/ibverbs/host/guarded_memory.h"
+#include "verbs/ibverbs/host/published_counters.h"
+#include "verbs/nic/device/nic.h"
+
+namespace uroce::ibv {
+
+struct Context;
+
+class Adapter {
+ public:
+  /// Makes NIC `index` on `addresses` (at least one) as the environment wants it. The error is an errno value
+  /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
+  /// `sharing` kGroup: other processes of this user may use the addresses too, if UROCE_BROKER allows it and there is a
+  /// broker.
+  static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
+                                                    engine::Sharing sharing);
+
+  ~Adapter();
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  const std::array<std::uint8_t, 8>& guid() const { return guid_; }
+  /// The GID table: 0 is link-local, the addresses follow.
+  const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
+  std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
+  /// Moves packets if nobody else does so at the moment. Never blocks.
+  void try_progress() {
+    if (works()) runner_.try_progress();
+  }
+  /// The caller has polled and will sleep now: the background thread takes over.
+  void stop_polling() {
+    if (works()) runner_.stop_polling();
+  }
+  /// Sends answers that wait for the next poll, which will not come. Never blocks.
+  void send_before_exit() {
+    if (works()) runner_.send_before_exit();
+  }
+  NicFacts facts();
+  CounterSet counters();
+  /// Contexts hear of what happens to port and device.
+  void add(Context& context);
+  void remove(Context& context);
+  /// The port's state; it is down only when a fault says so.
+  bool is_port_up();
+  /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.
+  bool works() const { return !abandoned_ && !broken_; }
+
+  // Around fork(), with the lock held in between. In the child nothing works any more: the threads stayed with the
+  // parent.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+ private:
+  friend class NicLock;
+  /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
+  /// `published`: where others see the counters, or null.
+  Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
+          engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+          std::unique_ptr<PublishedCounters> published);
+  nic::NicConfig complete(nic::NicConfig config);
+  engine::faults::Witness witness_for(engine::CaptureTap* tap);
+  void carry_out(const engine::faults::TimedFault& fault);
+  CounterSet count() const;
+  void publish_counters();
+
+  std::array<std::uint8_t, 8> guid_;
+  std::string pcap_;
+  const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
+  bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.
+  std::atomic<bool> broken_ = false;
+  bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.
+  std::uint64_t link_downed_ = 0;
+  std::vector<Context*> contexts_;
+  engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
+  std::unique_ptr<PublishedCounters> published_;
+  std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
+  GuardedMemory memory_;
+  nic::Nic nic_;
+  const engine::Port& port_;               ///< The runner's.
+  engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
+  engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
+  std::unique_lock<std::mutex> fork_lock_;
+};
+
+/// The NIC, locked against its runner and other threads. Before it unlocks, the events that were raised meanwhile go to
+/// the users' queues: there is never one left in the NIC that points to something destroyed.
+///
+/// False, and not to be used, when the NIC was left behind by fork() or had a fatal error; verbs return EIO then.
+class NicLock {
+ public:
+  /// kCleanUp: also after a fatal error, to take things away from the NIC that are about to be destroyed.
+  enum class Purpose : std::uint8_t { kUse, kCleanUp };
+  explicit NicLock(Adapter& adapter, Purpose purpose = Purpose::kUse);
+  ~NicLock();
+  NicLock(const NicLock&) = delete;
+  NicLock& operator=(const NicLock&) = delete;
+
+  explicit operator bool() const { return lock_.owns_lock(); }
+  nic::Nic* operator->() const { return &adapter_.nic_; }
+  engine::Port& port() const { return adapter_.runner_.port(); }
+  /// To be called after the NIC got something to send: sends it, or has it sent.
+  void posted() { adapter_.runner_.posted(lock_); }
+  /// To be called before the NIC forgets what `qp` has to send: sends it, a burst at most.
+  void send_last_answers(nic::Qp* qp) {
+    if (!adapter_.works()) return;
+    adapter_.nic_.prefer(qp);
+    adapter_.runner_.send_now(lock_);
+  }
+
+ private:
+  Adapter& adapter_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// What programs are told, by the objects that they hold (objects/async.cc). The caller holds the NIC's lock.
+
+/// Hands the NIC's events to completion channels and async queues.
+void deliver_events(nic::Nic& nic);
+/// Raises an event of the port or the device.
+void raise(Context& context, enum ibv_event_type type);
+
+}  // namespace uroce::ibv

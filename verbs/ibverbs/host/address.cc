@@ -1,0 +1,130 @@
+#include "verbs/ibverbs/host/address.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "engine/os/fd.h"
+#include "engine/port/socket_address.h"
+#include "proto/timing.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// What a packet has at most around its payload: IPv6, UDP, BTH, RETH, immediate data, ICRC.
+constexpr std::uint32_t kMaxOverhead = 40 + 8 + 12 + 16 + 4 + 4;
+
+proto::Gid gid_of(const sockaddr& address) {
+  proto::Gid gid;
+  if (address.sa_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, &address, sizeof v4);
+    gid = proto::Gid::from_v4(0, 0, 0, 0);
+    std::memcpy(gid.raw.data() + 12, &v4.sin_addr, 4);
+  } else if (address.sa_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, &address, sizeof v6);
+    std::memcpy(gid.raw.data(), &v6.sin6_addr, 16);
+  }
+  return gid;
+}
+
+int family_of(const proto::Gid& address) { return address.is_v4() ? AF_INET : AF_INET6; }
+
+bool is_loopback_v4(const proto::Gid& address) { return address.is_v4() && address.v4()[0] == 127; }
+
+/// All of 127.0.0.0/8 can be bound, though the loopback interface lists 127.0.0.1 only.
+bool owns(const ifaddrs& interface, const proto::Gid& address) {
+  if (interface.ifa_addr == nullptr) return false;
+  const proto::Gid own = gid_of(*interface.ifa_addr);
+  return own == address || (is_loopback_v4(own) && is_loopback_v4(address));
+}
+
+}  // namespace
+
+std::optional<std::string> interface_name(const proto::Gid& address) {
+  ifaddrs* raw = nullptr;
+  if (getifaddrs(&raw) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(raw, freeifaddrs);
+  for (const ifaddrs* i = raw; i != nullptr; i = i->ifa_next) {
+    if (owns(*i, address)) return i->ifa_name;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {
+  const auto name = interface_name(address);
+  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!name || !fd) return std::nullopt;
+  ifreq request{};
+  name->copy(request.ifr_name, sizeof request.ifr_name - 1);
+  if (ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
+std::uint8_t path_mtu_for(std::uint32_t bytes) {
+  std::uint8_t code = proto::kMtuCodeMax;
+  while (code > proto::kMtuCodeMin && proto::mtu_bytes(code) + kMaxOverhead > bytes) --code;
+  return code;
+}
+
+std::array<std::uint8_t, 8> guid_of(const proto::Gid& address) {
+  std::array<std::uint8_t, 5> tail{};  // What follows the first byte of a 48-bit MAC address.
+  if (address.is_v4()) {
+    std::copy(address.v4(), address.v4() + 4, tail.begin() + 1);
+  } else {
+    std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; only has to spread.
+    for (std::uint8_t byte : address.raw) hash = (hash ^ byte) * 0x100000001B3;
+    for (std::uint8_t& byte : tail) {
+      byte = static_cast<std::uint8_t>(hash >> 24);
+      hash >>= 8;
+    }
+  }
+  return {0x02, tail[0], tail[1], 0xFF, 0xFE, tail[2], tail[3], tail[4]};
+}
+
+proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid) {
+  proto::Gid gid;
+  gid.raw[0] = 0xFE;
+  gid.raw[1] = 0x80;
+  std::copy(guid.begin(), guid.end(), gid.raw.begin() + 8);
+  return gid;
+}
+
+bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
+
+std::uint16_t lid_of(const proto::Gid& address) {
+  constexpr int kLastUnicast = 0xBFFF;
+  const int lid = address.is_v4() ? address.raw[14] << 8 | address.raw[15] : 0;
+  return lid <= kLastUnicast ? static_cast<std::uint16_t>(lid) : std::uint16_t{0};
+}
+
+proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own) {
+  proto::Gid address = own;
+  address.raw[14] = static_cast<std::uint8_t>(lid >> 8);
+  address.raw[15] = static_cast<std::uint8_t>(lid);
+  return address;
+}
+
+bool is_port_free(const proto::Gid& address) {
+  const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress local(address, proto::kRocePort);
+  return fd && bind(fd.get(), local.get(), local.size) == 0;
+}
+
+int find_route(const proto::Gid& from, const proto::Gid& to) {
+  const engine::Fd fd(socket(family_of(from), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress local(from, 0), peer(to, proto::kRocePort);
+  if (!fd || bind(fd.get(), local.get(), local.size) != 0) return 0;
+  return connect(fd.get(), peer.get(), peer.size) == 0 ? 0 : errno;  // Of a UDP socket: sends nothing.
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,34 @@
+#include "verbs/ibverbs/host/capture.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+namespace uroce::ibv {
+namespace {
+
+constexpr std::string_view kGoOn = ">>";
+
+/// What a reader of a shared capture knows our packets by.
+std::string interface_name(std::uint32_t index) {
+  return "uroce" + std::to_string(index) + ' ' + program_invocation_short_name + '[' + std::to_string(getpid()) + ']';
+}
+
+}  // namespace
+
+Result<proto::PcapWriter, std::string> open_capture(const std::string& value, std::uint32_t index) {
+  static std::mutex mutex;
+  static std::set<std::string> begun;  // A forked child inherits it: the file is its parent's, and its own.
+  const bool goes_on = value.starts_with(kGoOn);
+  const std::string file = goes_on ? value.substr(kGoOn.size()) : value;
+  const std::scoped_lock lock(mutex);
+  auto writer = goes_on || begun.contains(file) ? proto::PcapWriter::resume(file, interface_name(index))
+                                                : proto::PcapWriter::create(file, interface_name(index));
+  if (writer.ok()) begun.insert(file);
+  return writer;
+}
+
+}  // namespace uroce::ibv

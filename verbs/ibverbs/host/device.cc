@@ -1,0 +1,183 @@
+#include "verbs/ibverbs/host/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/host/adapter.h"
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/environment.h"
+#include "verbs/ibverbs/host/fork.h"
+
+namespace uroce::ibv {
+namespace {
+
+template <std::size_t N>
+void set_text(char (&field)[N], std::string_view text) {
+  const std::size_t n = std::min(text.size(), N - 1);
+  std::memcpy(field, text.data(), n);
+  field[n] = '\0';
+}
+
+/// 127.0.0.1 .. 127.0.0.254.
+constexpr std::uint8_t kLastLoopback = 254;
+
+proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); }
+
+/// Programs that exit without closing anything owe their peers the last acknowledgements all the same.
+void install_exit_handler() {
+  static const int kInstalled = std::atexit([] {
+    DeviceTable& t = device_table();
+    const std::unique_lock lock(t.mutex, std::try_to_lock);
+    if (!lock) return;
+    for (Device* device : t.devices) device->send_before_exit();
+  });
+  static_cast<void>(kInstalled);
+}
+
+/// Addresses that belong to a device of this process: named by UROCE_ADDR, or chosen by an automatic device.
+std::mutex reserved_mutex;
+std::vector<proto::Gid> reserved;
+
+bool is_reserved(const proto::Gid& address) {
+  return std::find(reserved.begin(), reserved.end(), address) != reserved.end();
+}
+
+}  // namespace
+
+const char* firmware_version() { return "uroce " UROCE_VERSION; }
+
+// Itself never destroyed either: contexts may be closed by destructors that run after ours would.
+DeviceTable& device_table() {
+  static DeviceTable* const kTable = new DeviceTable;
+  return *kTable;
+}
+
+Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addresses)
+    : ibv_device{}, index(device_index), addresses(std::move(device_addresses)) {
+  node_type = IBV_NODE_CA;
+  transport_type = IBV_TRANSPORT_IB;
+  const std::string number = std::to_string(index);
+  set_text(name, "uroce" + number);
+  set_text(dev_name, "uverbs" + number);
+  set_text(dev_path, "/sys/class/infiniband_verbs/uverbs" + number);
+  set_text(ibdev_path, "/sys/class/infiniband/uroce" + number);
+}
+
+Result<std::shared_ptr<Adapter>, int> Device::open() {
+  const std::scoped_lock lock(mutex_);
+  if (auto adapter = adapter_.lock()) return adapter;
+  install_fork_handlers();
+  install_exit_handler();
+  auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses, engine::Sharing::kGroup);
+  if (made.ok()) adapter_ = *made;
+  return made;
+}
+
+void Device::close(std::shared_ptr<Adapter> adapter) {
+  const std::scoped_lock lock(mutex_);
+  adapter.reset();
+}
+
+Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
+  if (const auto first = preferred_loopback()) {
+    auto made = Adapter::make(index, {*first}, engine::Sharing::kNone);
+    if (made.ok() || made.error() != EADDRINUSE) return made;
+  }
+  for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
+    if (const std::scoped_lock lock(reserved_mutex); is_reserved(loopback(n))) continue;
+    auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone);
+    if (made.ok() || made.error() != EADDRINUSE) return made;
+  }
+  return Err{refuse(EADDRINUSE, "every address from 127.0.0.1 to 127.0.0.254 has its RoCE port in use")};
+}
+
+std::optional<proto::Gid> Device::preferred_loopback() {
+  const std::scoped_lock lock(reserved_mutex);
+  if (preferred_ && is_port_free(*preferred_)) return preferred_;
+  if (preferred_) std::erase(reserved, *preferred_);
+  preferred_.reset();
+  for (std::uint8_t n = 1; n <= kLastLoopback && !preferred_; ++n) {
+    const proto::Gid candidate = loopback(n);
+    if (!is_reserved(candidate) && is_port_free(candidate)) preferred_ = candidate;
+  }
+  if (preferred_) reserved.push_back(*preferred_);
+  return preferred_;
+}
+
+std::array<std::uint8_t, 8> Device::guid() { return guid_of(gids().at(1)); }
+
+std::vector<proto::Gid> Device::gids() {
+  const std::scoped_lock lock(mutex_);
+  if (const auto adapter = adapter_.lock()) return adapter->gids();
+  std::vector<proto::Gid> table = addresses;
+  if (table.empty()) table.push_back(preferred_loopback().value_or(loopback(1)));
+  table.insert(table.begin(), link_local_gid(guid_of(table.front())));
+  return table;
+}
+
+PortView Device::port_view() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
+  }
+  return {.up = true, .counters = sum_of_published(counters_name(index, addresses))};
+}
+
+void Device::send_before_exit() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  if (const auto adapter = adapter_.lock()) adapter->send_before_exit();
+}
+
+void Device::before_fork() {
+  mutex_.lock();
+  forking_ = adapter_.lock();
+  if (forking_) forking_->before_fork();
+}
+
+void Device::after_fork_in_parent() {
+  if (forking_) forking_->after_fork_in_parent();
+  forking_.reset();
+  mutex_.unlock();
+}
+
+void Device::after_fork_in_child() {
+  if (forking_) {
+    forking_->after_fork_in_child();
+    left_behind_.push_back(std::move(forking_));
+  }
+  adapter_.reset();
+  preferred_.reset();
+  mutex_.unlock();
+}
+
+Result<const std::vector<Device*>*, std::string> devices() {
+  DeviceTable& t = device_table();
+  const std::scoped_lock lock(t.mutex);
+  if (t.devices.empty()) {
+    auto plan = plan_addresses(setting(Setting::kDevices), setting(Setting::kAddr));
+    if (!plan.ok()) return Err{plan.error()};
+    if (const std::string wrong = check_faults(setting(Setting::kFaults)); !wrong.empty()) return Err{wrong};
+    const auto vendor = vendor_id(setting(Setting::kVendor));
+    if (!vendor.ok()) return Err{vendor.error()};
+    const auto lids = lids_wanted(setting(Setting::kLid));
+    if (!lids.ok()) return Err{lids.error()};
+    t.vendor = *vendor;
+    t.lids = *lids;
+    for (std::vector<proto::Gid>& addresses : *plan) {
+      const auto index = static_cast<std::uint32_t>(t.devices.size());
+      {
+        const std::scoped_lock reserve(reserved_mutex);
+        reserved.insert(reserved.end(), addresses.begin(), addresses.end());
+      }
+      t.devices.push_back(new Device(index, std::move(addresses)));
+    }
+  }
+  return const_cast<const std::vector<Device*>*>(&t.devices);
+}
+
+}  // namespace uroce::ibv

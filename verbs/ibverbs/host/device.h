@@ -1,0 +1,84 @@
+// The device list. Devices live as long as the process: programs keep pointers to them over ibv_free_device_list().
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "proto/path.h"
+#include "verbs/ibverbs/host/environment.h"
+#include "verbs/ibverbs/host/published_counters.h"
+
+namespace uroce::ibv {
+
+class Adapter;
+
+/// What all devices say of themselves, in the verbs and in sysfs.
+const char* firmware_version();
+inline constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+
+struct PortView {
+  bool up = true;
+  CounterSet counters;
+};
+
+struct Device : ibv_device {
+  Device(std::uint32_t index, std::vector<proto::Gid> addresses);
+
+  // Providers that a program links beside us (libmlx5, libefa) look behind the public structure for what would be
+  // their own operations; they have to find zeros.
+  std::array<std::byte, 1024> zeros{};
+
+  std::uint32_t index;
+  std::vector<proto::Gid> addresses;  ///< As configured; empty = automatic.
+
+  /// The NIC behind this device, made at the first call and shared as long as anybody holds it. The error is an errno
+  /// value; last_error() tells more.
+  Result<std::shared_ptr<Adapter>, int> open();
+  /// Gives `adapter` back. When nobody else holds it, its address is free again on return.
+  void close(std::shared_ptr<Adapter> adapter);
+  /// The GID table, as ibv_query_gid() has it or would have it if the device were opened now.
+  std::vector<proto::Gid> gids();
+  /// What its port says and what has been counted. When the device is not open in this process: the sum over others of
+  /// this user that run a NIC of this name with the same addresses.
+  PortView port_view();
+  /// EUI-64 in network order. Of an automatic device that is not open: what it would be if it were opened now.
+  std::array<std::uint8_t, 8> guid();
+
+  void send_before_exit();
+
+  // Around fork(), for fork.h. The child's next open() makes another NIC.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+ private:
+  Result<std::shared_ptr<Adapter>, int> open_automatic();
+  std::optional<proto::Gid> preferred_loopback();
+
+  std::mutex mutex_;
+  std::weak_ptr<Adapter> adapter_;
+  std::shared_ptr<Adapter> forking_;
+  std::vector<std::shared_ptr<Adapter>> left_behind_;  ///< In children of fork(): never destroyed.
+  std::optional<proto::Gid> preferred_;                ///< Automatic address that guid() has answered for.
+};
+
+struct DeviceTable {
+  std::mutex mutex;
+  std::vector<Device*> devices;  ///< Never destroyed.
+  VendorId vendor;
+  bool lids = false;  ///< Ports have LIDs.
+};
+DeviceTable& device_table();
+
+/// All devices; made from the environment at the first call. The error is a sentence for people.
+Result<const std::vector<Device*>*, std::string> devices();
+
+}  // namespace uroce::ibv

@@ -1,0 +1,127 @@
+#include "verbs/ibverbs/host/environment.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "proto/address.h"
+#include "verbs/ibverbs/hooks/call_faults.h"
+#include "verbs/ibverbs/host/address.h"
+
+namespace uroce::ibv {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// The whole text as a number, hexadecimal after 0x.
+std::optional<std::uint32_t> number(std::string_view text) {
+  const bool hex = text.starts_with("0x");
+  if (hex) text.remove_prefix(2);
+  std::uint32_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Result<bool, std::string> on_or_off(const char* name, const std::string& value) {
+  if (value.empty() || value == "off") return false;
+  if (value == "on") return true;
+  return Err{std::string(name) + " must be on or off, not '" + value + "'"};
+}
+
+}  // namespace
+
+Result<AddressPlan, std::string> plan_addresses(const std::string& devices, const std::string& addresses) {
+  AddressPlan plan;
+  if (!addresses.empty()) {
+    for (const std::string& nic : split(addresses, ';')) {
+      std::vector<proto::Gid>& list = plan.emplace_back();
+      if (nic.empty()) continue;
+      for (const std::string& text : split(nic, ',')) {
+        const auto gid = proto::parse_gid(text);
+        if (!gid || gid->is_zero() || *gid == proto::Gid::from_v4(0, 0, 0, 0) || gid->is_multicast() ||
+            is_link_local(*gid)) {
+          return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
+        }
+        const auto has = [&gid](const auto& other) {
+          return std::find(other.begin(), other.end(), *gid) != other.end();
+        };
+        if (std::any_of(plan.begin(), plan.end(), has)) {
+          return Err{"UROCE_ADDR names " + text + " twice; give each NIC addresses of its own"};
+        }
+        list.push_back(*gid);
+      }
+    }
+  }
+  if (plan.size() > kMaxDevices) return Err{std::string("UROCE_ADDR names more than 64 NICs")};
+  if (devices.empty()) {
+    if (plan.empty()) plan.emplace_back();
+    return plan;
+  }
+  std::uint32_t count = 0;
+  const char* const end = devices.data() + devices.size();
+  const auto [rest, error] = std::from_chars(devices.data(), end, count);
+  if (error != std::errc{} || rest != end || count < 1 || count > kMaxDevices) {
+    return Err{"UROCE_DEVICES must be a number from 1 to 64, not '" + devices + "'"};
+  }
+  if (plan.size() > count) {
+    return Err{"UROCE_ADDR has addresses for " + std::to_string(plan.size()) + " NICs, but UROCE_DEVICES is " +
+               std::to_string(count)};
+  }
+  plan.resize(count);
+  return plan;
+}
+
+Result<bool, std::string> sharing_wanted(const std::string& value) {
+  if (value.empty() || value == "auto") return true;
+  if (value == "off") return false;
+  return Err{"UROCE_BROKER must be auto or off, not '" + value + "'"};
+}
+
+Result<engine::EngineChoice, std::string> choose_engine(const std::string& engine, const std::string& offload) {
+  using enum engine::EngineChoice;
+  if (!offload.empty() && offload != "none" && offload != "gso") {
+    return Err{"UROCE_OFFLOAD must be none or gso, not '" + offload + "'"};
+  }
+  const bool gso = offload == "gso";
+  if (engine.empty() || engine == "auto") return gso ? kGso : kAuto;
+  if (engine == "socket") return gso ? kGso : kSocket;
+  if (engine != "io_uring") return Err{"UROCE_ENGINE must be auto, io_uring or socket, not '" + engine + "'"};
+  if (gso) return Err{std::string("UROCE_OFFLOAD=gso works with sockets only; leave out UROCE_ENGINE=io_uring")};
+  return kIoUring;
+}
+
+Result<VendorId, std::string> vendor_id(const std::string& value) {
+  if (value.empty()) return VendorId{};
+  const std::vector<std::string> parts = split(value, ':');
+  if (parts.size() == 2) {
+    const auto vendor = number(parts[0]);
+    const auto part = number(parts[1]);
+    if (vendor && part) return VendorId{*vendor, *part};
+  }
+  return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + value + "'"};
+}
+
+Result<bool, std::string> lids_wanted(const std::string& value) { return on_or_off("UROCE_LID", value); }
+
+Result<bool, std::string> strictness(const std::string& value) { return on_or_off("UROCE_STRICT", value); }
+
+std::string check_faults(const std::string& faults) {
+  const auto spec = engine::faults::parse_faults(faults);
+  if (!spec) return "UROCE_FAULTS: " + spec.error();
+  const std::string wrong = check_calls(*spec);
+  return wrong.empty() ? "" : "UROCE_FAULTS: " + wrong;
+}
+
+}  // namespace uroce::ibv

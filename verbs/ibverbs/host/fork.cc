@@ -1,0 +1,39 @@
+#include "verbs/ibverbs/host/fork.h"
+
+#include <pthread.h>
+
+#include "verbs/ibverbs/host/device.h"
+
+namespace uroce::ibv {
+namespace {
+
+unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
+
+// fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
+// nothing.
+void before_fork() {
+  device_table().mutex.lock();
+  for (Device* device : device_table().devices) device->before_fork();
+}
+
+void in_parent() {
+  for (Device* device : device_table().devices) device->after_fork_in_parent();
+  device_table().mutex.unlock();
+}
+
+void in_child() {
+  ++fork_count;
+  for (Device* device : device_table().devices) device->after_fork_in_child();
+  device_table().mutex.unlock();
+}
+
+}  // namespace
+
+unsigned int forks() { return fork_count; }
+
+void install_fork_handlers() {
+  static const int kInstalled = pthread_atfork(before_fork, in_parent, in_child);
+  static_cast<void>(kInstalled);
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,90 @@
+#include "verbs/ibverbs/host/guarded_memory.h"
+
+#include <signal.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "verbs/ibverbs/host/fault_handler.h"
+#include "verbs/ibverbs/host/guarded_access.h"
+#include "verbs/ibverbs/host/memory_check.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// How long a thread's last look at its handlers is good for. A thread that moves packets all the time pays one
+/// look in so many microseconds; one that comes now and then looks each time.
+constexpr Duration kLookAgainAfter = std::chrono::microseconds(20);
+
+struct Look {
+  Instant until{};
+  bool result = false;
+};
+thread_local Look last_look;
+
+bool copy_by_kernel(void* to, const void* from, std::size_t size) {
+  // The kernel knows both ranges as ours, and says EFAULT of either.
+  const iovec source{const_cast<void*>(from), size}, target{to, size};
+  const ssize_t copied = ::process_vm_writev(::getpid(), &source, 1, &target, 1, 0);
+  // Where the call is forbidden, memory that stays is still served.
+  if (copied < 0 && (errno == ENOSYS || errno == EPERM)) return uroce_guarded_copy(to, from, size);
+  return copied == static_cast<ssize_t>(size);
+}
+
+/// For as long as it lives, the thread does not block faults.
+class UnblockedFaults {
+ public:
+  UnblockedFaults() {
+    sigset_t faults;
+    ::sigemptyset(&faults);
+    ::sigaddset(&faults, SIGSEGV);
+    ::sigaddset(&faults, SIGBUS);
+    ::pthread_sigmask(SIG_UNBLOCK, &faults, &before_);
+  }
+  ~UnblockedFaults() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  UnblockedFaults(const UnblockedFaults&) = delete;
+  UnblockedFaults& operator=(const UnblockedFaults&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+GuardedMemory::GuardedMemory() { install_fault_handler(); }
+
+void GuardedMemory::look() {
+  Look& last = last_look;
+  if (now_ >= last.until) last = {now_ + kLookAgainAfter, kHasGuardedAccess && faults_reach_our_handler()};
+  can_fault_ = last.result;
+  is_known_ = true;
+}
+
+bool GuardedMemory::copy(void* to, const void* from, std::size_t size) {
+  return can_fault() ? uroce_guarded_copy(to, from, size) : copy_by_kernel(to, from, size);
+}
+
+/// access(original): one of the two atomics. The kernel has none for us: where faults are blocked, they are let through
+/// for the one instruction; where the program has put another handler in the place of ours, all that can be done is to
+/// look first.
+template <class Access>
+std::optional<std::uint64_t> GuardedMemory::in_one_step(std::uint64_t* word, Access access) {
+  std::uint64_t original = 0;
+  if (can_fault()) return access(&original) ? std::optional(original) : std::nullopt;
+  const UnblockedFaults unblocked;
+  const bool is_there = faults_reach_our_handler() || touch_memory(word, sizeof *word, /*write=*/true);
+  return is_there && access(&original) ? std::optional(original) : std::nullopt;
+}
+
+std::optional<std::uint64_t> GuardedMemory::fetch_add(std::uint64_t* word, std::uint64_t operand) {
+  return in_one_step(word, [&](std::uint64_t* original) { return uroce_guarded_fetch_add(word, operand, original); });
+}
+
+std::optional<std::uint64_t> GuardedMemory::compare_swap(std::uint64_t* word, std::uint64_t expected,
+                                                         std::uint64_t desired) {
+  return in_one_step(
+      word, [&](std::uint64_t* original) { return uroce_guarded_compare_swap(word, expected, desired, original); });
+}
+
+}  // namespace uroce::ibv

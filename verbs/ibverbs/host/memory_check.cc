@@ -1,0 +1,83 @@
+#include "verbs/ibverbs/host/memory_check.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace uroce::ibv {
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { static_cast<void>(std::fclose(file)); }
+};
+
+/// For places without /proc: whether the pages are mapped, at least.
+int check_mapped(std::uintptr_t start, std::uintptr_t end) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, 1024> residency;
+  for (std::uintptr_t at = start & ~(page - 1); at < end;) {
+    const std::size_t bytes = std::min<std::size_t>(residency.size() * page, end - at);
+    if (mincore(reinterpret_cast<void*>(at), bytes, residency.data()) != 0) return EFAULT;
+    at += bytes;
+  }
+  return 0;
+}
+
+struct Mapping {
+  std::uintptr_t low = 0, high = 0;
+  bool readable = false, writable = false;
+};
+
+/// Reads "low-high rw..."; nothing when `line` is anything else.
+std::optional<Mapping> parse_mapping(std::string_view line) {
+  Mapping m;
+  const char* const end = line.data() + line.size();
+  const auto low = std::from_chars(line.data(), end, m.low, 16);
+  if (low.ec != std::errc{} || low.ptr == end || *low.ptr != '-') return std::nullopt;
+  const auto high = std::from_chars(low.ptr + 1, end, m.high, 16);
+  if (high.ec != std::errc{} || end - high.ptr < 3 || *high.ptr != ' ') return std::nullopt;
+  m.readable = high.ptr[1] == 'r';
+  m.writable = high.ptr[2] == 'w';
+  return m;
+}
+
+}  // namespace
+
+int check_memory(const void* start, std::size_t length, bool writable) {
+  auto at = reinterpret_cast<std::uintptr_t>(start);
+  if (length > UINTPTR_MAX - at) return EFAULT;
+  const std::uintptr_t end = at + length;
+  const std::unique_ptr<std::FILE, CloseFile> maps(std::fopen("/proc/self/maps", "re"));
+  if (maps == nullptr) return check_mapped(at, end);
+  // Mappings come in order of their addresses, one a line; only file names make lines longer than the buffer.
+  std::array<char, 256> buffer;
+  bool line_begins = true;
+  while (at < end && std::fgets(buffer.data(), buffer.size(), maps.get()) != nullptr) {
+    const std::string_view line(buffer.data());
+    const auto mapping = line_begins ? parse_mapping(line) : std::nullopt;
+    line_begins = line.ends_with('\n');
+    if (!mapping || mapping->high <= at) continue;
+    if (mapping->low > at || !mapping->readable || (writable && !mapping->writable)) return EFAULT;
+    at = mapping->high;
+  }
+  return at >= end ? 0 : EFAULT;
+}
+
+bool touch_memory(const void* start, std::size_t length, bool write) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(start);
+  if (length > UINTPTR_MAX - at - page) return false;
+  const std::uintptr_t first = at & ~(page - 1), end = (at + length + page - 1) & ~(page - 1);
+  return madvise(reinterpret_cast<void*>(first), end - first, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,44 @@
+#include "verbs/ibverbs/host/nic_source.h"
+
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/device.h"
+
+namespace uroce::ibv {
+namespace {
+
+class ProcessSource : public view::NicSource {
+ public:
+  std::uint32_t count() const override {
+    const auto all = devices();
+    return all.ok() ? static_cast<std::uint32_t>((*all)->size()) : 0;
+  }
+
+  view::NicView nic(std::uint32_t index) const override {
+    Device& device = *(*devices())->at(index);
+    view::NicView view;
+    view.index = index;
+    view.name = device.name;
+    view.verbs_name = device.dev_name;
+    view.firmware = firmware_version();
+    view.gids = device.gids();
+    view.guid = guid_of(view.gids.at(1));
+    view.interface = interface_name(view.gids.at(1)).value_or("");
+    if (device_table().lids) view.lid = lid_of(view.gids.at(1));
+    view.port_capabilities = kPortCapabilities;
+    const PortView port = device.port_view();
+    view.port_up = port.up;
+    view.link_downed = port.counters.link_downed;
+    view.counters = port.counters.nic;
+    view.wire = port.counters.wire;
+    return view;
+  }
+};
+
+}  // namespace
+
+const view::NicSource& nic_source() {
+  static const ProcessSource* const kSource = new ProcessSource;
+  return *kSource;
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,38 @@
+#include "verbs/ibverbs/host/seed.h"
+
+#include <sys/random.h>
+
+#include <charconv>
+
+namespace uroce::ibv {
+namespace {
+
+/// The kernel's random numbers do not fail once they are ready, which they are when programs run.
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  while (::getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+  }
+  return seed;
+}
+
+}  // namespace
+
+Result<std::optional<std::uint64_t>, std::string> parse_seed(const std::string& value) {
+  if (value.empty()) return std::optional<std::uint64_t>();
+  std::uint64_t seed = 0;
+  const char* const end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, seed);
+  if (error != std::errc{} || rest != end) return Err{"UROCE_SEED must be a whole number, not '" + value + "'"};
+  return std::optional(seed);
+}
+
+void choose_numbers(nic::NicConfig& config, std::optional<std::uint64_t> seed, std::uint32_t index) {
+  if (seed == 0) return;
+  constexpr std::uint32_t kChoices = 0x10000 - nic::kFirstQpn;
+  const std::uint64_t base = (seed ? *seed + std::uint64_t{index} : random_seed()) * 0x9E3779B97F4A7C15u;
+  config.first_local_qpn = static_cast<std::uint16_t>(nic::kFirstQpn + (base >> 32) % kChoices);
+  // Not the number that the first QPN tells about.
+  config.key_seed = seed ? base | 1 : random_seed() | 1;
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,53 @@
+// Completion channels: a descriptor to sleep on until an armed CQ gets a completion.
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/objects.h"
+
+namespace uroce::ibv::impl {
+
+struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
+  auto* channel = new CompChannel{};
+  channel->context = context;
+  channel->fd = channel->events.fd();
+  if (channel->fd < 0) {
+    const int error = errno;
+    delete channel;
+    return refuse_null(error, "no file descriptor for another completion channel");
+  }
+  Context& owner = context_of(context);
+  const std::scoped_lock lock(owner.objects_mutex);
+  owner.channels.insert(channel);
+  return channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
+  CompChannel* const ours = own(channel);
+  Context& context = context_of(channel->context);
+  {
+    const std::scoped_lock lock(context.objects_mutex);
+    if (channel->refcnt > 0) {
+      return refuse(EBUSY, "the completion channel serves " + std::to_string(channel->refcnt) + " CQs");
+    }
+    context.channels.erase(ours);
+  }
+  delete ours;
+  return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void** cq_context) {
+  CompletionQueue* source = nullptr;
+  const int error = own(channel)->events.take(source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; });
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  *cq = ibv_cq_ex_to_cq(source);
+  *cq_context = source->cq_context;
+  return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq* cq, unsigned int nevents) {
+  if (nevents != 0) acknowledge<struct ibv_cq_ex>(*own(cq), &ibv_cq_ex::comp_events_completed, nevents);
+}
+
+}  // namespace uroce::ibv::impl

@@ -1,0 +1,143 @@
+// Completion queues.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/objects.h"
+
+namespace uroce::ibv {
+namespace {
+
+int check_cqe(int cqe) {
+  if (cqe >= 1 && cqe <= static_cast<int>(nic::kMaxCqe)) return 0;
+  return refuse(EINVAL, "a CQ holds 1 to " + std::to_string(nic::kMaxCqe) + " entries, not " + std::to_string(cqe));
+}
+
+void register_cq(Context& context, CompletionQueue* cq) {
+  const std::scoped_lock lock(context.objects_mutex);
+  if (cq->channel != nullptr) ++cq->channel->refcnt;
+  context.cqs.insert(cq);
+}
+
+void unregister_cq(Context& context, CompletionQueue* cq) {
+  const std::scoped_lock lock(context.objects_mutex);
+  if (cq->channel != nullptr) --cq->channel->refcnt;
+  context.cqs.erase(cq);
+}
+
+/// Takes completions that are there; at most `wanted`. `will_sleep` tells whether this was the last look before
+/// sleeping: programs arm the CQ, look once more for what came in between, and sleep.
+int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, bool* will_sleep = nullptr) {
+  constexpr int kBatch = 8;
+  std::array<nic::Completion, kBatch> batch;
+  const NicLock lock(adapter);
+  if (!lock) return -refuse_without_nic();
+  int taken = 0;
+  while (taken < wanted) {
+    const auto room = static_cast<std::size_t>(std::min(wanted - taken, kBatch));
+    const std::size_t n = cq.nic_cq->poll({batch.data(), room});
+    for (std::size_t i = 0; i < n; ++i) to_wc(batch[i], wc[taken++]);
+    if (n < room) break;
+  }
+  if (will_sleep != nullptr) *will_sleep = std::exchange(cq.armed_since_poll, false) && taken == 0;
+  return taken;
+}
+
+}  // namespace
+
+namespace impl {
+
+struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_context, struct ibv_comp_channel* channel,
+                             int comp_vector) {
+  if (const int error = check_cqe(cqe)) {
+    errno = error;
+    return nullptr;
+  }
+  if (comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
+    return refuse_null(EINVAL, "completion vector " + std::to_string(comp_vector) + ": the NIC has vector 0 only");
+  }
+  if (channel != nullptr && channel->context != context) {
+    return refuse_null(EINVAL, "the completion channel belongs to another context");
+  }
+  Context& owner = context_of(context);
+  auto* cq = new CompletionQueue{};
+  {
+    const NicLock lock(*owner.adapter);
+    auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq) : Err{refuse_without_nic()};
+    if (!made.ok()) {
+      delete cq;
+      errno = made.error();
+      return nullptr;
+    }
+    cq->nic_cq = *made;
+  }
+  cq->context = context;
+  cq->channel = channel;
+  cq->cq_context = cq_context;
+  cq->cqe = cqe;
+  init_ack(*cq);
+  register_cq(owner, cq);
+  return ibv_cq_ex_to_cq(cq);
+}
+
+int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
+  if (const int error = check_cqe(cqe)) return error;
+  CompletionQueue& ours = *own(cq);
+  const NicLock lock(*context_of(cq->context).adapter);
+  if (!lock) return refuse_without_nic();
+  if (const int error = ours.nic_cq->resize(static_cast<std::uint32_t>(cqe))) {
+    return refuse(error,
+                  std::to_string(ours.nic_cq->size()) + " completions wait to be polled: too many for the new size");
+  }
+  cq->cqe = cqe;
+  return 0;
+}
+
+int ibv_destroy_cq(struct ibv_cq* cq) {
+  CompletionQueue* const ours = own(cq);
+  Context& context = context_of(cq->context);
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
+    if (const int error = lock->destroy_cq(ours->nic_cq)) return refuse(error, "QPs use the CQ");
+  }
+  // From here on nothing raises events for it; what was raised and not fetched is dropped.
+  if (cq->channel != nullptr) {
+    own(cq->channel)->events.remove_if([ours](const CompletionQueue* other) { return other == ours; });
+  }
+  context.async_events.remove_if([ours](const AsyncEvent& event) { return event.cq == ours; });
+  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
+  await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::async_events_completed,
+                                       ours->async_events_delivered);
+  unregister_cq(context, ours);
+  destroy_ack(*ours);
+  delete ours;
+  return 0;
+}
+
+int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
+  const NicLock lock(*context_of(cq->context).adapter);
+  if (!lock) return refuse_without_nic();
+  CompletionQueue& ours = *own(cq);
+  ours.nic_cq->arm(solicited_only != 0);
+  ours.armed_since_poll = true;
+  return 0;
+}
+
+int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
+  if (num_entries <= 0) return 0;
+  CompletionQueue& ours = *own(cq);
+  Adapter& adapter = *context_of(cq->context).adapter;
+  int taken = take(adapter, ours, num_entries, wc);
+  if (taken != 0) return taken;
+  // Nothing there: whoever polls turns the crank.
+  adapter.try_progress();
+  bool will_sleep = false;
+  taken = take(adapter, ours, num_entries, wc, &will_sleep);
+  if (will_sleep) adapter.stop_polling();
+  return taken;
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

@@ -1,0 +1,97 @@
+// Events on their way to a user who may sleep on a file descriptor: completion channels and asynchronous events.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "verbs/ibverbs/host/fork.h"
+
+namespace uroce::ibv {
+
+/// A queue whose descriptor is readable while it holds something. Users poll the descriptor, and may make it
+/// non-blocking, as with the real one; they never read it. Any thread may call anything.
+///
+/// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
+/// what it inherited gives it nothing, and it leaves it as it is.
+template <class Item>
+class EventQueue {
+ public:
+  EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
+  ~EventQueue() {
+    if (fd_ >= 0) close(fd_);
+  }
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+
+  bool is_inherited() const { return forks_ != forks(); }
+  /// -1 when the system refused to make one.
+  int fd() const { return fd_; }
+
+  void push(Item item) {
+    if (is_inherited()) return;
+    const std::scoped_lock lock(mutex_);
+    items_.push_back(std::move(item));
+    add_token();
+  }
+
+  /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, or
+  /// EIO when it is inherited.
+  /// `on_taken(item)` runs before any remove_if() can miss it.
+  template <class OnTaken>
+  int take(Item& out, OnTaken on_taken) {
+    if (is_inherited()) return EIO;
+    while (true) {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (!items_.empty()) {
+          out = std::move(items_.front());
+          items_.pop_front();
+          drop_token();
+          on_taken(out);
+          return 0;
+        }
+      }
+      if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return EAGAIN;
+      pollfd wait{fd_, POLLIN, 0};
+      if (poll(&wait, 1, -1) < 0) return errno;
+    }
+  }
+
+  template <class Predicate>
+  void remove_if(Predicate predicate) {
+    if (is_inherited()) return;
+    const std::scoped_lock lock(mutex_);
+    const std::size_t removed = std::erase_if(items_, predicate);
+    for (std::size_t i = 0; i < removed; ++i) drop_token();
+  }
+
+ private:
+  // The counter of the semaphore equals items_.size(): one token an item, so that an edge-triggered epoll sees each.
+  void add_token() {
+    const std::uint64_t one = 1;
+    UROCE_ASSERT(write(fd_, &one, sizeof one) == sizeof one);
+  }
+  void drop_token() {
+    // A user who read the descriptor after all took our token; waiting for it would hang.
+    pollfd look{fd_, POLLIN, 0};
+    if (poll(&look, 1, 0) != 1) return;
+    std::uint64_t one = 0;
+    UROCE_ASSERT(read(fd_, &one, sizeof one) == sizeof one || errno == EAGAIN);
+  }
+
+  const unsigned int forks_ = forks();
+  int fd_;
+  std::mutex mutex_;
+  std::deque<Item> items_;
+};
+
+}  // namespace uroce::ibv

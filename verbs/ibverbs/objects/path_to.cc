@@ -1,0 +1,78 @@
+#include "verbs/ibverbs/objects/path_to.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/address.h"
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/device.h"
+
+namespace uroce::ibv {
+namespace {
+
+constexpr std::uint8_t kDefaultHopLimit = 64;
+constexpr std::uint8_t kFirstAddress = 1;  ///< In the GID table, after the link-local one.
+
+/// The same address vector with the GID instead of the LID. Where there are no LIDs, it stays as it is.
+struct ibv_ah_attr with_gid(const Adapter& adapter, struct ibv_ah_attr ah) {
+  const proto::Gid& own = adapter.gids()[kFirstAddress];
+  if (!device_table().lids || lid_of(own) == 0 || ah.dlid == 0) return ah;
+  const proto::Gid destination = address_of_lid(ah.dlid, own);
+  ah.is_global = 1;
+  ah.grh = {};
+  std::copy(destination.raw.begin(), destination.raw.end(), ah.grh.dgid.raw);
+  ah.grh.sgid_index = kFirstAddress;
+  return ah;
+}
+
+}  // namespace
+
+Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& asked, Reach reach) {
+  const struct ibv_ah_attr ah = asked.is_global == 0 ? with_gid(adapter, asked) : asked;
+  if (ah.is_global == 0)
+    return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
+  if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
+  // Other devices have longer GID tables, with empty entries.
+  if (ah.grh.sgid_index >= adapter.gids().size()) {
+    return Err{refuse(ENODATA, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
+                                   std::to_string(adapter.gids().size()) + " entries")};
+  }
+  proto::Path path;
+  path.source = adapter.gids()[ah.grh.sgid_index];
+  std::copy(std::begin(ah.grh.dgid.raw), std::end(ah.grh.dgid.raw), path.destination.raw.begin());
+  if (is_link_local(path.source)) {
+    return Err{refuse(ENODATA, "GID 0 is link-local and no interface has it; use sgid_index 1")};
+  }
+  const bool multicast = path.destination.is_multicast();
+  if (path.destination.is_zero() || (multicast && reach == Reach::kUnicast)) {
+    return Err{refuse(EINVAL, "a connected QP needs a unicast destination GID")};
+  }
+  if (path.source.is_v4() != path.destination.is_v4()) {
+    return Err{refuse(EINVAL, "source " + proto::to_string(path.source) + " and destination " +
+                                  proto::to_string(path.destination) + " are of different IP versions")};
+  }
+  // What the kernel says too, after a second: it looks for unknown peers beside the NIC's netdev.
+  if (const int error = multicast ? 0 : find_route(path.source, path.destination)) {
+    return Err{refuse(ETIMEDOUT, "no route from " + proto::to_string(path.source) + " to " +
+                                     proto::to_string(path.destination) + ": " + std::strerror(error))};
+  }
+  path.tclass = ah.grh.traffic_class;
+  // 0 and 1 are what programs written for InfiniBand pass. The kernel replaces them by the route's value.
+  path.hop_limit = ah.grh.hop_limit <= 1 ? kDefaultHopLimit : ah.grh.hop_limit;
+  if (multicast) path.hop_limit = std::max<std::uint8_t>(ah.grh.hop_limit, 1);  // Not further than was asked for.
+  path.flow_label = path.source.is_v4() ? 0 : ah.grh.flow_label & 0xFFFFF;
+  return path;
+}
+
+HeldSourcePort hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted) {
+  path.source_port = lock.port().acquire_source_port(path.source, wanted);
+  return {path.source, path.source_port};
+}
+
+void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
+  if (held) lock.port().release_source_port(held->local, held->port);
+  held.reset();
+}
+
+}  // namespace uroce::ibv

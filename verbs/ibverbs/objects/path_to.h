@@ -1,0 +1,26 @@
+// From address vectors to paths.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <optional>
+
+#include "proto/base/result.h"
+#include "proto/path.h"
+#include "verbs/ibverbs/host/adapter.h"
+#include "verbs/ibverbs/objects/objects.h"
+
+namespace uroce::ibv {
+
+/// Where an address vector may point to.
+enum class Reach : std::uint8_t { kUnicast, kAny };
+
+/// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
+/// reach; ENODATA: a GID without an address behind it; ETIMEDOUT: no route.
+Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& ah, Reach reach);
+
+/// Acquires and gives back the source port of a path.
+HeldSourcePort hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted);
+void release(const NicLock& lock, std::optional<HeldSourcePort>& held);
+
+}  // namespace uroce::ibv

@@ -1,0 +1,235 @@
+// Protection domains and memory regions.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/host/memory_check.h"
+#include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/objects.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// What a registration needs of its arguments, before the NIC sees them. Returns the NIC's access bits.
+Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, std::uint64_t iova, unsigned int flags) {
+  const auto access = from_access(flags);
+  if (!access.ok()) return access;
+  if (length == 0) return Err{refuse(EINVAL, "a memory region cannot be empty")};
+  const bool remote_writes = (*access & (nic::kRemoteWrite | nic::kRemoteAtomic)) != 0;
+  if (remote_writes && (*access & nic::kLocalWrite) == 0) {
+    return Err{refuse(EINVAL, "remote write and atomic access need IBV_ACCESS_LOCAL_WRITE too")};
+  }
+  // As the kernel wants it for every device: the page offset is the same under both names.
+  const auto in_page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) - 1;
+  if (((reinterpret_cast<std::uintptr_t>(addr) ^ iova) & in_page) != 0) {
+    return Err{refuse(EINVAL, "iova and address differ in their offset within a page")};
+  }
+  if (const int error = check_memory(addr, length, (*access & nic::kLocalWrite) != 0)) {
+    return Err{refuse(error, "the range is not memory of this process, or lacks the rights asked for")};
+  }
+  return access;
+}
+
+/// Whether anything was made in `pd`. The NIC knows that of protection domains, but not of parent domains.
+bool in_use(Context& context, const struct ibv_pd* pd) {
+  const std::scoped_lock lock(context.objects_mutex);
+  const auto any_of = [pd](const auto& objects) {
+    return std::any_of(objects.begin(), objects.end(), [pd](const auto* object) { return object->pd == pd; });
+  };
+  const bool has_qp =
+      std::any_of(context.qps.begin(), context.qps.end(), [pd](const QueuePair* qp) { return qp->qp_base.pd == pd; });
+  return has_qp || any_of(context.mrs) || any_of(context.mws) || any_of(context.srqs) || any_of(context.ahs);
+}
+
+/// Adds a region to the NIC and to the user's context.
+struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, std::uint32_t access,
+                          nic::MrKind kind) {
+  Context& context = context_of(pd->context);
+  auto* mr = new MemoryRegion{};
+  {
+    const NicLock lock(*context.adapter);
+    auto made = lock ? lock->mrs().add(own(pd)->nic_pd, static_cast<std::uint8_t*>(addr), length, iova, access, kind)
+                     : Err{refuse_without_nic()};
+    if (!made.ok()) {
+      delete mr;
+      errno = made.error();
+      return nullptr;
+    }
+    mr->nic_mr = *made;
+  }
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = addr;
+  mr->length = length;
+  mr->lkey = mr->rkey = mr->nic_mr->key;
+  mr->handle = mr->nic_mr->key >> 8;
+  const std::scoped_lock lock(context.objects_mutex);
+  context.mrs.insert(mr);
+  return mr;
+}
+
+/// On-demand paging. Nothing is pinned here anyway; what these regions have beyond others is that their memory need not
+/// be there yet. All of the address space is one when the program asks for that (implicit).
+struct ibv_mr* register_on_demand(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                                  unsigned int flags) {
+  const auto access = from_access(flags & ~static_cast<unsigned int>(IBV_ACCESS_ON_DEMAND));
+  if (!access.ok()) {
+    errno = access.error();
+    return nullptr;
+  }
+  const bool implicit = length == SIZE_MAX;
+  if (length == 0 || (implicit && addr != nullptr)) {
+    return refuse_null(EINVAL, "an implicit on-demand region begins at 0; any other has a size");
+  }
+  return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
+}
+
+struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                               unsigned int flags) {
+  if ((flags & IBV_ACCESS_ON_DEMAND) != 0) return register_on_demand(pd, addr, length, iova, flags);
+  const auto access = check_region(addr, length, iova, flags);
+  if (!access.ok()) {
+    errno = access.error();
+    return nullptr;
+  }
+  return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
+}
+
+}  // namespace
+
+namespace impl {
+
+struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
+  Context& owner = context_of(context);
+  auto* pd = new ProtectionDomain{};
+  pd->context = context;
+  if (const NicLock lock(*owner.adapter); lock) pd->nic_pd = lock->alloc_pd();
+  if (pd->nic_pd == nullptr) {
+    delete pd;
+    errno = refuse_without_nic();
+    return nullptr;
+  }
+  const std::scoped_lock lock(owner.objects_mutex);
+  owner.pds.insert(pd);
+  return pd;
+}
+
+// Also for parent domains, which give back the protection domain that they were made from.
+int ibv_dealloc_pd(struct ibv_pd* pd) {
+  ProtectionDomain* const ours = own(pd);
+  Context& context = context_of(pd->context);
+  if (ours->is_parent && in_use(context, pd))
+    return refuse(EBUSY, "objects that were made in the parent domain are left");
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
+    if (ours->is_parent) {
+      --ours->nic_pd->users;
+    } else if (const int error = lock->dealloc_pd(ours->nic_pd)) {
+      return refuse(error, "memory regions, windows, SRQs, QPs or parent domains are in the protection domain");
+    }
+  }
+  const std::scoped_lock lock(context.objects_mutex);
+  if (ours->td != nullptr) --ours->td->parents;
+  context.pds.erase(ours);
+  delete ours;
+  return 0;
+}
+
+struct ibv_mr* ibv_reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, int access) {
+  return register_memory(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned int>(access));
+}
+
+struct ibv_mr* ibv_reg_mr_iova(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
+  return register_memory(pd, addr, length, iova, static_cast<unsigned int>(access));
+}
+
+struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                                unsigned int access) {
+  return register_memory(pd, addr, length, iova, access);
+}
+
+// A region whose lkey reads zeros and swallows what is received into it, wherever it is said to be.
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
+  return add_region(pd, nullptr, SIZE_MAX, 0, nic::kLocalWrite, nic::MrKind::kNull);
+}
+
+// EINVAL: advice or flags that do not exist, a bad lkey or range; EFAULT: the memory is not there.
+int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t flags, struct ibv_sge* list,
+              std::uint32_t count) {
+  const int kind = raw(advice);
+  if (kind < IBV_ADVISE_MR_ADVICE_PREFETCH || kind > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ||
+      (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || count == 0) {
+    return refuse(EINVAL, "there is no such advice or flag, or nothing to advise about");
+  }
+  const std::uint32_t rights = kind == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? std::uint32_t{nic::kLocalWrite} : 0;
+  const NicLock lock(*context_of(pd->context).adapter);
+  if (!lock) return refuse_without_nic();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto found = lock->mrs().resolve(list[i].lkey, list[i].addr, list[i].length, own(pd)->nic_pd, rights);
+    const bool is_there = found.ok() && touch_memory(*found, list[i].length, rights != 0);
+    if (is_there || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
+    const bool is_range = found.ok() || found.error() == nic::AccessError::kOutOfBounds;
+    return refuse(is_range ? EFAULT : EINVAL, "SGE " + std::to_string(i) + " names no memory that can be used so");
+  }
+  return 0;
+}
+
+// 0, or one of ibv_rereg_mr_err_code with errno set; the region stays valid as it was.
+int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, std::size_t length, int access) {
+  const auto fail = [](int error) {
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+  };
+  constexpr int kKnown = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+  if ((flags & ~kKnown) != 0 || flags == 0) return fail(refuse(EINVAL, "flags must name what changes, and no more"));
+  const bool move = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool change_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  if (change_pd && (pd == nullptr || pd->context != mr->context)) {
+    return fail(refuse(EINVAL, "the new protection domain belongs to another context"));
+  }
+  MemoryRegion& ours = *own(mr);
+  nic::MrTable::Change change;
+  change.change_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  change.access = ours.nic_mr->access;
+  if (change.change_access || move) {
+    // The memory must bear the rights that the region will have, whichever of the two changes.
+    void* const memory = move ? addr : mr->addr;
+    const auto checked = check_region(memory, move ? length : mr->length, reinterpret_cast<std::uintptr_t>(memory),
+                                      change.change_access ? static_cast<unsigned int>(access) : change.access);
+    if (!checked.ok()) return fail(checked.error());
+    change.access = *checked;
+  }
+  if (change_pd) change.pd = own(pd)->nic_pd;
+  change.change_memory = move;
+  change.memory = static_cast<std::uint8_t*>(addr);
+  change.length = length;
+  change.iova = reinterpret_cast<std::uintptr_t>(addr);
+  const NicLock lock(*context_of(mr->context).adapter);
+  if (!lock) return fail(refuse_without_nic());
+  if (const int error = lock->mrs().change(ours.nic_mr, change))
+    return fail(refuse(error, "the NIC refused the change"));
+  if (move) {
+    mr->addr = addr;
+    mr->length = length;
+  }
+  if (change_pd) mr->pd = pd;
+  mr->lkey = mr->rkey = ours.nic_mr->key;
+  return 0;
+}
+
+int ibv_dereg_mr(struct ibv_mr* mr) {
+  MemoryRegion* const ours = own(mr);
+  Context& context = context_of(mr->context);
+  if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
+    if (const int error = lock->mrs().remove(ours->nic_mr))
+      return refuse(error, "memory windows are bound to the region");
+  }
+  const std::scoped_lock lock(context.objects_mutex);
+  context.mrs.erase(ours);
+  delete ours;
+  return 0;
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

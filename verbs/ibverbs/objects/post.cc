@@ -1,0 +1,79 @@
+// Work requests.
+#include "verbs/ibverbs/objects/post.h"
+
+#include "engine/os/os_clock.h"
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/objects.h"
+#include "verbs/nic/transport/qp.h"
+
+namespace uroce::ibv {
+namespace {
+
+/// Where the WR of a UD QP goes.
+nic::UdTarget target_of(const struct ibv_send_wr& wr) {
+  return {own(wr.wr.ud.ah)->path, wr.wr.ud.remote_qpn & nic::Psn::kMask, wr.wr.ud.remote_qkey};
+}
+
+}  // namespace
+
+Result<nic::SendWr, nic::Errno> to_nic(const QueuePair& qp, const struct ibv_send_wr& wr, SgeArray& sges,
+                                       nic::UdTarget& target) {
+  auto converted = from_wr(wr, sges);
+  if (converted.ok() && qp.nic_qp->type() == nic::QpType::kUd && wr.wr.ud.ah != nullptr) {
+    target = target_of(wr);
+    converted->target = &target;
+  }
+  return converted;
+}
+
+namespace impl {
+
+// 0, or an errno value with *bad_wr at the first WR that was refused; those before it stay posted.
+int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
+  nic::Qp* const nic_qp = own(qp)->nic_qp;
+  NicLock lock(*context_of(qp->context).adapter);
+  int error = 0;
+  if (!lock) {
+    *bad_wr = wr;
+    return refuse_without_nic();
+  }
+  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
+  for (; wr != nullptr; wr = wr->next) {
+    SgeArray sges;
+    nic::UdTarget target;
+    const auto converted = to_nic(*own(qp), *wr, sges, target);
+    error = converted.ok() ? lock->post_send(nic_qp, *converted) : converted.error();
+    if (error == 0) continue;
+    *bad_wr = wr;
+    break;
+  }
+  lock.posted();
+  return error;
+}
+
+// As post_send().
+int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  nic::Qp* const nic_qp = own(qp)->nic_qp;
+  NicLock lock(*context_of(qp->context).adapter);
+  int error = 0;
+  if (!lock) {
+    *bad_wr = wr;
+    return refuse_without_nic();
+  }
+  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
+  for (; wr != nullptr; wr = wr->next) {
+    SgeArray sges;
+    const auto converted = from_wr(*wr, sges);
+    error = converted.ok() ? lock->post_recv(nic_qp, *converted) : converted.error();
+    if (error == 0) continue;
+    *bad_wr = wr;
+    break;
+  }
+  if (lock->has_work()) lock.posted();
+  return error;
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

@@ -1,0 +1,207 @@
+// Queue pairs.
+#include "verbs/nic/transport/qp.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/os/os_clock.h"
+#include "proto/entropy.h"
+#include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/objects.h"
+#include "verbs/ibverbs/objects/path_to.h"
+
+namespace uroce::ibv {
+namespace {
+
+Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
+
+/// Sets the path of `attr`, with a source port that the caller now holds.
+Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const struct ibv_qp_attr& attr, int mask,
+                                      nic::QpAttr& out) {
+  const auto path = path_to(adapter_of(qp), attr.ah_attr, Reach::kUnicast);
+  if (!path.ok()) return Err{path.error()};
+  out.path = *path;
+  out.sgid_index = attr.ah_attr.grh.sgid_index;
+  const std::uint32_t peer = (mask & IBV_QP_DEST_QPN) != 0 ? out.dest_qpn : qp.nic_qp->attr().dest_qpn;
+  const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_base.qp_num, peer);
+  return hold(lock, out.path, wanted);
+}
+
+/// After this the NIC knows the QP no more, and raises no event for it.
+void take_from_nic(QueuePair& qp) {
+  NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
+  if (!lock) return;
+  lock.send_last_answers(qp.nic_qp);
+  for (const proto::Gid& group : lock->groups_of(qp.nic_qp)) lock.port().leave_group(group);
+  lock->destroy_qp(qp.nic_qp);
+  release(lock, qp.source_port);
+}
+
+int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
+  const int type = raw(init.qp_type);
+  if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD) {
+    return refuse(EOPNOTSUPP, "the NIC has RC, UC and UD queue pairs");
+  }
+  struct ibv_qp_cap cap = init.cap;
+  if (init.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;  // Ignored (ibv_create_qp(3)).
+  if (std::max(cap.max_send_wr, cap.max_recv_wr) > nic::kMaxQpWr ||
+      std::max(cap.max_send_sge, cap.max_recv_sge) > nic::kMaxSge || cap.max_inline_data > nic::kMaxInline) {
+    return refuse(EINVAL, "a QP takes at most " + std::to_string(nic::kMaxQpWr) + " WRs, " +
+                              std::to_string(nic::kMaxSge) + " SGEs, and " + std::to_string(nic::kMaxInline) +
+                              " bytes of inline data");
+  }
+  if (init.send_cq == nullptr || init.recv_cq == nullptr)
+    return refuse(EINVAL, "a QP needs two CQs (or twice the same)");
+  if (init.send_cq->context != pd.context || init.recv_cq->context != pd.context) {
+    return refuse(EINVAL, "the CQs belong to another context than the protection domain");
+  }
+  if (init.srq != nullptr && init.srq->context != pd.context) {
+    return refuse(EINVAL, "the SRQ belongs to another context than the protection domain");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void destroy_queue_pair(QueuePair* qp) {
+  take_from_nic(*qp);
+  destroy_ack(qp->qp_base);
+  delete qp;
+}
+
+namespace impl {
+
+struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
+  if (const int error = check_init(*pd, *init)) {
+    errno = error;
+    return nullptr;
+  }
+  Context& context = context_of(pd->context);
+  auto* qp = new QueuePair{};
+  nic::QpInit wanted;
+  wanted.type = static_cast<nic::QpType>(raw(init->qp_type));
+  wanted.pd = own(pd)->nic_pd;
+  wanted.send_cq = own(init->send_cq)->nic_cq;
+  wanted.recv_cq = own(init->recv_cq)->nic_cq;
+  if (init->srq != nullptr) {
+    wanted.srq = own(init->srq)->nic_srq;
+    init->cap.max_recv_wr = init->cap.max_recv_sge = 0;  // That is what it gets.
+  }
+  wanted.max_send_wr = init->cap.max_send_wr;
+  wanted.max_recv_wr = init->cap.max_recv_wr;
+  wanted.max_send_sge = init->cap.max_send_sge;
+  wanted.max_recv_sge = init->cap.max_recv_sge;
+  wanted.max_inline = init->cap.max_inline_data;
+  wanted.sq_sig_all = init->sq_sig_all != 0;
+  wanted.user = qp;
+  struct ibv_qp& base = qp->qp_base;
+  // Complete before the NIC knows it: from then on, events may come.
+  base.context = pd->context;
+  base.qp_context = init->qp_context;
+  base.pd = pd;
+  base.send_cq = init->send_cq;
+  base.recv_cq = init->recv_cq;
+  base.srq = init->srq;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init->qp_type;
+  qp->cap = init->cap;
+  qp->sq_sig_all = wanted.sq_sig_all;
+  init_ack(base);
+  {
+    const NicLock lock(*context.adapter);
+    const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
+    if (!made.ok()) {
+      destroy_ack(base);
+      delete qp;
+      errno = made.error();
+      return nullptr;
+    }
+    qp->nic_qp = *made;
+    base.handle = base.qp_num = qp->nic_qp->qpn();
+  }
+  const std::scoped_lock lock(context.objects_mutex);
+  context.qps.insert(qp);
+  return &base;
+}
+
+int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
+  QueuePair& ours = *own(qp);
+  NicLock lock(adapter_of(ours));
+  if (!lock) return refuse_without_nic();
+  const nic::QpType type = ours.nic_qp->type();
+  const nic::QpState from = ours.nic_qp->state();
+  auto converted = from_attr(*attr, mask, from);
+  if (!converted.ok()) return converted.error();
+  const nic::QpState to = converted->state;
+  const auto bits = static_cast<std::uint32_t>(mask);
+  if (nic::check_transition(type, from, to, bits).code != nic::TransitionVerdict::Code::kOk) {
+    return refuse(EINVAL, explain(type, from, to, mask));
+  }
+  std::optional<HeldSourcePort> held;
+  if ((mask & IBV_QP_AV) != 0) {
+    const auto got = hold_path(lock, ours, *attr, mask, *converted);
+    if (!got.ok()) return got.error();
+    held = *got;
+  }
+  if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(ours.nic_qp);
+  lock->set_time(engine::os_now());  // Completions of a flush bear it.
+  if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
+    release(lock, held);
+    return refuse(error, explain(type, from, to, mask));
+  }
+  if (to == nic::QpState::kReset) {
+    ours.set = {};
+    release(lock, ours.source_port);
+  }
+  merge(ours.set, *attr, mask);
+  if (held) {
+    release(lock, ours.source_port);
+    ours.source_port = held;
+  }
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  lock.posted();
+  return 0;
+}
+
+int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
+  QueuePair& ours = *own(qp);
+  const NicLock lock(adapter_of(ours));
+  if (!lock) return refuse_without_nic();
+  *attr = ours.set;
+  attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(ours.nic_qp->state());
+  attr->sq_draining = ours.nic_qp->draining() ? 1 : 0;
+  attr->cap = ours.cap;
+  qp->state = attr->qp_state;
+  *init = {};
+  init->qp_context = qp->qp_context;
+  init->send_cq = qp->send_cq;
+  init->recv_cq = qp->recv_cq;
+  init->srq = qp->srq;
+  init->cap = ours.cap;
+  init->qp_type = qp->qp_type;
+  init->sq_sig_all = ours.sq_sig_all ? 1 : 0;
+  return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp* qp) {
+  QueuePair* const ours = own(qp);
+  Context& context = context_of(qp->context);
+  if (const NicLock lock(*context.adapter); lock && !lock->groups_of(ours->nic_qp).empty()) {
+    return refuse(EBUSY, "the queue pair is in a multicast group");
+  }
+  take_from_nic(*ours);  // First of all: no event may follow while we wait for the user to acknowledge the old ones.
+  context.async_events.remove_if([ours](const AsyncEvent& event) { return event.qp == ours; });
+  await_acknowledged(context, *qp, &ibv_qp::events_completed, ours->async_events_delivered);
+  {
+    const std::scoped_lock lock(context.objects_mutex);
+    context.qps.erase(ours);
+  }
+  destroy_ack(*qp);
+  delete ours;
+  return 0;
+}
+
+}  // namespace impl
+}  // namespace uroce::ibv

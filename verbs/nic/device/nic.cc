@@ -1,0 +1,333 @@
+#include "verbs/nic/device/nic.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+#include "proto/icrc.h"
+#include "verbs/nic/device/cq_health.h"
+#include "verbs/nic/device/deadline_heap.h"
+#include "verbs/nic/device/multicast.h"
+#include "verbs/nic/device/qp_table.h"
+#include "verbs/nic/device/scheduler.h"
+
+namespace uroce::nic {
+namespace {
+
+template <class T>
+bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
+  const auto it = std::find_if(all.begin(), all.end(), [one](const auto& p) { return p.get() == one; });
+  if (it == all.end()) return false;
+  std::swap(*it, all.back());
+  all.pop_back();
+  return true;
+}
+
+/// The receiver compares the low 15 bits with its table, in which we have only the default key (IBTA Vol 1, 10.9.3).
+constexpr bool accepts_pkey(std::uint16_t pkey) { return (pkey & 0x7FFF) == 0x7FFF; }
+
+constexpr proto::Service service_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return proto::Service::kRc;
+    case QpType::kUc:
+      return proto::Service::kUc;
+    case QpType::kUd:
+      return proto::Service::kUd;
+  }
+  return proto::Service::kCongestion;
+}
+
+}  // namespace
+
+struct Nic::Core final : QpEnv {
+  Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
+      : QpEnv(nic_config, nic_mrs, nic_counters),
+        qps(nic_config.qpn_slot, nic_config.first_local_qpn),
+        scheduler(window) {}
+
+  void complete(Cq& cq, const Completion& completion) override {
+    Completion stamped = completion;
+    stamped.when = now;
+    switch (cq.push(stamped)) {
+      case Cq::PushResult::kQueued:
+        return;
+      case Cq::PushResult::kNotify:
+        return notify(cq);
+      case Cq::PushResult::kOverflow:
+        return cq_health.overflow(cq);
+    }
+  }
+  void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
+  void raise_limit_reached(Srq& srq) override {
+    events.push_back({Event::Kind::kSrqLimitReached, nullptr, nullptr, &srq});
+  }
+  void notify(Cq& cq) { events.push_back({Event::Kind::kCqNotify, &cq, nullptr}); }
+
+  /// After anything that may have given a QP something to send, a new deadline or an error.
+  void touched(Qp& qp) {
+    scheduler.make_ready(qp);
+    deadlines.update(qp);
+    fail_overflowed();
+  }
+  /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
+  /// too.
+  void fail_overflowed() {
+    while (Cq* const cq = cq_health.take_overflowed()) {
+      events.push_back({Event::Kind::kCqErr, cq, nullptr});
+      qps.for_each([&](Qp& qp) {
+        const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
+        if (!uses || qp.state() == QpState::kErr || qp.state() == QpState::kReset) return;
+        qp.enter_error(Event::Kind::kQpFatal);
+        deadlines.update(qp);
+      });
+    }
+  }
+  void forget(Qp& qp) {
+    deadlines.remove(qp);
+    scheduler.forget(qp);
+    multicast.forget(&qp);
+    std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
+  }
+
+  QpTable qps;
+  Scheduler scheduler;
+  DeadlineHeap deadlines;
+  MulticastTable multicast;
+  CqHealth cq_health;
+  std::deque<Event> events;
+  Instant now{};  ///< The latest that we have heard of.
+  std::vector<std::unique_ptr<Pd>> pds;
+  std::vector<std::unique_ptr<Cq>> cqs;
+  std::vector<std::unique_ptr<Srq>> srqs;
+  std::uint32_t next_srq_number = 1;
+  std::uint32_t created_qps = 0;
+};
+
+Nic::Nic(NicConfig config)
+    : config_(std::move(config)),
+      mrs_(kMaxMr, *config_.memory, config_.key_seed),
+      core_(std::make_unique<Core>(config_, mrs_, counters_)) {}
+Nic::~Nic() = default;
+
+void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
+  core_->now = now;
+  ++counters_.rcvd_pkts;
+  if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) ++counters_.ecn_marked_pkts;
+  const auto packet = proto::parse_packet(datagram.payload);
+  if (!packet) {
+    ++counters_.parse_errors;
+    return;
+  }
+  const proto::IcrcCheck icrc = proto::check_icrc(datagram.path, datagram.payload);
+  if (!icrc.ok) {
+    ++counters_.icrc_errors;
+    return;
+  }
+  if (!accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
+    ++counters_.wrong_pkey;
+    return;
+  }
+  if (packet->dest_qp() == kMulticastQpn) {
+    const bool anybody = core_->multicast.for_each_in(
+        datagram.path.destination, [&](Qp& member) { deliver(member, *packet, datagram.path, icrc.ip_id, now); });
+    if (!anybody) ++counters_.unknown_qp;
+    return;
+  }
+  Qp* const qp = core_->qps.find(packet->dest_qp());
+  if (qp == nullptr) {
+    ++counters_.unknown_qp;
+    return;
+  }
+  deliver(*qp, *packet, datagram.path, icrc.ip_id, now);
+}
+
+void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+  if (packet.op().service != service_of(qp.type())) {
+    ++counters_.wrong_state_or_service;
+    return;
+  }
+  qp.on_packet(packet, path, ip_id, now);
+  core_->touched(qp);
+}
+
+void Nic::on_timeout(Instant now) {
+  core_->now = now;
+  DeadlineHeap& heap = core_->deadlines;
+  while (!heap.empty() && heap.front().links.deadline <= now) {
+    Qp& qp = heap.front();
+    qp.on_timeout(now);
+    core_->touched(qp);
+  }
+  core_->cq_health.on_timeout(now, [this](Cq& cq) { core_->notify(cq); });
+}
+
+std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
+  Core& c = *core_;
+  c.now = now;
+  while (Qp* const qp = c.scheduler.next()) {
+    proto::Transmit out;
+    const TxStatus status = qp->poll_transmit(now, frame, out);
+    c.deadlines.update(*qp);
+    c.fail_overflowed();
+    c.scheduler.asked(*qp, status);
+    if (status != TxStatus::kSent) continue;
+    ++counters_.sent_pkts;
+    out.sender = qp->qpn();
+    return out;
+  }
+  return std::nullopt;
+}
+
+std::optional<Instant> Nic::next_deadline() const {
+  const DeadlineHeap& heap = core_->deadlines;
+  const std::optional<Instant> held = core_->cq_health.next_deadline();
+  if (heap.empty()) return held;
+  const Instant timer = heap.front().links.deadline;
+  return held ? std::min(*held, timer) : timer;
+}
+
+Pd* Nic::alloc_pd() { return core_->pds.emplace_back(std::make_unique<Pd>()).get(); }
+
+Errno Nic::dealloc_pd(Pd* pd) {
+  if (pd->users != 0) return EBUSY;
+  return erase_owned(core_->pds, pd) ? 0 : EINVAL;
+}
+
+Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
+  if (capacity < 1 || capacity > kMaxCqe) return Err{EINVAL};
+  return core_->cqs.emplace_back(std::make_unique<Cq>(capacity, user)).get();
+}
+
+void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) { core_->cq_health.moderate(*cq, count, period); }
+
+Errno Nic::destroy_cq(Cq* cq) {
+  if (cq->users != 0) return EBUSY;
+  core_->cq_health.forget(cq);
+  std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
+  return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
+}
+
+Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
+  if (init.pd == nullptr || init.max_wr == 0 || init.max_wr > kMaxSrqWr || init.max_sge > kMaxSrqSge) {
+    return Err{EINVAL};
+  }
+  if (core_->srqs.size() == kMaxSrq) return Err{ENOMEM};
+  ++init.pd->users;
+  return core_->srqs.emplace_back(std::make_unique<Srq>(init, core_->next_srq_number++)).get();
+}
+
+Errno Nic::destroy_srq(Srq* srq) {
+  if (srq->users != 0) return EBUSY;
+  std::erase_if(core_->events, [srq](const Event& e) { return e.srq == srq; });
+  Pd* const pd = srq->pd();
+  if (!erase_owned(core_->srqs, srq)) return EINVAL;
+  --pd->users;
+  return 0;
+}
+
+Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
+  if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) return Err{EINVAL};
+  if (init.max_send_wr > kMaxQpWr || init.max_send_sge > kMaxSge) return Err{EINVAL};
+  // The receive queue of a QP with an SRQ is nobody's: what is asked of it means nothing (ibv_create_qp(3)).
+  const bool own_receives = init.srq == nullptr;
+  if ((own_receives && (init.max_recv_wr > kMaxQpWr || init.max_recv_sge > kMaxSge)) || init.max_inline > kMaxInline)
+    return Err{EINVAL};
+  const auto qpn = core_->qps.next_qpn();
+  if (!qpn) return Err{ENOMEM};
+  ++init.pd->users;
+  ++init.send_cq->users;
+  ++init.recv_cq->users;
+  if (init.srq != nullptr) ++init.srq->users;
+  Qp* const qp = core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
+  qp->links.nth = ++core_->created_qps;
+  return qp;
+}
+
+Errno Nic::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
+  const Errno error = qp->modify(attr, mask);
+  if (error == 0 && qp->state() == QpState::kReset) ++qp->links.life;
+  core_->touched(*qp);
+  return error;
+}
+
+void Nic::destroy_qp(Qp* qp) {
+  qp->release();
+  core_->forget(*qp);
+  --qp->init().pd->users;
+  --qp->init().send_cq->users;
+  --qp->init().recv_cq->users;
+  if (qp->init().srq != nullptr) --qp->init().srq->users;
+  mrs_.unbind_windows_of(qp->qpn());
+  core_->qps.erase(qp->qpn());
+}
+
+Errno Nic::post_send(Qp* qp, const SendWr& wr) {
+  const Errno error = qp->post_send(wr);
+  core_->touched(*qp);
+  return error;
+}
+
+Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
+  const Errno error = qp->post_recv(wr);
+  if (qp->wants_turn()) core_->touched(*qp);
+  return error;
+}
+
+Errno Nic::check_send(const Qp* qp, const SendWr& wr, std::uint32_t ahead) const { return qp->check_send(wr, ahead); }
+
+void Nic::set_time(Instant now) { core_->now = now; }
+
+void Nic::prefer(Qp* qp) {
+  if (qp->links.ready) core_->scheduler.prefer(*qp);
+}
+
+Errno Nic::attach_multicast(Qp* qp, const Gid& group) { return core_->multicast.attach(qp, group); }
+Errno Nic::detach_multicast(Qp* qp, const Gid& group) { return core_->multicast.detach(qp, group); }
+bool Nic::is_attached(const Qp* qp, const Gid& group) const { return core_->multicast.is_attached(qp, group); }
+std::vector<Gid> Nic::groups_of(const Qp* qp) const { return core_->multicast.groups_of(qp); }
+
+bool Nic::has_work() const { return !core_->scheduler.empty() || !core_->events.empty(); }
+
+std::optional<proto::QpIdentity> Nic::identify(std::uint32_t qpn) const {
+  const Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return std::nullopt;
+  return proto::QpIdentity{.nth = qp->links.nth,
+                           .life = qp->links.life,
+                           .first_sent = qp->attr().sq_psn,
+                           .first_received = qp->attr().rq_psn,
+                           .mtu = proto::mtu_bytes(qp->attr().path_mtu)};
+}
+
+std::optional<std::uint32_t> Nic::nth_qp(std::uint32_t nth) const {
+  std::optional<std::uint32_t> found;
+  core_->qps.for_each([&](const Qp& qp) {
+    if (qp.links.nth == nth) found = qp.qpn();
+  });
+  return found;
+}
+
+bool Nic::break_qp(std::uint32_t qpn) {
+  Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return false;
+  qp->enter_error(Event::Kind::kQpFatal);
+  core_->touched(*qp);
+  return true;
+}
+
+bool Nic::overflow_send_cq(std::uint32_t qpn) {
+  const Qp* const qp = core_->qps.find(qpn);
+  if (qp == nullptr) return false;
+  core_->cq_health.overflow(*qp->init().send_cq);
+  core_->fail_overflowed();
+  return true;
+}
+
+std::optional<Event> Nic::poll_event() {
+  if (core_->events.empty()) return std::nullopt;
+  const Event event = core_->events.front();
+  core_->events.pop_front();
+  return event;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,31 @@
+#include "verbs/nic/model/user_memory.h"
+
+#include <cstring>
+
+namespace uroce::nic {
+namespace {
+
+class SteadyMemory final : public UserMemory {
+ public:
+  bool copy(void* to, const void* from, std::size_t size) override {
+    std::memcpy(to, from, size);
+    return true;
+  }
+  std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) override {
+    return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+  }
+  std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
+                                            std::uint64_t desired) override {
+    __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+  }
+};
+
+}  // namespace
+
+UserMemory& steady_memory() {
+  static SteadyMemory memory;
+  return memory;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,87 @@
+#include "verbs/nic/resources/cq.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "proto/base/check.h"
+
+namespace uroce::nic {
+
+Cq::Cq(std::uint32_t capacity, void* user) : ring_(capacity), user_(user) { UROCE_ASSERT(capacity >= 1); }
+
+Cq::PushResult Cq::push(const Completion& completion) {
+  if (count_ == ring_.size()) {
+    if (ignore_overrun_) return PushResult::kQueued;
+    overflowed_ = true;
+    return PushResult::kOverflow;
+  }
+  ring_[(head_ + count_) % ring_.size()] = completion;
+  ++count_;
+  // IBTA Vol 1, 11.4.2.2: a failed completion counts as solicited.
+  const bool solicited = completion.solicited || completion.status != WcStatus::kSuccess;
+  if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !solicited)) return PushResult::kQueued;
+  if (moderate_count_ > 1 && moderate_period_ > Duration{} && ++held_back_ < moderate_count_) {
+    if (!deadline_) deadline_ = completion.when + moderate_period_;
+    return PushResult::kQueued;
+  }
+  disarm();
+  return PushResult::kNotify;
+}
+
+void Cq::disarm() {
+  armed_ = Armed::kNo;
+  held_back_ = 0;
+  deadline_.reset();
+}
+
+void Cq::moderate(std::uint32_t count, Duration period) {
+  moderate_count_ = count;
+  moderate_period_ = period;
+}
+
+bool Cq::on_timeout(Instant now) {
+  if (!deadline_ || now < *deadline_) return false;
+  disarm();
+  return true;
+}
+
+std::size_t Cq::poll(std::span<Completion> out) {
+  const std::size_t taken = std::min<std::size_t>(out.size(), count_);
+  for (std::size_t i = 0; i < taken; ++i) {
+    out[i] = ring_[head_];
+    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  }
+  count_ -= static_cast<std::uint32_t>(taken);
+  return taken;
+}
+
+void Cq::drop(std::uint32_t qpn) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const Completion& completion = ring_[(head_ + i) % ring_.size()];
+    if (completion.qpn != qpn) ring_[(head_ + kept++) % ring_.size()] = completion;
+  }
+  count_ = kept;
+}
+
+void Cq::arm(bool solicited_only) {
+  // Asking for less does not take back an earlier request for more (IBTA Vol 1, 11.4.2.2).
+  if (!solicited_only) {
+    armed_ = Armed::kAny;
+  } else if (armed_ == Armed::kNo) {
+    armed_ = Armed::kSolicited;
+  }
+}
+
+Errno Cq::resize(std::uint32_t capacity) {
+  if (capacity < 1 || capacity < count_) return EINVAL;
+  std::vector<Completion> ring(capacity);
+  const std::uint32_t kept = count_;
+  poll({ring.data(), kept});
+  ring_ = std::move(ring);
+  head_ = 0;
+  count_ = kept;
+  return 0;
+}
+
+}  // namespace uroce::nic

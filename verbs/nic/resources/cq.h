@@ -1,0 +1,62 @@
+// Completion queue: a ring that the NIC fills and the user drains, with one-shot notification (IBTA Vol 1, 11.4.2).
+// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR, unless the owner
+// wants to hear nothing of it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "verbs/nic/model/types.h"
+
+namespace uroce::nic {
+
+class Cq {
+ public:
+  /// `capacity` >= 1 completions. `user` is the owner's cookie, returned with events.
+  Cq(std::uint32_t capacity, void* user);
+
+  enum class PushResult : std::uint8_t { kQueued, kNotify, kOverflow };
+  /// Adds a completion. kNotify: the CQ was armed for this one; it is disarmed now and the owner must be told.
+  PushResult push(const Completion& completion);
+  /// From now on an armed CQ notifies after `count` completions, or `period` after the first of them if that is
+  /// earlier. Where one is 0, and with a count of 1, at the first one.
+  void moderate(std::uint32_t count, Duration period);
+  /// When a notification that waits for more completions is due.
+  std::optional<Instant> deadline() const { return deadline_; }
+  /// True when that time has come, and the owner must be told.
+  bool on_timeout(Instant now);
+  /// A completion that does not fit is lost without a word.
+  void ignore_overrun() { ignore_overrun_ = true; }
+  /// Takes up to out.size() completions, oldest first; returns how many.
+  std::size_t poll(std::span<Completion> out);
+  /// Forgets the queued completions of QP `qpn`.
+  void drop(std::uint32_t qpn);
+  /// Asks for one notification at the next completion (or the next solicited or failed one).
+  void arm(bool solicited_only);
+  /// EINVAL when more completions are queued than would fit.
+  Errno resize(std::uint32_t capacity);
+
+  std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+  std::uint32_t size() const { return count_; }
+  bool overflowed() const { return overflowed_; }
+  void* user() const { return user_; }
+  /// QPs attached (twice when one serves both queues): a CQ in use can't be destroyed.
+  std::uint32_t users = 0;
+
+ private:
+  enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  void disarm();
+  std::vector<Completion> ring_;
+  std::uint32_t head_ = 0;
+  std::uint32_t count_ = 0;
+  Armed armed_ = Armed::kNo;
+  bool overflowed_ = false;
+  bool ignore_overrun_ = false;
+  std::uint32_t moderate_count_ = 0;
+  Duration moderate_period_{};
+  std::uint32_t held_back_ = 0;  ///< Completions for which a notification is due, of those that it waits for.
+  std::optional<Instant> deadline_;
+  void* user_;
+};
+
+}  // namespace uroce::nic

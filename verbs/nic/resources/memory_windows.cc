@@ -1,0 +1,117 @@
+// Memory windows: binding, invalidating and looking them up (IBTA Vol 1, 10.6.7 and 10.6.5). They have their keys from
+// the table that the regions have theirs from.
+#include <cerrno>
+
+#include "proto/base/check.h"
+#include "verbs/nic/resources/mr_table.h"
+
+namespace uroce::nic {
+namespace {
+
+/// Local write is a right that programs ask for and nobody can use: the key is an R_Key. Real cards take it too.
+constexpr std::uint32_t kWindowAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kZeroBased;
+
+}  // namespace
+
+Result<Mw*, Errno> MrTable::add_window(Pd* pd, MwType type) {
+  UROCE_ASSERT(pd != nullptr);
+  if (windows_ == kMaxMw) return Err{ENOMEM};
+  const std::uint32_t index = take_index();
+  Slot& slot = slots_[index];
+  slot.mw = std::make_unique<Mw>(Mw{.pd = pd, .type = type, .key = key_of(index)});
+  ++pd->users;
+  ++windows_;
+  return slot.mw.get();
+}
+
+void MrTable::remove_window(Mw* mw) {
+  const std::uint32_t index = index_of(mw->key);
+  UROCE_ASSERT(index < slots_.size() && slots_[index].mw.get() == mw);
+  unbind(*mw);
+  --mw->pd->users;
+  slots_[index].tag = static_cast<std::uint8_t>(mw->key + 1);
+  slots_[index].mw.reset();
+  free_.push_back(index);
+  --windows_;
+}
+
+void MrTable::unbind(Mw& mw) {
+  if (mw.mr == nullptr) return;
+  --mw.mr->windows;
+  if (mw.type == MwType::k2) --bound_to_qps_;
+  mw.mr = nullptr;
+}
+
+Mw* MrTable::find_window(std::uint32_t key) const {
+  const std::uint32_t index = index_of(key);
+  return index < slots_.size() ? slots_[index].mw.get() : nullptr;
+}
+
+/// The region that a bind names, if a window with these rights may lie where it wants to (C10-72 .. C10-75).
+Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
+  const std::uint32_t index = index_of(bind.lkey);
+  if (index >= slots_.size() || slots_[index].mr == nullptr) return nullptr;
+  Mr& mr = *slots_[index].mr;
+  if (mr.key != bind.lkey || mr.pd != pd || mr.kind == MrKind::kNull || (mr.access & kMwBind) == 0) return nullptr;
+  if ((bind.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (mr.access & kLocalWrite) == 0) return nullptr;
+  if (bind.addr < mr.iova) return nullptr;
+  const std::uint64_t offset = bind.addr - mr.iova;
+  return offset <= mr.length && bind.length <= mr.length - offset ? &mr : nullptr;
+}
+
+bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
+  Mw* const mw = find_window(bind.window);
+  if (mw == nullptr || mw->pd != pd || bind.new_key >> 8 != bind.window >> 8) return false;
+  if ((bind.access & ~kWindowAccess) != 0) return false;
+  if (mw->type == MwType::k1) {
+    if ((bind.access & kZeroBased) != 0) return false;
+  } else if (mw->mr != nullptr || bind.length == 0) {
+    return false;  // It has to be invalidated first; and nothing is taken back by binding it to nothing.
+  }
+  Mr* const mr = bind.length == 0 ? nullptr : region_under(bind, pd);
+  if (mr == nullptr && bind.length != 0) return false;
+  unbind(*mw);
+  mw->key = bind.new_key;
+  slots_[index_of(bind.window)].tag = static_cast<std::uint8_t>(bind.new_key);
+  if (mr == nullptr) return true;
+  ++mr->windows;
+  mw->mr = mr;
+  mw->offset = bind.addr - mr->iova;
+  mw->start = (bind.access & kZeroBased) != 0 ? 0 : bind.addr;
+  mw->length = bind.length;
+  mw->access = bind.access;
+  mw->qpn = qpn;
+  if (mw->type == MwType::k2) ++bound_to_qps_;
+  return true;
+}
+
+bool MrTable::invalidate(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn) {
+  Mw* const mw = find_window(rkey);
+  if (mw == nullptr || mw->key != rkey || mw->type != MwType::k2) return false;
+  if (mw->mr == nullptr || mw->pd != pd || mw->qpn != qpn) return false;
+  unbind(*mw);
+  return true;
+}
+
+void MrTable::unbind_windows_of(std::uint32_t qpn) {
+  if (bound_to_qps_ == 0) return;
+  for (Slot& slot : slots_) {
+    if (slot.mw != nullptr && slot.mw->type == MwType::k2 && slot.mw->qpn == qpn) unbind(*slot.mw);
+  }
+}
+
+Result<std::uint8_t*, AccessError> MrTable::resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
+                                                           const Pd* pd, std::uint32_t qpn,
+                                                           std::uint32_t rights) const {
+  const Mw* const mw = find_window(rkey);
+  if (mw == nullptr) return resolve(rkey, va, length, pd, rights);
+  if (mw->key != rkey || mw->mr == nullptr) return Err{AccessError::kBadKey};
+  if (mw->pd != pd || (mw->type == MwType::k2 && mw->qpn != qpn)) return Err{AccessError::kWrongPd};
+  if ((rights & ~mw->access) != 0) return Err{AccessError::kNoRight};
+  if (va < mw->start) return Err{AccessError::kOutOfBounds};
+  const std::uint64_t offset = va - mw->start;
+  if (offset > mw->length || length > mw->length - offset) return Err{AccessError::kOutOfBounds};
+  return reach(*mw->mr, mw->offset + offset, length, rights);
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,169 @@
+// The send and receive queues: rings sized at creation, addressed by running index. The send queue IS the
+// retransmission queue: a WQE knows its first PSN and its packet count, and packets are generated again from it.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "proto/base/check.h"
+#include "verbs/nic/model/types.h"
+
+namespace uroce::nic {
+
+struct SendWqe {
+  std::uint64_t wr_id = 0;
+  SendOp op = SendOp::kSend;
+  bool signaled = false, solicited = false, fence = false, is_inline = false;
+  std::uint32_t imm = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t remote_addr = 0;
+  std::uint64_t compare_add = 0, swap = 0;
+  MwBind bind;
+  std::uint32_t length = 0;  ///< Message bytes; 8 for atomics.
+  std::uint32_t sge_count = 0;
+  std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
+  Psn first_psn;
+  Psn ssn;                    ///< Message sequence number of its first message: only a READ can be several.
+  std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.
+
+  Psn end_psn() const { return first_psn + packets; }
+  bool executed = false;  ///< Of one that is local: it is done, and waits for its turn to complete.
+
+  /// Bind and local invalidate take no packets, nor a message sequence number.
+  bool is_local() const { return op == SendOp::kBindMw || op == SendOp::kLocalInv; }
+  bool is_read() const { return op == SendOp::kRead; }
+  bool is_atomic() const { return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd; }
+  /// READ and atomics are completed by a response that carries data, never by a plain ACK.
+  bool needs_response() const { return is_read() || is_atomic(); }
+  /// Takes a receive WQE: a SEND at its first packet, a WRITE with immediate at its last.
+  bool takes_receive() const { return !needs_response() && !is_local() && op != SendOp::kWrite; }
+  /// Payload bytes of packet `i`: of the request, or for a READ of the response.
+  std::uint32_t packet_bytes(std::uint32_t i, std::uint32_t mtu) const {
+    return is_atomic() ? 0 : std::min(mtu, length - i * mtu);
+  }
+};
+
+class SendQueue {
+ public:
+  SendQueue(std::uint32_t capacity, std::uint32_t max_sge, std::uint32_t max_inline)
+      : wqes_(capacity),
+        sges_(std::size_t{capacity} * max_sge),
+        inline_(std::size_t{capacity} * max_inline),
+        max_sge_(max_sge),
+        max_inline_(max_inline) {}
+
+  bool full() const { return room() == 0; }
+  std::uint64_t room() const { return wqes_.size() - (tail_ - head_); }  ///< For how many WRs.
+  bool empty() const { return head_ == tail_; }
+  std::uint64_t head() const { return head_; }  ///< Oldest WQE that has not completed.
+  std::uint64_t tail() const { return tail_; }  ///< One past the newest.
+  SendWqe& at(std::uint64_t index) { return wqes_[slot(index)]; }
+  const SendWqe& at(std::uint64_t index) const { return wqes_[slot(index)]; }
+  std::span<const Sge> sges(std::uint64_t index) const {
+    return {sges_.data() + slot(index) * max_sge_, at(index).sge_count};
+  }
+  Bytes inline_data(std::uint64_t index) const {
+    return {inline_.data() + slot(index) * max_inline_, at(index).length};
+  }
+
+  /// Takes the slot at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR.
+  SendWqe& push(const SendWr& wr) {
+    UROCE_ASSERT(!full());
+    SendWqe& wqe = wqes_[slot(tail_)];
+    wqe = SendWqe{};
+    if (wr.flags & kInline) {
+      std::uint8_t* to = inline_.data() + slot(tail_) * max_inline_;
+      for (const Sge& sge : wr.sges) {
+        // Inline data is the caller's memory at the moment of the call; no key is involved (ibv_post_send(3)).
+        if (sge.length != 0) std::memcpy(to, address(sge.addr), sge.length);
+        to += sge.length;
+      }
+      wqe.is_inline = true;
+    } else {
+      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(tail_) * max_sge_);
+      wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
+    }
+    ++tail_;
+    return wqe;
+  }
+  void pop() {
+    UROCE_ASSERT(!empty());
+    ++head_;
+  }
+  void clear() { head_ = tail_; }
+
+ private:
+  static const void* address(std::uint64_t addr) {
+    const void* p = nullptr;
+    static_assert(sizeof p == sizeof addr);
+    std::memcpy(&p, &addr, sizeof p);
+    return p;
+  }
+  std::size_t slot(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+
+  std::vector<SendWqe> wqes_;
+  std::vector<Sge> sges_;
+  std::vector<std::uint8_t> inline_;
+  std::uint32_t max_sge_, max_inline_;
+  std::uint64_t head_ = 0, tail_ = 0;
+};
+
+struct RecvWqe {
+  std::uint64_t wr_id = 0;
+  std::uint64_t length = 0;
+  std::uint32_t sge_count = 0;
+};
+
+class RecvQueue {
+ public:
+  RecvQueue(std::uint32_t capacity, std::uint32_t max_sge)
+      : wqes_(capacity), sges_(std::size_t{capacity} * max_sge), max_sge_(max_sge) {}
+
+  bool full() const { return tail_ - head_ == wqes_.size(); }
+  bool empty() const { return head_ == tail_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(tail_ - head_); }
+  const RecvWqe& front() const {
+    UROCE_ASSERT(!empty());
+    return wqes_[slot(head_)];
+  }
+  std::span<const Sge> front_sges() const { return {sges_.data() + slot(head_) * max_sge_, front().sge_count}; }
+  void push(const RecvWr& wr, std::uint64_t length) {
+    UROCE_ASSERT(!full());
+    wqes_[slot(tail_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(tail_) * max_sge_);
+    ++tail_;
+  }
+  void pop() {
+    UROCE_ASSERT(!empty());
+    ++head_;
+  }
+  /// Puts what was taken by pop() back to where it was.
+  void push_front(const RecvWr& wr, std::uint64_t length) {
+    UROCE_ASSERT(!full());
+    --head_;
+    wqes_[slot(head_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(head_) * max_sge_);
+  }
+  void clear() { head_ = tail_; }
+  /// Changes the capacity, which must be enough for what is queued.
+  void resize(std::uint32_t capacity) {
+    UROCE_ASSERT(size() <= capacity);
+    RecvQueue other(capacity, max_sge_);
+    for (; !empty(); pop()) other.push({front().wr_id, front_sges()}, front().length);
+    *this = std::move(other);
+  }
+
+ private:
+  std::size_t slot(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+
+  std::vector<RecvWqe> wqes_;
+  std::vector<Sge> sges_;
+  std::uint32_t max_sge_;
+  static constexpr std::uint64_t kStart = 1u << 31;  ///< push_front() goes below it.
+  std::uint64_t head_ = kStart, tail_ = kStart;
+};
+
+}  // namespace uroce::nic

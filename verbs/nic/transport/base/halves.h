@@ -1,0 +1,79 @@
+// What every QP consists of, whatever its transport service: a half that sends requests and a half that receives them.
+// They never call each other; Qp asks both what became of them.
+//
+//   RC   Requester          Responder     acknowledged, in order, repeated
+//   UC   UnackedRequester   UcResponder   in order, or not at all
+//   UD   UnackedRequester   UdResponder   single packets
+#pragma once
+
+#include <memory>
+
+#include "verbs/nic/transport/base/qp_context.h"
+#include "verbs/nic/transport/base/timers.h"
+
+namespace uroce::nic {
+
+class RequesterHalf {
+ public:
+  virtual ~RequesterHalf() = default;
+
+  /// What post() would say of `wr` behind `ahead` other WRs. For lists of which all or none is to be posted.
+  virtual Errno check(const SendWr& wr, std::uint32_t ahead) const = 0;
+  /// EINVAL: opcode, SGE count, inline size or operand; ENOMEM: queue full. The state is the caller's check.
+  virtual Errno post(const SendWr& wr) = 0;
+  /// Takes over the attributes of RTS.
+  virtual void start() = 0;
+  /// The next request packet. While `no_new_messages` (SQD) only messages already begun go on.
+  virtual TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) = 0;
+  /// Takes in a response packet. True when it answers what is outstanding, which only the peer can know. Services
+  /// without acknowledgements have none.
+  virtual bool on_response(const proto::PacketView& packet, Instant now) = 0;
+  virtual void on_timeout(Instant now) = 0;
+  /// Completes everything queued with WR_FLUSH_ERR, signalled or not.
+  virtual void flush() = 0;
+  /// Drops everything queued without a completion (RESET).
+  virtual void clear() = 0;
+  /// True when a WQE failed: the QP must go to ERR, or to SQE where the service has that state.
+  virtual bool failed() const = 0;
+  /// True when the last poll_transmit() had a packet that the NIC's window did not admit.
+  virtual bool waits_for_window() const = 0;
+  /// True when every message that was begun has completed.
+  virtual bool drained() const = 0;
+  /// Takes over changed retry attributes.
+  virtual void reload_retry_counts() = 0;
+  /// Takes over a changed timeout, also for what is outstanding.
+  virtual void reload_timeout() = 0;
+};
+
+/// A request that arrived. Lives as long as the call.
+struct Arrival {
+  const proto::PacketView& packet;
+  const Path& path;         ///< As its sender saw it: the destination is us.
+  std::uint16_t ip_id = 0;  ///< IPv4 Identification that the ICRC proved.
+};
+
+class ResponderHalf {
+ public:
+  virtual ~ResponderHalf() = default;
+
+  /// EINVAL: too many SGEs, or an SRQ; ENOMEM: queue full. The state is the caller's check.
+  virtual Errno post(const RecvWr& wr) = 0;
+  /// Takes over the attributes of RTR.
+  virtual void start() = 0;
+  /// Takes over a changed max_dest_rd_atomic.
+  virtual void reload_depth() = 0;
+  /// Takes in a request packet. True when it came in sequence and was taken, so that only the peer can have sent it.
+  virtual bool on_request(const Arrival& arrival) = 0;
+  virtual TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) = 0;
+  virtual bool has_output() const = 0;
+  /// Completes posted receives with WR_FLUSH_ERR. Answers that are still to be sent stay (the NAK that says why).
+  virtual void flush() = 0;
+  /// Forgets answers still to be sent.
+  virtual void drop_output() = 0;
+  /// Drops everything queued without a completion (RESET).
+  virtual void clear() = 0;
+  /// Set when a request, or the receive for it, failed for good: the QP must go to ERR, and its owner hears of it.
+  virtual std::optional<Event::Kind> failure() const = 0;
+};
+
+}  // namespace uroce::nic

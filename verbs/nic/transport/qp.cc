@@ -1,0 +1,221 @@
+#include "verbs/nic/transport/qp.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "verbs/nic/model/limits.h"
+#include "verbs/nic/transport/make_halves.h"
+
+namespace uroce::nic {
+
+Qp::Qp(QpEnv& env, std::uint32_t qpn, const QpInit& init)
+    : c_{env, this, qpn, init}, requester_(make_requester(c_, timers_)), responder_(make_responder(c_)) {}
+
+Errno Qp::post_send(const SendWr& wr) {
+  if (!rights(state()).post_send) return EINVAL;
+  if (const Errno error = requester_->post(wr)) return error;
+  if (rights(state()).flush_send) requester_->flush();
+  return 0;
+}
+
+Errno Qp::check_send(const SendWr& wr, std::uint32_t ahead) const {
+  return rights(state()).post_send ? requester_->check(wr, ahead) : EINVAL;
+}
+
+Errno Qp::post_recv(const RecvWr& wr) {
+  if (!rights(state()).post_recv) return EINVAL;
+  if (const Errno error = responder_->post(wr)) return error;
+  if (rights(state()).flush_recv) responder_->flush();
+  return 0;
+}
+
+/// A recovered Identification costs 16 bits of the ICRC's redundancy. Peers that number their packets never send 0
+/// several times in a row; from one that did (uroce does), anything but 0 is a corrupt packet.
+bool Qp::plausible_id(std::uint16_t ip_id) const { return zero_ids_ < kZeroIdsProve || ip_id == 0; }
+
+/// Only of packets that nobody but the peer can have sent: what a stranger could teach us would shut out the peer.
+void Qp::learn_id(std::uint16_t ip_id) {
+  if (zero_ids_ < kZeroIdsProve) zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
+}
+
+void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+  Counters& counters = c_.env.counters;
+  const bool connected = type() != QpType::kUd;
+  if (connected && !plausible_id(ip_id)) {
+    ++counters.icrc_errors;
+    return;
+  }
+  if (ip_id != 0) ++counters.icrc_id_recovered;
+  const bool is_response = packet.op().kind == proto::Kind::kReadResponse ||
+                           packet.op().kind == proto::Kind::kAcknowledge ||
+                           packet.op().kind == proto::Kind::kAtomicAcknowledge;
+  if (is_response ? !rights(state()).complete : !rights(state()).respond) {
+    ++counters.wrong_state_or_service;
+    return;
+  }
+  // IBTA Vol 1, 9.6.1.?: a connected QP hears only its peer.
+  if (connected && (path.source != c_.attr.path.destination || path.destination != c_.attr.path.source)) {
+    ++counters.wrong_source;
+    return;
+  }
+  bool from_peer = false;
+  if (is_response) {
+    from_peer = requester_->on_response(packet, now);
+  } else {
+    if (connected && state() == QpState::kRtr && !communication_established_) {
+      communication_established_ = true;
+      c_.env.raise(Event::Kind::kCommEst, this);
+    }
+    from_peer = responder_->on_request({packet, path, ip_id});
+  }
+  if (from_peer) learn_id(ip_id);
+  settle();
+}
+
+void Qp::on_timeout(Instant now) {
+  requester_->on_timeout(now);
+  settle();
+}
+
+TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
+  const bool may_request = rights(state()).complete;  // In SQD, to finish what was begun.
+  for (int i = 0; i < 2; ++i) {
+    const bool answer = answer_next_ == (i == 0);
+    if (answer) {
+      if (responder_->poll_transmit(frame, out) == TxStatus::kSent) {
+        answer_next_ = false;
+        settle();
+        return TxStatus::kSent;
+      }
+    } else if (may_request) {
+      if (requester_->poll_transmit(now, frame, !rights(state()).request, out) == TxStatus::kSent) {
+        answer_next_ = true;
+        settle();
+        return TxStatus::kSent;
+      }
+    }
+  }
+  settle();
+  answer_next_ = false;  // A program waits for its request; for an ACK, only the end of one.
+  return may_request && requester_->waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
+}
+
+/// Draws the consequences of what the halves found.
+void Qp::settle() {
+  if (state() == QpState::kErr || state() == QpState::kReset) return;
+  if (requester_->failed()) {
+    type() == QpType::kRc ? enter_error(std::nullopt) : enter_send_error();
+  } else if (const auto why = responder_->failure()) {
+    enter_error(why);
+  } else if (state() == QpState::kSqd && !drained_ && requester_->drained()) {
+    drained_ = true;
+    if (c_.attr.en_sqd_notify) c_.env.raise(Event::Kind::kSqDrained, this);
+  }
+}
+
+/// IBTA Vol 1, 10.3.1.6: of UC and UD, only the sending half suffers from a send that failed.
+void Qp::enter_send_error() {
+  c_.attr.state = QpState::kSqe;
+  requester_->flush();
+}
+
+void Qp::enter_error(std::optional<Event::Kind> why) {
+  c_.attr.state = QpState::kErr;
+  if (why) c_.env.raise(*why, this);
+  responder_->flush();
+  requester_->flush();
+  if (c_.init.srq != nullptr && !std::exchange(last_wqe_told_, true)) {
+    c_.env.raise(Event::Kind::kLastWqeReached, this);
+  }
+}
+
+Errno Qp::check_ranges(const QpAttr& attr, std::uint32_t mask) const {
+  const auto has = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
+  if (has(kAttrCurState) && attr.cur_state != state()) return EINVAL;
+  if (has(kAttrPort) && attr.port != 1) return EINVAL;
+  if (has(kAttrPkeyIndex) && attr.pkey_index != 0) return EINVAL;
+  if (has(kAttrPathMtu) && (!proto::is_mtu_code(attr.path_mtu) || attr.path_mtu > c_.env.config.mtu_max)) return EINVAL;
+  if (has(kAttrTimeout) && attr.timeout > 31) return EINVAL;
+  if (has(kAttrRetryCnt) && attr.retry_cnt > 7) return EINVAL;
+  if (has(kAttrRnrRetry) && attr.rnr_retry > 7) return EINVAL;
+  if (has(kAttrMinRnrTimer) && attr.min_rnr_timer > 31) return EINVAL;
+  if (has(kAttrMaxRdAtomic) && attr.max_rd_atomic > kMaxRdAtomic) return EINVAL;
+  if (has(kAttrMaxDestRdAtomic) && attr.max_dest_rd_atomic > kMaxRdAtomic) return EINVAL;
+  return 0;
+}
+
+Errno Qp::modify(const QpAttr& attr, std::uint32_t mask) {
+  const QpState from = state();
+  const QpState to = (mask & kAttrState) ? attr.state : from;
+  if (check_transition(type(), from, to, mask).code != TransitionVerdict::Code::kOk) return EINVAL;
+  if (const Errno error = check_ranges(attr, mask)) return error;
+  apply(attr, mask);
+  enter(from, to, attr);
+  return 0;
+}
+
+void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
+  QpAttr& a = c_.attr;
+  const auto take = [mask](std::uint32_t bit, auto& to, const auto& from) {
+    if (mask & bit) to = from;
+  };
+  take(kAttrAccess, a.access, attr.access);
+  take(kAttrPkeyIndex, a.pkey_index, attr.pkey_index);
+  take(kAttrPort, a.port, attr.port);
+  take(kAttrAv, a.path, attr.path);
+  take(kAttrAv, a.sgid_index, attr.sgid_index);
+  take(kAttrPathMtu, a.path_mtu, attr.path_mtu);
+  take(kAttrTimeout, a.timeout, attr.timeout);
+  take(kAttrRetryCnt, a.retry_cnt, attr.retry_cnt);
+  take(kAttrRnrRetry, a.rnr_retry, attr.rnr_retry);
+  take(kAttrMinRnrTimer, a.min_rnr_timer, attr.min_rnr_timer);
+  take(kAttrMaxRdAtomic, a.max_rd_atomic, attr.max_rd_atomic);
+  take(kAttrMaxDestRdAtomic, a.max_dest_rd_atomic, attr.max_dest_rd_atomic);
+  take(kAttrRqPsn, a.rq_psn, attr.rq_psn);
+  take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
+  take(kAttrQkey, a.qkey, attr.qkey);
+  if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
+  if (mask & kAttrAv) zero_ids_ = 0;  // Perhaps another peer.
+  if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
+  if (mask & kAttrTimeout) requester_->reload_timeout();
+  if (mask & kAttrMaxDestRdAtomic) responder_->reload_depth();
+}
+
+void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
+  c_.attr.state = to;
+  switch (to) {
+    case QpState::kReset:
+      requester_->clear();
+      responder_->clear();
+      // Nobody could tell its former completions from those of its next life. (mlx4 and mlx5 forget them too; rxe does
+      // not.)
+      init().send_cq->drop(qpn());
+      init().recv_cq->drop(qpn());
+      c_.attr = QpAttr{};
+      zero_ids_ = 0;
+      last_wqe_told_ = false;
+      break;
+    case QpState::kRtr:
+      communication_established_ = false;
+      responder_->start();
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) requester_->start();
+      break;
+    case QpState::kSqd:
+      if (from == QpState::kRts) {
+        drained_ = false;
+        c_.attr.en_sqd_notify = attr.en_sqd_notify;
+        settle();
+      }
+      break;
+    case QpState::kErr:
+      responder_->drop_output();
+      enter_error(std::nullopt);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace uroce::nic

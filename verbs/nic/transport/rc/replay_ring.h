@@ -1,0 +1,115 @@
+// What the responder keeps of READs and atomics: answers still to be sent, and what it takes to answer duplicates.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "proto/base/check.h"
+#include "verbs/nic/model/types.h"
+
+namespace uroce::nic {
+
+/// A PSN that does not wrap: its low 24 bits are the PSN. What lies a whole number space back is thus not taken for
+/// what comes now.
+using LongPsn = std::uint64_t;
+inline Psn short_psn(LongPsn psn) { return Psn{static_cast<std::uint32_t>(psn)}; }
+
+/// One READ or atomic that was executed.
+struct Replay {
+  bool is_atomic = false;
+  LongPsn first_psn = 0;
+  std::uint32_t packets = 0;  ///< 0: empty slot.
+  std::uint64_t va = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t length = 0;
+  std::uint64_t original = 0;  ///< Atomics: the answer.
+};
+
+/// The last ones of them, as many as the peer may have outstanding.
+class ReplayRing {
+ public:
+  void clear() { slots_.clear(), next_ = 0; }
+  /// Makes room for `depth` of them. Never for less than before: the peer may still ask for what it had under way.
+  void grow(std::uint32_t depth) {
+    if (depth <= slots_.size()) return;
+    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(next_), slots_.end());
+    next_ = slots_.size();
+    slots_.resize(depth);
+  }
+  void add(const Replay& replay) {
+    if (slots_.empty()) return;
+    slots_[next_] = replay;
+    next_ = (next_ + 1) % slots_.size();
+  }
+  /// The entry whose PSNs include `psn`, or nullptr.
+  const Replay* find(LongPsn psn) const {
+    for (const Replay& r : slots_) {
+      if (psn >= r.first_psn && psn - r.first_psn < r.packets) return &r;
+    }
+    return nullptr;
+  }
+  std::span<const Replay> all() const { return slots_; }
+
+ private:
+  std::vector<Replay> slots_;
+  std::size_t next_ = 0;
+};
+
+/// Answer to a READ or atomic that is still to be sent, or sent in part.
+struct Response {
+  bool is_atomic = false;
+  bool is_duplicate = false;  ///< Answered before; or begun to be.
+  bool begun = false;         ///< READ: the next packet is not a FIRST.
+  Psn psn{};                  ///< Of the next packet.
+  Psn end{};                  ///< One past the last packet.
+  std::uint64_t va = 0;       ///< READ: of the next byte.
+  std::uint32_t left = 0;     ///< READ: bytes to send.
+  std::uint32_t rkey = 0;
+  std::uint64_t original = 0;
+};
+
+/// FIFO of bounded size: as many answers to new requests as the peer may have outstanding, and as many to duplicates,
+/// which may queue up behind them.
+class ResponseQueue {
+ public:
+  /// Changes how many of each may be in it. Those that are in it stay, even when they are more.
+  void resize(std::uint32_t depth) {
+    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(head_), slots_.end());
+    head_ = 0;
+    depth_ = depth;
+    slots_.resize(std::max(slots_.size(), 2 * std::size_t{depth}));
+  }
+  void clear() { head_ = count_ = duplicates_ = 0; }
+  bool empty() const { return count_ == 0; }
+  bool full(bool of_duplicates) const { return (of_duplicates ? duplicates_ : count_ - duplicates_) >= depth_; }
+  Response& front() {
+    UROCE_ASSERT(!empty());
+    return slots_[head_];
+  }
+  void push(const Response& response) {
+    UROCE_ASSERT(!full(response.is_duplicate));
+    slots_[(head_ + count_) % slots_.size()] = response;
+    ++count_;
+    if (response.is_duplicate) ++duplicates_;
+  }
+  void pop() {
+    UROCE_ASSERT(!empty());
+    if (front().is_duplicate) --duplicates_;
+    head_ = (head_ + 1) % slots_.size();
+    --count_;
+  }
+  /// The queued response that ends at `end`, or nullptr.
+  Response* find_end(Psn end) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      Response& r = slots_[(head_ + i) % slots_.size()];
+      if (r.end == end) return &r;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::vector<Response> slots_;
+  std::size_t depth_ = 0, head_ = 0, count_ = 0, duplicates_ = 0;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,122 @@
+#include "verbs/nic/transport/rc/requester.h"
+
+#include <cerrno>
+
+#include "verbs/nic/model/limits.h"
+#include "verbs/nic/resources/sges.h"
+
+namespace uroce::nic {
+namespace {
+
+constexpr bool is_supported(SendOp op) {
+  switch (op) {
+    case SendOp::kWrite:
+    case SendOp::kWriteImm:
+    case SendOp::kSend:
+    case SendOp::kSendImm:
+    case SendOp::kSendInv:
+    case SendOp::kRead:
+    case SendOp::kCompareSwap:
+    case SendOp::kFetchAdd:
+    case SendOp::kLocalInv:
+    case SendOp::kBindMw:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Requester::Requester(QpContext& context, TimerTable& timers)
+    : c_(context), timers_(timers), sq_(context.init.max_send_wr, context.init.max_send_sge, context.init.max_inline) {
+  reads_.reserve(kMaxRdAtomic);
+}
+
+void Requester::start() {
+  una_ = next_ = max_ = post_ = counted_from_ = ack_due_ = c_.attr.sq_psn;
+  post_ssn_ = Ssn{1};
+  credits_.start();
+  cursor_ = sq_.head();
+  failed_ = false;
+  reload_retry_counts();
+}
+
+void Requester::reload_retry_counts() {
+  retry_left_ = c_.attr.retry_cnt;
+  rnr_left_ = c_.attr.rnr_retry;
+}
+
+/// The timer starts when the QP is asked for packets next, which it is after every change: that is when time is known.
+void Requester::reload_timeout() {
+  timers_.stop(Timer::kAck);
+  timeout_changed_ = true;
+}
+
+Errno Requester::check(const SendWr& wr, std::uint32_t ahead) const {
+  if (!is_supported(wr.op) || wr.sges.size() > c_.init.max_send_sge) return EINVAL;
+  const std::uint64_t length = total_length(wr.sges);
+  const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
+  if (length > kMaxMessageBytes) return EINVAL;
+  if (is_atomic && (length < 8 || wr.remote_addr % 8 != 0)) return EINVAL;
+  if (wr.flags & kInline) {
+    if (wr.op == SendOp::kRead || is_atomic || length > c_.init.max_inline) return EINVAL;
+  }
+  return sq_.room() > ahead ? 0 : ENOMEM;
+}
+
+Errno Requester::post(const SendWr& wr) {
+  if (const Errno error = check(wr, 0)) return error;
+  const std::uint64_t length = total_length(wr.sges);
+  const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
+
+  SendWqe& wqe = sq_.push(wr);
+  wqe.wr_id = wr.wr_id;
+  wqe.op = wr.op;
+  wqe.signaled = c_.init.sq_sig_all || (wr.flags & kSignaled) != 0;
+  wqe.solicited = (wr.flags & kSolicited) != 0;
+  wqe.fence = (wr.flags & kFence) != 0;
+  wqe.imm = wr.imm;
+  wqe.rkey = wr.rkey;
+  wqe.remote_addr = wr.remote_addr;
+  wqe.compare_add = wr.compare_add;
+  wqe.swap = wr.swap;
+  wqe.length = is_atomic ? 8 : static_cast<std::uint32_t>(length);
+  const auto& fail_send = c_.env.config.faults.fail_send;
+  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
+  wqe.first_psn = post_;
+  wqe.bind = wr.bind;
+  wqe.packets = wqe.is_local()             ? 0
+                : is_atomic || length == 0 ? 1
+                                           : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  wqe.ssn = post_ssn_;
+  post_ = wqe.end_psn();
+  post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : wqe.is_local() ? 0 : 1);
+  return 0;
+}
+
+void Requester::flush() {
+  release_window();
+  timers_.stop_all();
+  reads_.clear();
+  local_error_.reset();
+  while (!sq_.empty()) complete_head(WcStatus::kWrFlushErr);
+}
+
+void Requester::clear() {
+  release_window();
+  timers_.stop_all();
+  reads_.clear();
+  local_error_.reset();
+  sq_.clear();
+  cursor_ = sq_.head();
+  failed_ = false;
+  missing_response_retried_ = false;
+  try_without_credit_ = false;
+}
+
+bool Requester::drained() const {
+  if (una_ != max_) return false;
+  return cursor_ == sq_.tail() || next_ == sq_.at(cursor_).first_psn;
+}
+
+}  // namespace uroce::nic

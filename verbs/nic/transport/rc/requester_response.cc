@@ -1,0 +1,208 @@
+// What responses do to the send queue (IBTA Vol 1, 9.7.5 and 9.7.6.1; completions: 10.7.3, 11.6.2).
+#include "proto/syndrome.h"
+#include "verbs/nic/resources/sges.h"
+#include "verbs/nic/transport/rc/requester.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+
+bool Requester::on_response(const proto::PacketView& packet, Instant now) {
+  const Psn psn = packet.psn();
+  // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
+  // answers to the first transmission still count.
+  if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
+    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge)
+      take_credits(packet);  // Said again, to tell of them.
+    ++c_.env.counters.ghost_acks;
+    return false;
+  }
+  switch (packet.op().kind) {
+    case Kind::kAcknowledge:
+      on_acknowledge(packet, now);
+      break;
+    case Kind::kReadResponse:
+      on_read_response(packet, now);
+      break;
+    case Kind::kAtomicAcknowledge:
+      on_atomic_acknowledge(packet, now);
+      break;
+    default:
+      return false;
+  }
+  take_credits(packet);
+  if (local_error_ && cursor_ == sq_.head() && !failed_) fail_head(*local_error_);
+  return true;
+}
+
+void Requester::take_credits(const proto::PacketView& packet) {
+  if (!packet.has<proto::Aeth>()) return;
+  const auto aeth = packet.header<proto::Aeth>();
+  const proto::Syndrome syndrome = proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  const auto* ack = std::get_if<proto::syndrome::Ack>(&syndrome);
+  if (ack != nullptr) credits_.on_credits(Ssn{aeth.get<proto::Aeth::Msn>()}, ack->credit_code);
+}
+
+void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
+  const Psn psn = packet.psn();
+  const proto::Syndrome syndrome =
+      proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+  if (std::holds_alternative<proto::syndrome::Reserved>(syndrome)) return;
+
+  const bool positive = std::holds_alternative<proto::syndrome::Ack>(syndrome);
+  const Psn acknowledged = positive ? psn + 1 : psn;  // A NAK acknowledges what is before it.
+  acknowledge_before(acknowledged, now);
+  if (una_ != acknowledged) return retry_once_for_missing_response();
+  if (positive) return;
+  if (const auto* rnr = std::get_if<proto::syndrome::Rnr>(&syndrome)) return on_rnr(rnr->timer, now);
+  on_nak(std::get<proto::syndrome::Nak>(syndrome).code);
+}
+
+void Requester::on_rnr(std::uint8_t timer, Instant now) {
+  if (timers_.running(Timer::kRnr)) return;  // The same RNR NAK again: nothing has been sent since the first one.
+  ++c_.env.counters.rcvd_rnr_err;
+  constexpr std::uint8_t kForEver = 7;
+  if (c_.attr.rnr_retry != kForEver) {
+    if (rnr_left_ == 0) {
+      ++c_.env.counters.retry_rnr_exceeded_err;
+      fail_head(WcStatus::kRnrRetryExcErr);
+      return;
+    }
+    --rnr_left_;
+  }
+  rewind();
+  timers_.set(Timer::kRnr, now + proto::rnr_delay(timer));
+}
+
+void Requester::on_nak(proto::NakCode code) {
+  switch (code) {
+    case proto::NakCode::kPsnSequenceError:
+      // Packets that followed one refused with RNR arrive out of sequence: what they draw is no further loss.
+      if (timers_.running(Timer::kRnr)) return;
+      ++c_.env.counters.rcvd_seq_err;
+      return retry();
+    case proto::NakCode::kInvalidRequest:
+      return fail_head(WcStatus::kRemInvReqErr);
+    case proto::NakCode::kRemoteAccessError:
+      return fail_head(WcStatus::kRemAccessErr);
+    case proto::NakCode::kRemoteOperationalError:
+      return fail_head(WcStatus::kRemOpErr);
+    case proto::NakCode::kInvalidRdRequest:
+      return fail_head(WcStatus::kBadRespErr);
+  }
+}
+
+void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
+  acknowledge_before(packet.psn(), now);  // The responder answers in order: everything before has been executed.
+  if (una_ != packet.psn()) return retry_once_for_missing_response();
+  const std::uint64_t head = sq_.head();
+  const SendWqe& wqe = sq_.at(head);
+  const std::uint32_t index = psn_distance(una_, wqe.first_psn);
+  const bool ends = wqe.is_read() && index + 1 == piece_end(wqe, index);
+  const std::uint32_t expected = wqe.is_read() ? wqe.packet_bytes(index, c_.mtu()) : 0;
+  if (!wqe.is_read() || packet.payload().size() != expected || packet.op().ends() != ends) {
+    return fail_head(WcStatus::kBadRespErr);
+  }
+  if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), std::uint64_t{index} * c_.mtu(), packet.payload())) {
+    return fail_head(WcStatus::kLocProtErr);
+  }
+  c_.env.counters.rcvd_payload_bytes += expected;
+  advance_una(1);
+  note_progress(now);
+}
+
+void Requester::on_atomic_acknowledge(const proto::PacketView& packet, Instant now) {
+  acknowledge_before(packet.psn(), now);
+  if (una_ != packet.psn()) return retry_once_for_missing_response();
+  const std::uint64_t head = sq_.head();
+  if (!sq_.at(head).is_atomic()) return fail_head(WcStatus::kBadRespErr);
+  const std::uint64_t original = packet.header<proto::AtomicAckEth>().get<proto::AtomicAckEth::Original>();
+  std::array<std::uint8_t, 8> bytes;
+  std::memcpy(bytes.data(), &original, bytes.size());  // In host order, as every provider returns it.
+  if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), 0, bytes)) return fail_head(WcStatus::kLocProtErr);
+  advance_una(1);
+  note_progress(now);
+}
+
+/// Completes what a response for `psn` proves done: all before it, up to the first READ or atomic without its answer.
+void Requester::acknowledge_before(Psn psn, Instant now) {
+  const Psn before = una_;
+  while (una_ != psn && !sq_.empty()) {
+    const SendWqe& wqe = sq_.at(sq_.head());
+    if (wqe.needs_response()) break;
+    const std::uint32_t left = wqe.packets - psn_distance(una_, wqe.first_psn);
+    advance_una(std::min(left, psn_distance(psn, una_)));
+  }
+  if (una_ != before) note_progress(now);
+}
+
+/// Moves `una_` over `packets` packets of the WQE at the head; completes it at its end.
+void Requester::advance_una(std::uint32_t packets) {
+  const SendWqe& wqe = sq_.at(sq_.head());
+  for (std::uint32_t i = 0; i < packets; ++i, ++una_) {
+    if (una_ - counted_from_ >= 0 && una_ - next_ < 0) {
+      c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(una_, wqe.first_psn), c_.mtu())));
+    }
+  }
+  while (!reads_.empty() && reads_.front() - una_ <= 0) reads_.erase(reads_.begin());
+  const bool done = una_ == wqe.end_psn();
+  if (una_ - next_ > 0) {  // Acknowledged by an answer to an earlier transmission: no need to send it again.
+    next_ = una_;
+    cursor_ = sq_.head() + (done ? 1 : 0);
+    local_error_.reset();  // It was about a packet that need not be sent again.
+  }
+  if (counted_from_ - una_ < 0) counted_from_ = una_;
+  if (done) succeed_head();
+}
+
+void Requester::complete_head(WcStatus status) {
+  const SendWqe& wqe = sq_.at(sq_.head());
+  if (wqe.signaled || status != WcStatus::kSuccess) {
+    constexpr auto opcode_of = [](SendOp op) {
+      switch (op) {
+        case SendOp::kWrite:
+        case SendOp::kWriteImm:
+          return WcOpcode::kWrite;
+        case SendOp::kRead:
+          return WcOpcode::kRead;
+        case SendOp::kCompareSwap:
+          return WcOpcode::kCompareSwap;
+        case SendOp::kFetchAdd:
+          return WcOpcode::kFetchAdd;
+        case SendOp::kBindMw:
+          return WcOpcode::kBindMw;
+        case SendOp::kLocalInv:
+          return WcOpcode::kLocalInv;
+        default:
+          return WcOpcode::kSend;
+      }
+    };
+    Completion completion;
+    completion.wr_id = wqe.wr_id;
+    completion.status = status;
+    completion.opcode = opcode_of(wqe.op);
+    completion.byte_len = wqe.length;
+    c_.complete(*c_.init.send_cq, completion);
+  }
+  const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;
+  if (is_send && status == WcStatus::kSuccess) ++c_.env.counters.rdma_sends;
+  if (!wqe.is_local()) credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
+  sq_.pop();
+  if (cursor_ < sq_.head()) cursor_ = sq_.head();
+}
+
+/// Completes the head, and the binds and invalidations behind it that have been executed.
+void Requester::succeed_head() {
+  do {
+    complete_head(WcStatus::kSuccess);
+  } while (!sq_.empty() && sq_.at(sq_.head()).executed);
+}
+
+void Requester::fail_head(WcStatus status) {
+  if (failed_) return;
+  release_window();
+  failed_ = true;
+  complete_head(status);
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,94 @@
+// Going back: timeouts, NAKs, implied NAKs and what they cost (IBTA Vol 1, 9.7.5 and 9.7.6).
+#include "verbs/nic/transport/rc/requester.h"
+
+namespace uroce::nic {
+
+void Requester::on_timeout(Instant now) {
+  timers_.take_expired(Timer::kRnr, now);  // Nothing to do but to be allowed to send again.
+  if (timers_.take_expired(Timer::kCredit, now)) try_without_credit_ = true;
+  if (timers_.take_expired(Timer::kStall, now)) {
+    release_window();
+    counted_from_ = next_;
+  }
+  if (timers_.take_expired(Timer::kAck, now)) {
+    ++c_.env.counters.local_ack_timeout_err;
+    missing_response_retried_ = false;
+    retry();
+  }
+}
+
+/// Sends again from the oldest unacknowledged packet, if the retry count still allows it.
+void Requester::retry() {
+  if (retry_left_ == 0) {
+    ++c_.env.counters.retry_exceeded_err;
+    fail_head(WcStatus::kRetryExcErr);
+    return;
+  }
+  --retry_left_;
+  rewind();
+}
+
+/// Implied NAK (9.7.5.1.2?): a response arrived, but an earlier READ or atomic has not been answered. Every further
+/// response behind the gap says the same again, so only the first one counts until there is progress or a timeout.
+void Requester::retry_once_for_missing_response() {
+  if (missing_response_retried_) return;
+  ++c_.env.counters.implied_nak;
+  missing_response_retried_ = true;
+  retry();
+}
+
+void Requester::rewind() {
+  release_window();
+  next_ = counted_from_ = ack_due_ = una_;
+  cursor_ = sq_.head();
+  reads_.clear();
+  since_ack_request_ = 0;
+  local_error_.reset();  // Found again when the cursor comes back to it.
+  timers_.stop(Timer::kAck);
+  timers_.stop(Timer::kStall);
+}
+
+/// Some packet was acknowledged: retry counts start afresh and the timer covers what is now the oldest packet.
+void Requester::note_progress(Instant now) {
+  reload_retry_counts();
+  missing_response_retried_ = false;
+  timers_.stop(Timer::kRnr);
+  timers_.stop(Timer::kAck);
+  timers_.stop(Timer::kStall);
+  if (una_ == next_) return;
+  start_ack_timer(now);
+  timers_.set(Timer::kStall, now + kStallAfter);
+}
+
+/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the NIC's window has
+/// not asked yet: that no ACK comes is nobody's fault then, and costs no retry.
+void Requester::start_ack_timer(Instant now) {
+  if (ack_due_ - una_ <= 0) return;
+  if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {
+    timers_.set(Timer::kAck, now + std::max(*timeout, c_.env.config.ack_timeout_floor));
+  }
+}
+
+/// The WQE at the cursor cannot be executed. WQEs before it still complete normally, so the error waits for its turn.
+void Requester::fail_locally(WcStatus status) {
+  local_error_ = status;
+  if (cursor_ == sq_.head()) fail_head(status);
+}
+
+/// Gives back to the NIC's window what our packets in flight took.
+void Requester::release_window() {
+  if (counted_from_ == next_) return;
+  Psn psn = una_;
+  for (std::uint64_t i = sq_.head(); i <= cursor_ && i < sq_.tail() && psn != next_; ++i) {
+    const SendWqe& wqe = sq_.at(i);
+    if (counted_from_ - psn > 0) {  // Given back before.
+      psn = psn + std::min(psn_distance(counted_from_, psn), wqe.packets - psn_distance(psn, wqe.first_psn));
+    }
+    for (; psn != wqe.end_psn() && psn != next_; ++psn) {
+      c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(psn, wqe.first_psn), c_.mtu())));
+    }
+  }
+  counted_from_ = next_;
+}
+
+}  // namespace uroce::nic

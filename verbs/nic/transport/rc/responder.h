@@ -1,0 +1,101 @@
+// The responder half of an RC QP (IBTA Vol 1, 9.7.4 and 9.7.5): checks requests in the order of the specification,
+// executes them, and answers in the order of their PSNs.
+//
+// Output is two-stage: a queue of READ/atomic responses still to be sent, and behind it at most one pending ACK or NAK.
+// ACKs coalesce because a later one replaces an earlier one that has not been sent. READs and atomics already executed
+// stay in the replay ring (max_dest_rd_atomic entries), so that duplicates are answered again; an atomic is never
+// executed twice.
+#pragma once
+
+#include "proto/syndrome.h"
+#include "verbs/nic/transport/base/halves.h"
+#include "verbs/nic/transport/base/inbound_message.h"
+#include "verbs/nic/transport/base/receives.h"
+#include "verbs/nic/transport/rc/replay_ring.h"
+
+namespace uroce::nic {
+
+class Responder final : public ResponderHalf {
+ public:
+  explicit Responder(QpContext& context);
+
+  Errno post(const RecvWr& wr) override;
+  /// Takes over the attributes of RTR: first expected PSN and the depth of the replay ring.
+  void start() override;
+  void reload_depth() override;
+  bool on_request(const Arrival& arrival) override;
+  TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) override;
+  bool has_output() const override { return !responses_.empty() || pending_.has_value(); }
+  void flush() override;
+  void drop_output() override;
+  void clear() override;
+  std::optional<Event::Kind> failure() const override { return failure_; }
+
+ private:
+  /// What a check says of a request; the first one that does not continue decides.
+  struct Verdict {
+    enum class Kind : std::uint8_t { kContinue, kDrop, kNak, kRnr } kind = Kind::kContinue;
+    proto::NakCode code{};
+
+    static Verdict go_on() { return {}; }
+    static Verdict drop() { return {Kind::kDrop, {}}; }
+    static Verdict nak(proto::NakCode code) { return {Kind::kNak, code}; }
+    static Verdict rnr() { return {Kind::kRnr, {}}; }
+  };
+  struct Check {
+    const char* name;
+    Verdict (Responder::*run)(const proto::PacketView&);
+  };
+  // responder_checks.cc
+  static std::span<const Check> checks();
+  Verdict check_psn(const proto::PacketView& packet);
+  Verdict check_sequence(const proto::PacketView& packet);
+  Verdict check_opcode(const proto::PacketView& packet);
+  Verdict check_resources(const proto::PacketView& packet);
+  Verdict check_length(const proto::PacketView& packet);
+  Verdict check_access(const proto::PacketView& packet);
+
+  bool refuses_on_request(Psn psn) const;
+
+  // responder_execute.cc
+  Verdict execute(const proto::PacketView& packet);
+  Verdict execute_send(const proto::PacketView& packet);
+  Verdict execute_write(const proto::PacketView& packet);
+  Verdict execute_read(const proto::PacketView& packet);
+  Verdict execute_atomic(const proto::PacketView& packet);
+  void complete_receive(const proto::PacketView& packet, WcOpcode opcode, std::uint32_t byte_len);
+  void finish_message();
+  void on_duplicate(const proto::PacketView& packet);
+
+  // responder.cc
+  void refuse(proto::NakCode code);
+  void fail_with(proto::NakCode code);
+  void schedule(Psn psn, proto::Syndrome syndrome);
+  bool take_back_nak();
+  void enqueue(const Response& response);
+  void write_aeth(proto::PacketBuilder& packet, proto::Syndrome syndrome) const;
+  proto::Syndrome ack_with_credits();
+  Verdict build_read_response(MutBytes frame, proto::Transmit& out);
+  void build_atomic_response(MutBytes frame, proto::Transmit& out);
+
+  Psn expected() const { return short_psn(expected_); }
+
+  QpContext& c_;
+  Receives receives_;
+  ReplayRing replay_;
+  ResponseQueue responses_;
+  LongPsn expected_ = 0;          ///< Of the next packet.
+  Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
+  std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
+  bool nak_sent_ = false;         ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.
+  Psn refused_;                   ///< The newest packet that was refused since then.
+  InboundMessage message_;
+  struct Pending {
+    Psn psn;
+    proto::Syndrome syndrome;
+  };
+  std::optional<Pending> pending_;
+  std::optional<Event::Kind> failure_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,117 @@
+// The checks of an inbound request, in the order of the specification (IBTA Vol 1, 9.7.4.1): the first one that objects
+// decides what the requester hears.
+#include "verbs/nic/model/limits.h"
+#include "verbs/nic/transport/rc/responder.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+using proto::NakCode;
+using proto::PacketView;
+
+std::span<const Responder::Check> Responder::checks() {
+  static constexpr Check kChecks[] = {
+      {"packet sequence number", &Responder::check_psn},
+      {"opcode sequence", &Responder::check_sequence},
+      {"opcode supported by the QP", &Responder::check_opcode},
+      {"receive and replay resources", &Responder::check_resources},
+      {"R_Key, bounds and rights", &Responder::check_access},
+      {"length", &Responder::check_length},
+  };
+  return kChecks;
+}
+
+/// 9.7.4.1.2: expected, duplicate (the half of the number space before), or out of sequence.
+Responder::Verdict Responder::check_psn(const PacketView& packet) {
+  const std::int32_t distance = packet.psn() - expected();
+  if (distance == 0) {
+    nak_sent_ = false;
+    return Verdict::go_on();
+  }
+  if (distance < 0) {
+    ++c_.env.counters.duplicate_request;
+    on_duplicate(packet);
+    return Verdict::drop();
+  }
+  ++c_.env.counters.out_of_seq_request;
+  // 9.7.5.1.4?: one NAK, then silence until the expected packet arrives.
+  if (!nak_sent_ || packet.psn() - refused_ > 0) refused_ = packet.psn();
+  if (!nak_sent_) schedule(expected(), proto::syndrome::Nak{NakCode::kPsnSequenceError});
+  nak_sent_ = true;
+  return Verdict::drop();
+}
+
+/// 9.7.4.1.3: inside a message only its own MIDDLE and LAST, outside of one only FIRST, ONLY and single requests.
+Responder::Verdict Responder::check_sequence(const PacketView& packet) {
+  const proto::OpcodeInfo& op = packet.op();
+  const bool fits = message_.kind ? !op.starts() && op.kind == *message_.kind : op.starts();
+  return fits ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
+}
+
+/// 9.7.4.1.4: operations that this QP does not offer its peer.
+Responder::Verdict Responder::check_opcode(const PacketView& packet) {
+  const Kind kind = packet.op().kind;
+  const bool offered = kind == Kind::kSend || (kind == Kind::kWrite && (c_.attr.access & kRemoteWrite)) ||
+                       (kind == Kind::kReadRequest && (c_.attr.access & kRemoteRead)) ||
+                       ((kind == Kind::kCompareSwap || kind == Kind::kFetchAdd) && (c_.attr.access & kRemoteAtomic));
+  return offered ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
+}
+
+/// 9.7.4.1.6.
+Responder::Verdict Responder::check_length(const PacketView& packet) {
+  bool right = true;
+  if (packet.has<proto::AtomicEth>()) {
+    right = packet.header<proto::AtomicEth>().get<proto::AtomicEth::Va>() % 8 == 0;
+  } else if (packet.op().kind == Kind::kReadRequest) {
+    right = packet.header<proto::Reth>().get<proto::Reth::DmaLength>() <= kMaxMessageBytes;
+  } else {
+    right = message_.has_right_length(packet, c_.mtu());
+  }
+  return right ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
+}
+
+/// 9.7.4.1.5: the whole range of a WRITE or READ is judged at its first packet, before a byte moves.
+Responder::Verdict Responder::check_access(const PacketView& packet) {
+  const Kind kind = packet.op().kind;
+  std::uint64_t va = 0;
+  std::uint32_t length = 0, rkey = 0, right = 0;
+  if (packet.has<proto::Reth>()) {
+    const auto reth = packet.header<proto::Reth>();
+    va = reth.get<proto::Reth::Va>();
+    rkey = reth.get<proto::Reth::RKey>();
+    length = reth.get<proto::Reth::DmaLength>();
+    right = kind == Kind::kWrite ? kRemoteWrite : kRemoteRead;
+  } else if (packet.has<proto::AtomicEth>()) {
+    const auto atomic = packet.header<proto::AtomicEth>();
+    va = atomic.get<proto::AtomicEth::Va>();
+    rkey = atomic.get<proto::AtomicEth::RKey>();
+    length = 8;
+    right = kRemoteAtomic;
+  }
+  if (length == 0) return Verdict::go_on();  // IBTA C9-88: a request of zero bytes does not check the R_Key.
+  return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on() : Verdict::nak(NakCode::kRemoteAccessError);
+}
+
+/// An injected fault: there is a receive, but we say that there is none.
+bool Responder::refuses_on_request(Psn psn) const {
+  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+  return refuse_receive && refuse_receive(c_.qpn, psn);
+}
+
+/// 9.7.4.1.7? and 9.7.5.2.8: a receive WQE where one is consumed (else RNR NAK), a place in the replay ring for a READ
+/// or atomic.
+Responder::Verdict Responder::check_resources(const PacketView& packet) {
+  switch (packet.op().kind) {
+    case Kind::kReadRequest:
+    case Kind::kCompareSwap:
+    case Kind::kFetchAdd:
+      // More outstanding than max_dest_rd_atomic allows.
+      return responses_.full(false) ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
+    default:
+      return packet.op().consumes_receive && (!receives_.available() || refuses_on_request(packet.psn()))
+                 ? Verdict::rnr()
+                 : Verdict::go_on();
+  }
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,204 @@
+// The effects of requests that passed the checks, and answers to duplicates (IBTA Vol 1, 9.4 and 9.7.5).
+#include "verbs/nic/resources/sges.h"
+#include "verbs/nic/transport/rc/responder.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+using proto::NakCode;
+using proto::PacketView;
+
+Responder::Verdict Responder::execute(const PacketView& packet) {
+  switch (packet.op().kind) {
+    case Kind::kSend:
+      return execute_send(packet);
+    case Kind::kWrite:
+      return execute_write(packet);
+    case Kind::kReadRequest:
+      return execute_read(packet);
+    case Kind::kCompareSwap:
+    case Kind::kFetchAdd:
+      return execute_atomic(packet);
+    default:
+      return Verdict::drop();  // check_opcode() lets nothing else through.
+  }
+}
+
+Responder::Verdict Responder::execute_send(const PacketView& packet) {
+  if (packet.op().starts()) {
+    message_ = {Kind::kSend, 0, 0, 0, 0};
+    receives_.hold();
+  }
+  const Bytes payload = packet.payload();
+  const auto fail_receive = [&](WcStatus status) {
+    receives_.fail(status);
+    message_ = {};
+  };
+  if (message_.offset + payload.size() > receives_.front().length) {
+    fail_receive(WcStatus::kLocLenErr);  // 9.9.3.1.?: longer than the receive: an invalid request to the peer.
+    return Verdict::nak(NakCode::kInvalidRequest);
+  }
+  if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    fail_receive(WcStatus::kLocProtErr);
+    return Verdict::nak(NakCode::kRemoteOperationalError);
+  }
+  message_.offset += payload.size();
+  if (packet.op().ends()) {
+    // IBTA Vol 1, 9.4.1.1 and 10.6.5: before the receive completes. What can't be invalidated is an access violation.
+    if (packet.has<proto::Ieth>() && !c_.invalidate(packet.header<proto::Ieth>().get<proto::Ieth::RKey>())) {
+      return Verdict::nak(NakCode::kRemoteAccessError);
+    }
+    complete_receive(packet, WcOpcode::kRecv, static_cast<std::uint32_t>(message_.offset));
+    finish_message();
+  }
+  ++expected_;
+  return Verdict::go_on();
+}
+
+Responder::Verdict Responder::execute_write(const PacketView& packet) {
+  if (packet.op().starts()) {
+    const auto reth = packet.header<proto::Reth>();
+    message_ = {Kind::kWrite, 0, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::RKey>(),
+                reth.get<proto::Reth::DmaLength>()};
+  }
+  const Bytes payload = packet.payload();
+  if (!payload.empty()) {
+    // Again for every packet: the region may have been deregistered since the first one.
+    const auto memory = c_.resolve_remote(message_.rkey, message_.va, payload.size(), kRemoteWrite);
+    if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
+    if (!c_.env.mrs.memory().copy(*memory, payload.data(), payload.size())) {
+      return Verdict::nak(NakCode::kRemoteOperationalError);
+    }
+  }
+  message_.va += payload.size();
+  message_.offset += payload.size();
+  message_.left -= static_cast<std::uint32_t>(payload.size());
+  if (packet.op().ends()) {
+    if (packet.op().consumes_receive) {
+      receives_.hold();
+      complete_receive(packet, WcOpcode::kRecvWithImm, static_cast<std::uint32_t>(message_.offset));
+    }
+    finish_message();
+  }
+  ++expected_;
+  return Verdict::go_on();
+}
+
+void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std::uint32_t byte_len) {
+  Completion completion;
+  completion.opcode = opcode;
+  completion.byte_len = byte_len;
+  completion.src_qp = c_.attr.dest_qpn;
+  completion.solicited = packet.bth().get<proto::Bth::SolicitedEvent>() != 0;
+  if (packet.has<proto::ImmDt>()) {
+    completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
+    completion.flags |= kWcWithImm;
+  }
+  if (packet.has<proto::Ieth>()) {
+    completion.imm = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
+    completion.flags |= kWcWithInv;
+  }
+  receives_.complete(completion);
+  ++c_.env.counters.rdma_recvs;
+}
+
+void Responder::finish_message() {
+  message_ = {};
+  ++msn_;
+}
+
+Responder::Verdict Responder::execute_read(const PacketView& packet) {
+  const auto reth = packet.header<proto::Reth>();
+  Replay replay;
+  replay.first_psn = expected_;
+  replay.va = reth.get<proto::Reth::Va>();
+  replay.rkey = reth.get<proto::Reth::RKey>();
+  replay.length = reth.get<proto::Reth::DmaLength>();
+  replay.packets = replay.length == 0 ? 1 : (replay.length + c_.mtu() - 1) / c_.mtu();
+  replay_.add(replay);
+  expected_ += replay.packets;
+  finish_message();
+  enqueue({.psn = short_psn(replay.first_psn),
+           .end = expected(),
+           .va = replay.va,
+           .left = replay.length,
+           .rkey = replay.rkey});
+  return Verdict::go_on();
+}
+
+Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
+  const auto atomic = packet.header<proto::AtomicEth>();
+  const std::uint64_t va = atomic.get<proto::AtomicEth::Va>();
+  const auto memory = c_.resolve_remote(atomic.get<proto::AtomicEth::RKey>(), va, 8, kRemoteAtomic);
+  if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
+  // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
+  if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
+  void* const address = *memory;
+  auto* const word = static_cast<std::uint64_t*>(address);
+  const std::uint64_t operand = atomic.get<proto::AtomicEth::SwapAdd>();
+  const auto original = packet.op().kind == Kind::kFetchAdd
+                            ? c_.env.mrs.memory().fetch_add(word, operand)
+                            : c_.env.mrs.memory().compare_swap(word, atomic.get<proto::AtomicEth::Compare>(), operand);
+  if (!original) return Verdict::nak(NakCode::kRemoteOperationalError);
+
+  Replay replay;
+  replay.is_atomic = true;
+  replay.first_psn = expected_;
+  replay.packets = 1;
+  replay.original = *original;
+  replay_.add(replay);
+  ++expected_;
+  finish_message();
+  enqueue({.is_atomic = true, .psn = short_psn(replay.first_psn), .end = expected(), .original = replay.original});
+  return Verdict::go_on();
+}
+
+/// 9.7.5.1.?: SEND and WRITE are acknowledged again without effect; READ is executed again, in whole or from any packet
+/// on; an atomic is answered from the saved result. What the replay ring no longer has is met with silence.
+void Responder::on_duplicate(const PacketView& packet) {
+  const Psn psn = packet.psn();
+  const LongPsn at = expected_ - psn_distance(expected(), psn);
+  switch (packet.op().kind) {
+    case Kind::kSend:
+    case Kind::kWrite: {
+      // Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
+      LongPsn newest = expected_ - 1;
+      for (const Replay& r : replay_.all()) {
+        if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
+      }
+      schedule(short_psn(newest), proto::syndrome::Ack{});
+      return;
+    }
+    case Kind::kReadRequest: {
+      const Replay* saved = replay_.find(at);
+      if (saved == nullptr || saved->is_atomic) return;
+      const auto reth = packet.header<proto::Reth>();
+      const std::uint64_t offset = (at - saved->first_psn) * c_.mtu();
+      const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
+      if (reth.get<proto::Reth::Va>() != saved->va + offset || reth.get<proto::Reth::RKey>() != saved->rkey ||
+          offset + length > saved->length) {
+        return;
+      }
+      const std::uint32_t packets = length == 0 ? 1 : (length + c_.mtu() - 1) / c_.mtu();
+      enqueue({.is_duplicate = true,
+               .begun = offset != 0,
+               .psn = psn,
+               .end = psn + packets,
+               .va = saved->va + offset,
+               .left = length,
+               .rkey = saved->rkey});
+      return;
+    }
+    case Kind::kCompareSwap:
+    case Kind::kFetchAdd: {
+      const Replay* saved = replay_.find(at);
+      if (saved == nullptr || !saved->is_atomic) return;
+      enqueue({.is_atomic = true, .is_duplicate = true, .psn = psn, .end = psn + 1, .original = saved->original});
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace uroce::nic

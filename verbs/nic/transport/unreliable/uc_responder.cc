@@ -1,0 +1,110 @@
+#include "verbs/nic/transport/unreliable/uc_responder.h"
+
+#include "verbs/nic/resources/sges.h"
+
+namespace uroce::nic {
+
+using proto::Kind;
+using proto::PacketView;
+
+UcResponder::UcResponder(QpContext& context) : c_(context), receives_(context) {}
+
+void UcResponder::start() {
+  expected_ = c_.attr.rq_psn;
+  message_ = {};
+  failure_.reset();
+}
+
+void UcResponder::flush() {
+  message_ = {};
+  receives_.flush();
+}
+
+void UcResponder::clear() {
+  receives_.clear();
+  message_ = {};
+  failure_.reset();
+}
+
+/// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next
+/// message is as good as any, wherever it begins.
+bool UcResponder::on_request(const Arrival& arrival) {
+  const PacketView& packet = arrival.packet;
+  const bool in_sequence = packet.psn() == expected_;
+  if (!in_sequence) {
+    ++c_.env.counters.out_of_seq_request;
+    lose_message();
+  }
+  expected_ = packet.psn() + 1;
+  if (packet.op().starts()) lose_message();  // Also of a message that never ended.
+  if (!take_packet(packet)) {
+    lose_message();
+    return false;
+  }
+  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  if (packet.op().ends()) message_ = {};
+  return in_sequence;
+}
+
+/// What a lost message took of an SRQ says so, and the QP goes on (9.9.3: class E). A receive of the QP's own is the
+/// next message's (class D).
+void UcResponder::lose_message() {
+  if (receives_.held() && receives_.shared()) receives_.fail(WcStatus::kRemInvReqErr);
+  message_ = {};
+}
+
+/// False: the message is lost.
+bool UcResponder::take_packet(const PacketView& packet) {
+  const proto::OpcodeInfo& op = packet.op();
+  if (!op.starts() && message_.kind != op.kind) return false;
+  if (!message_.has_right_length(packet, c_.mtu())) return false;
+  return op.kind == Kind::kSend ? take_send(packet) : take_write(packet);
+}
+
+bool UcResponder::lacks_receive(const PacketView& packet) const {
+  if (!packet.op().consumes_receive) return false;
+  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+  return !receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()));
+}
+
+bool UcResponder::take_send(const PacketView& packet) {
+  if (lacks_receive(packet)) return false;
+  const Bytes payload = packet.payload();
+  if (message_.offset + payload.size() > receives_.next_length()) return false;
+  message_.kind = Kind::kSend;
+  receives_.hold();
+  if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    receives_.fail(WcStatus::kLocProtErr);
+    failure_ = Event::Kind::kQpFatal;
+    return false;
+  }
+  message_.offset += payload.size();
+  if (packet.op().ends()) receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  return true;
+}
+
+bool UcResponder::take_write(const PacketView& packet) {
+  if (lacks_receive(packet) || (c_.attr.access & kRemoteWrite) == 0) return false;
+  if (packet.op().starts()) {
+    const auto reth = packet.header<proto::Reth>();
+    message_ = {Kind::kWrite, 0, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::RKey>(),
+                reth.get<proto::Reth::DmaLength>()};
+  }
+  // What remains of the range, so that no byte of a WRITE without the right to all of it is written, and the region may
+  // go in the middle of it. Zero bytes need no right (IBTA C9-88).
+  if (message_.left != 0) {
+    const auto memory = c_.resolve_remote(message_.rkey, message_.va, message_.left, kRemoteWrite);
+    if (!memory) return false;
+    if (!c_.env.mrs.memory().copy(*memory, packet.payload().data(), packet.payload().size())) return false;
+  }
+  message_.va += packet.payload().size();
+  message_.offset += packet.payload().size();
+  message_.left -= static_cast<std::uint32_t>(packet.payload().size());
+  if (packet.op().consumes_receive) {
+    receives_.hold();
+    receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  }
+  return true;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,54 @@
+#include "verbs/nic/transport/unreliable/ud_responder.h"
+
+#include "proto/frame.h"
+#include "verbs/nic/resources/sges.h"
+
+namespace uroce::nic {
+
+using proto::PacketView;
+
+UdResponder::UdResponder(QpContext& context) : c_(context), receives_(context) {}
+
+void UdResponder::flush() { receives_.flush(); }
+
+void UdResponder::clear() {
+  receives_.clear();
+  failure_.reset();
+}
+
+bool UdResponder::can_take(const PacketView& packet) {
+  // IBTA Vol 1, 10.2.5.
+  if (packet.header<proto::Deth>().get<proto::Deth::QKey>() != c_.attr.qkey) {
+    ++c_.env.counters.qkey_violations;
+    return false;
+  }
+  const std::size_t size = packet.payload().size();
+  if (size > proto::mtu_bytes(c_.env.config.mtu_max)) return false;
+  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+  if (!receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()))) return false;
+  // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for whoever needs it.
+  if (proto::Grh::kSize + size > receives_.next_length()) return false;
+  receives_.hold();
+  return true;
+}
+
+/// Never tells of a peer: a UD QP has none.
+bool UdResponder::on_request(const Arrival& arrival) {
+  const PacketView& packet = arrival.packet;
+  if (!can_take(packet)) return false;
+  const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.ip_id);
+  if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), 0, grh) ||
+      !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
+    receives_.fail(WcStatus::kLocProtErr);
+    failure_ = Event::Kind::kQpFatal;
+    return false;
+  }
+  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  const std::uint32_t source = packet.header<proto::Deth>().get<proto::Deth::SourceQp>();
+  Completion completion = receive_of(packet, source, grh.size() + packet.payload().size());
+  completion.flags |= kWcGrh;
+  receives_.complete(completion);
+  return false;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,33 @@
+// The responder half of a UD QP (IBTA Vol 1, 9.8.3): every packet is a message, from anybody who knows the Q_Key. What
+// can't be received is dropped without a word.
+#pragma once
+
+#include "verbs/nic/transport/base/halves.h"
+#include "verbs/nic/transport/base/receives.h"
+
+namespace uroce::nic {
+
+class UdResponder final : public ResponderHalf {
+ public:
+  explicit UdResponder(QpContext& context);
+
+  Errno post(const RecvWr& wr) override { return receives_.post(wr); }
+  void start() override { failure_.reset(); }
+  void reload_depth() override {}
+  bool on_request(const Arrival& arrival) override;
+  TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
+  bool has_output() const override { return false; }
+  void flush() override;
+  void drop_output() override {}
+  void clear() override;
+  std::optional<Event::Kind> failure() const override { return failure_; }
+
+ private:
+  bool can_take(const proto::PacketView& packet);
+
+  QpContext& c_;
+  Receives receives_;
+  std::optional<Event::Kind> failure_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,208 @@
+#include "verbs/nic/transport/unreliable/unacked_requester.h"
+
+#include <cerrno>
+
+#include "verbs/nic/model/limits.h"
+#include "verbs/nic/resources/sges.h"
+
+namespace uroce::nic {
+namespace {
+
+using proto::Opcode;
+
+Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) {
+  using O = Opcode;
+  const bool imm = wqe.op == SendOp::kSendImm || wqe.op == SendOp::kWriteImm;
+  const bool last = packet + 1 == wqe.packets;
+  if (wqe.op == SendOp::kWrite || wqe.op == SendOp::kWriteImm) {
+    if (packet == 0) return !last ? O::kUcWriteFirst : imm ? O::kUcWriteOnlyImm : O::kUcWriteOnly;
+    return !last ? O::kUcWriteMiddle : imm ? O::kUcWriteLastImm : O::kUcWriteLast;
+  }
+  if (packet == 0) return !last ? O::kUcSendFirst : imm ? O::kUcSendOnlyImm : O::kUcSendOnly;
+  return !last ? O::kUcSendMiddle : imm ? O::kUcSendLastImm : O::kUcSendLast;
+}
+
+/// IBTA Vol 1, 10.2.5: a Q_Key with the top bit set is a controlled one, which a WR can't name.
+constexpr std::uint32_t kControlledQkey = 1u << 31;
+
+}  // namespace
+
+UnackedRequester::UnackedRequester(QpContext& context, TimerTable& timers)
+    : c_(context),
+      timers_(timers),
+      sq_(context.init.max_send_wr, context.init.max_send_sge, context.init.max_inline),
+      targets_(is_ud() ? context.init.max_send_wr : 0) {}
+
+void UnackedRequester::start() {
+  next_ = c_.attr.sq_psn;
+  packet_ = 0;
+  failed_ = false;
+}
+
+/// IBTA Vol 1, 11.4.1.1 (operations by service): UC has SEND and WRITE, UD has SEND.
+bool UnackedRequester::offers(SendOp op) const {
+  switch (op) {
+    case SendOp::kSend:
+    case SendOp::kSendImm:
+      return true;
+    case SendOp::kWrite:
+    case SendOp::kWriteImm:
+      return !is_ud();
+    default:
+      return false;
+  }
+}
+
+Errno UnackedRequester::check(const SendWr& wr, std::uint32_t ahead) const {
+  if (!offers(wr.op) || wr.sges.size() > c_.init.max_send_sge) return EINVAL;
+  if (is_ud() && wr.target == nullptr) return EINVAL;
+  const std::uint64_t length = total_length(wr.sges);
+  if (length > kMaxMessageBytes) return EINVAL;
+  if ((wr.flags & kInline) && length > c_.init.max_inline) return EINVAL;
+  return sq_.room() > ahead ? 0 : ENOMEM;
+}
+
+Errno UnackedRequester::post(const SendWr& wr) {
+  if (const Errno error = check(wr, 0)) return error;
+  const std::uint64_t length = total_length(wr.sges);
+
+  if (is_ud()) targets_[sq_.tail() % targets_.size()] = *wr.target;
+  SendWqe& wqe = sq_.push(wr);
+  wqe.wr_id = wr.wr_id;
+  wqe.op = wr.op;
+  wqe.signaled = c_.init.sq_sig_all || (wr.flags & kSignaled) != 0;
+  wqe.solicited = (wr.flags & kSolicited) != 0;
+  wqe.imm = wr.imm;
+  wqe.rkey = wr.rkey;
+  wqe.remote_addr = wr.remote_addr;
+  wqe.length = static_cast<std::uint32_t>(length);
+  const auto& fail_send = c_.env.config.faults.fail_send;
+  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
+  wqe.packets = is_ud() || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  return 0;
+}
+
+/// Why a WQE can't be sent at all.
+std::optional<WcStatus> UnackedRequester::flaw(const SendWqe& wqe) const {
+  if (wqe.injected_status) return wqe.injected_status;
+  // IBTA Vol 1, 11.6.2: a datagram longer than a packet.
+  if (is_ud() && wqe.length > proto::mtu_bytes(c_.env.config.mtu_max)) return WcStatus::kLocLenErr;
+  return std::nullopt;
+}
+
+TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
+  waits_for_window_ = false;
+  if (failed_ || sq_.empty() || (no_new_messages && packet_ == 0)) return TxStatus::kIdle;
+  const SendWqe& wqe = sq_.at(sq_.head());
+  if (const auto status = flaw(wqe)) {
+    fail_head(*status);
+    return TxStatus::kIdle;
+  }
+  if (!c_.env.window.has_room()) {
+    waits_for_window_ = true;
+    return TxStatus::kIdle;
+  }
+  if (!build(frame, out)) {
+    fail_head(WcStatus::kLocProtErr);
+    return TxStatus::kIdle;
+  }
+  const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
+  c_.env.counters.sent_payload_bytes += size;
+  take_window(size, now);
+  ++next_;
+  if (++packet_ == wqe.packets) {
+    packet_ = 0;
+    complete_head(WcStatus::kSuccess);
+  }
+  return TxStatus::kSent;
+}
+
+bool UnackedRequester::fill_payload(MutBytes out) const {
+  const std::uint64_t head = sq_.head();
+  const std::size_t offset = std::size_t{packet_} * (is_ud() ? 0 : c_.mtu());
+  if (!sq_.at(head).is_inline) return gather(c_.env.mrs, c_.init.pd, sq_.sges(head), offset, out);
+  if (!out.empty()) std::memcpy(out.data(), sq_.inline_data(head).data() + offset, out.size());
+  return true;
+}
+
+bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
+  const SendWqe& wqe = sq_.at(sq_.head());
+  const UdTarget* const target = is_ud() ? &targets_[sq_.head() % targets_.size()] : nullptr;
+  const Opcode opcode = target == nullptr            ? opcode_at(wqe, packet_)
+                        : wqe.op == SendOp::kSendImm ? Opcode::kUdSendOnlyImm
+                                                     : Opcode::kUdSendOnly;
+  const proto::OpcodeInfo& op = proto::info(opcode);
+  proto::PacketBuilder builder = c_.begin(frame, opcode, next_);
+  if (target != nullptr) {
+    builder.bth().set<proto::Bth::DestQp>(target->qpn);
+    builder.header<proto::Deth>()
+        .set<proto::Deth::QKey>((target->qkey & kControlledQkey) != 0 ? c_.attr.qkey : target->qkey)
+        .set<proto::Deth::SourceQp>(c_.qpn);
+  }
+  if (op.has(proto::HeaderId::kReth)) {
+    builder.header<proto::Reth>()
+        .set<proto::Reth::Va>(wqe.remote_addr)
+        .set<proto::Reth::RKey>(wqe.rkey)
+        .set<proto::Reth::DmaLength>(wqe.length);
+  }
+  if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
+  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu()))))
+    return false;
+  const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
+  builder.bth().set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
+  const Path& path = target != nullptr ? target->path : c_.attr.path;
+  out = {path, builder.finish(path)};
+  return true;
+}
+
+void UnackedRequester::take_window(std::uint32_t payload, Instant now) {
+  const std::uint64_t cost = Window::cost(payload);
+  c_.env.window.take(cost);
+  held_ += cost;
+  if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + kUnackedHold);
+}
+
+void UnackedRequester::release_window() {
+  c_.env.window.give_back(held_);
+  held_ = 0;
+  timers_.stop(Timer::kStall);
+}
+
+void UnackedRequester::on_timeout(Instant now) {
+  if (timers_.take_expired(Timer::kStall, now)) release_window();
+}
+
+void UnackedRequester::complete_head(WcStatus status) {
+  const SendWqe& wqe = sq_.at(sq_.head());
+  if (wqe.signaled || status != WcStatus::kSuccess) {
+    const bool write = wqe.op == SendOp::kWrite || wqe.op == SendOp::kWriteImm;
+    Completion completion;
+    completion.wr_id = wqe.wr_id;
+    completion.status = status;
+    completion.opcode = write ? WcOpcode::kWrite : WcOpcode::kSend;
+    completion.byte_len = wqe.length;
+    c_.complete(*c_.init.send_cq, completion);
+  }
+  sq_.pop();
+}
+
+void UnackedRequester::fail_head(WcStatus status) {
+  failed_ = true;
+  packet_ = 0;
+  complete_head(status);
+}
+
+void UnackedRequester::flush() {
+  failed_ = false;  // Dealt with: the QP is in SQE or ERR.
+  packet_ = 0;
+  while (!sq_.empty()) complete_head(WcStatus::kWrFlushErr);
+}
+
+void UnackedRequester::clear() {
+  release_window();
+  sq_.clear();
+  packet_ = 0;
+  failed_ = false;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,56 @@
+// The requester half of UC and UD QPs (IBTA Vol 1, 9.8): turns send WRs into packets and forgets them. A WR completes
+// when its last packet has been handed over; whether anybody got it, nobody says. An error ends the sending, not the
+// QP: it goes to SQE.
+#pragma once
+
+#include "verbs/nic/resources/work_queues.h"
+#include "verbs/nic/transport/base/halves.h"
+
+namespace uroce::nic {
+
+/// For so long an unacknowledged packet counts against the NIC's window: then it has left the peer's receive buffer, or
+/// is lost. Nobody will tell.
+inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
+
+class UnackedRequester final : public RequesterHalf {
+ public:
+  UnackedRequester(QpContext& context, TimerTable& timers);
+
+  Errno check(const SendWr& wr, std::uint32_t ahead) const override;
+  Errno post(const SendWr& wr) override;
+  void start() override;
+  TxStatus poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) override;
+  bool on_response(const proto::PacketView&, Instant) override { return false; }
+  void on_timeout(Instant now) override;
+  void flush() override;
+  void clear() override;
+  bool failed() const override { return failed_; }
+  bool waits_for_window() const override { return waits_for_window_; }
+  bool drained() const override { return packet_ == 0; }
+  void reload_retry_counts() override {}
+  void reload_timeout() override {}
+
+ private:
+  bool is_ud() const { return c_.init.type == QpType::kUd; }
+  bool offers(SendOp op) const;
+  std::optional<WcStatus> flaw(const SendWqe& wqe) const;
+  bool build(MutBytes frame, proto::Transmit& out);
+  bool fill_payload(MutBytes out) const;
+  void take_window(std::uint32_t payload, Instant now);
+  void release_window();
+  void complete_head(WcStatus status);
+  void fail_head(WcStatus status);
+
+  QpContext& c_;
+  TimerTable& timers_;
+  SendQueue sq_;
+  std::vector<UdTarget> targets_;  ///< UD: of the WQE with the same index, modulo the capacity.
+  std::uint32_t packet_ = 0;       ///< Of the WQE at the head: the next one to send.
+  Psn next_;
+  std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
+  std::uint64_t held_ = 0;    ///< Bytes that our packets take of the NIC's window.
+  bool failed_ = false;
+  bool waits_for_window_ = false;
+};
+
+}  // namespace uroce::nic
