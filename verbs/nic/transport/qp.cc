@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "verbs/nic/model/limits.h"
+#include "verbs/nic/resources/cq.h"
 #include "verbs/nic/transport/make_halves.h"
 
 namespace uroce::nic {
