@@ -174,7 +174,7 @@ class End final : public QpOwner {
   bool flaw_posted_ = false;
   bool deceived_ = false;
   Window window_;
-  bool window_taken_back_ = false;  ///< In this connection.
+  bool window_taken_back_ = false;  ///< In this connection: asked for by itself or its peer.
   // What the owner has changed since the connection was made.
   nic::QpAttr attr_;
   std::uint8_t least_timeout_ = 0;

@@ -27,7 +27,7 @@ bool End::responder_may_fail() const {
   if (target_changed_ || receive_dead_ || deceived_ || lacked_ != 0 || host_.flickers() || peer_->flaw_posted_ ||
       plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
-  // A copy of a READ that the network has kept for a while is executed again, and then the window may be gone.
+  // A READ that is asked for again, or late, is executed again, and then the window may be gone.
   if (window_taken_back_ && faults_ > 0) return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
@@ -50,6 +50,7 @@ Statuses End::legal(const Op& op) const {
   if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
     set |= only(WcStatus::kRemInvReqErr);
   }
+  if (op.windowed && op.is_read() && peer_->window_taken_back_ && faults_ > 0) set |= only(WcStatus::kRemAccessErr);
   if (peer_->may_refuse(op)) set |= only(WcStatus::kRemInvReqErr);
   if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemOpErr);
   if (peer_->deceived_) set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemInvReqErr);

@@ -38,6 +38,7 @@ void End::tend_window() {
   op.kind = SendOp::kLocalInv;
   op.imm = window_.key;
   window_.state = Window::State::kChanging;
+  window_taken_back_ = true;  // From here on: it is so before its completion is seen.
   post_local(std::move(op), {});
 }
 
@@ -118,7 +119,6 @@ void End::window_invalidated() {
   stage_.tally.add("windows: invalidated");
   window_.stale_key = window_.key;
   window_.state = Window::State::kNone;
-  window_taken_back_ = true;
 }
 
 /// Whether an operation of the peer has its right from the window.
@@ -184,7 +184,8 @@ void End::name_window(const Op& op, nic::SendWr& wr) {
   stage_.tally.add("windows: uses that must fail");
 }
 
-/// A SEND that takes the peer's window back: what is posted later does not name it.
+/// A SEND that takes the peer's window back: what is posted later does not name it. READs before it may: without a
+/// fence (IBTA Vol 1, 10.8.3.3) one whose answer is lost is asked for again when the window is no longer there.
 void End::draw_invalidation(Op& op) {
   Window& window = peer_->window_;
   if (op.kind != SendOp::kSend || op.flaw != Flaw::kNone || peer_->plan_.window != 2 || !window.usable()) return;
@@ -192,6 +193,7 @@ void End::draw_invalidation(Op& op) {
   op.kind = SendOp::kSendInv;
   op.imm = window.key;
   window.state = Window::State::kChanging;
+  peer_->window_taken_back_ = true;
 }
 
 /// A region under a window can be neither deregistered nor registered again (11.2.8.5). True: that was tried.

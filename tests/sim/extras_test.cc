@@ -72,6 +72,27 @@ TEST(Extras, WindowsAreBoundAndGoneThrough) {
   }
 }
 
+/// READs come again when the peer has invalidated the window without a fence, and its owner has not yet seen that.
+TEST(Extras, AWindowMayBeTakenBackUnderALateRead) {
+  std::uint64_t broken = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Scenario scenario = quiet_scenario();
+    scenario.seed = seed;
+    scenario.network.faults_end = std::chrono::milliseconds{5};
+    scenario.network.link.impairments = {.loss = 0.03, .reorder = 0.2, .reorder_delay = microseconds{40}};
+    for (HostPlan& host : scenario.hosts) host.poll_delay = microseconds{10};
+    for (EndPlan& end : scenario.connections[0].ends) {
+      end.mix = {};
+      for (const Work work : {Work::kSend, Work::kWrite, Work::kReadBack}) end.mix[static_cast<std::size_t>(work)] = 1;
+      end.window = 2;
+      end.windowed = 0.9;
+      end.window_change = 0.3;
+    }
+    broken += clean_run(scenario).counts["event: QP error"];
+  }
+  EXPECT_GT(broken, 0u);
+}
+
 TEST(Extras, NoticesAnInvalidationThatIsNotTold) {
   Scenario scenario = quiet_scenario();
   for (EndPlan& end : scenario.connections[0].ends) {
