@@ -61,6 +61,8 @@ class End final : public QpOwner {
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
   void note_fault() { ++faults_; }
+  /// A forged packet has reached one of the QPs: it costs as much as a lost one, and draws a NAK that may arrive later.
+  void note_forgery();
   /// A forged request has reached the QP that it cannot tell from its peer's: the QP is as good as broken.
   void deceived() { deceived_ = true; }
   bool in_error() const override;
@@ -157,6 +159,7 @@ class End final : public QpOwner {
   bool failure_seen_ = false, flush_unexplained_ = false;
   std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
   std::uint32_t faults_ = 0;       ///< Of the network, that hit this connection.
+  Instant stray_nak_until_{};      ///< Until then a NAK may arrive that nothing of ours has drawn.
   std::uint32_t ops_left_;
   std::uint32_t psns_ = 0;  ///< Of the WRs posted.
   std::uint32_t unsignaled_ = 0;

@@ -27,12 +27,18 @@ bool End::responder_may_fail() const {
   if (target_changed_ || receive_dead_ || deceived_ || lacked_ != 0 || host_.flickers() || peer_->flaw_posted_ ||
       plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
-  // A READ that is asked for again, or late, is executed again, and then the window may be gone.
-  if (window_taken_back_ && faults_ > 0) return true;
+  // A READ that is asked for again, or late, is executed again, and then the window may be gone. Of a peer that has
+  // failed, nothing is outstanding any more, but packets are still under way.
+  if (window_taken_back_ && (faults_ > 0 || peer_is_dead())) return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;
   }
   return false;
+}
+
+void End::note_forgery() {
+  note_fault();
+  stray_nak_until_ = stage_.world.now() + stage_.scenario.network.latency_max();
 }
 
 Statuses End::legal(const Op& op) const {
@@ -58,8 +64,9 @@ Statuses End::legal(const Op& op) const {
   if (plan_.timeout != 0 && peer_is_dead()) set |= only(WcStatus::kRetryExcErr);
   // A responder that keeps too few answers for what we may have outstanding is silent to some duplicates.
   if (faults_ > 0 && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) set |= only(WcStatus::kRetryExcErr);
-  // Each retry is for a packet that was lost since the WR was posted that fails.
-  if (faults_ - op.faults_before > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
+  // Each retry is for a packet that was lost since the WR was posted that fails; or for a NAK that was under way.
+  const std::uint32_t stray_naks = op.posted <= stray_nak_until_ ? 1 : 0;
+  if (faults_ - op.faults_before + stray_naks > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
   if (op.consumes_receive() && plan_.rnr_retry < 7 &&
       stage_.lint.rnr_naks(peer_->host_.node, peer_->qpn_) > plan_.rnr_retry) {
     set |= only(WcStatus::kRnrRetryExcErr);

@@ -60,8 +60,8 @@ void Stranger::delivered(const Packet& packet) {
     for (std::size_t i = 0; i < 2; ++i) {
       End& victim = connection->end(i);
       if (victim.host().node != packet.to || victim.qpn() != qpn) continue;
-      victim.note_fault();
-      connection->end(1 - i).note_fault();
+      victim.note_forgery();
+      connection->end(1 - i).note_forgery();
       if (effect == Forgery::kNext) victim.deceived();
     }
   }
