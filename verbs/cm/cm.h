@@ -13,6 +13,8 @@
 
 namespace uroce::cm {
 
+struct Connection;  // verbs/cm/connection.h
+
 class Cm {
  public:
   // Limits that hold whatever the network sends.
@@ -48,10 +50,10 @@ class Cm {
   Errno sidr_reply(Id id, const SidrReply& reply, Instant now);
   /// IBV_EVENT_COMM_EST: as good as the RTU. EISCONN: established already. EINVAL: any other state but kRepSent.
   Errno notify_established(Id id, Instant now);
-  /// An RC or UC request with the valid ICRC arrived: the first one, with the starting PSN, stands for a lost RTU.
+  /// A request of RC or UC with a right ICRC has arrived: the first one, with the starting PSN, stands for a lost RTU.
   /// Cheap to ask first: awaits_data().
   void on_data(std::uint32_t dest_qpn, const Gid& source, std::uint32_t psn, Instant now);
-  bool awaits_data() const;
+  bool awaits_data(std::uint32_t dest_qpn) const;
 
   // --- active side --------------------------------------------------------------------------------------------------
   /// Sends REQ. EINVAL: private data too long, a local address that is not ours, MTU code; ENOMEM: too many ids.
@@ -85,6 +87,7 @@ class Cm {
 
  private:
   struct Core;
+  Connection* find(Id id) const;  ///< Null: no such id, or destroyed.
   const CmConfig config_;
   CmCounters counters_;
   std::unique_ptr<Core> core_;

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "proto/cm/mad.h"
 #include "proto/icrc.h"
 #include "proto/packet.h"
 #include "verbs/cm/cm.h"
 
 namespace uroce::cm {
-
-inline constexpr std::uint32_t kManagementQpn = 1;
 
 template <class N>
 class NicWithCm {
@@ -20,8 +19,9 @@ class NicWithCm {
   NicWithCm(N& nic, Cm& cm) : nic_(nic), cm_(cm) {}
 
   void on_datagram(const proto::Datagram& datagram, Instant now) {
-    if (dest_qpn(datagram.payload) == kManagementQpn) return cm_.on_datagram(datagram, now);
-    if (cm_.awaits_data()) tell_first_data(datagram, now);
+    const std::uint32_t qpn = dest_qpn(datagram.payload);
+    if (qpn == proto::cm::kManagementQpn) return cm_.on_datagram(datagram, now);
+    if (cm_.awaits_data(qpn)) tell_first_data(datagram, now);
     nic_.on_datagram(datagram, now);
   }
   void on_timeout(Instant now) {

@@ -1,0 +1,246 @@
+#include "verbs/cm/cm.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "proto/icrc.h"
+#include "verbs/cm/core.h"
+
+namespace uroce::cm {
+namespace {
+
+bool fits(const PrivateData& data, std::size_t most) { return data.size <= most; }
+Bytes bytes(const PrivateData& data) { return Bytes(data.bytes).first(data.size); }
+
+}  // namespace
+
+const char* to_string(State state) {
+  switch (state) {
+    case State::kIdle:
+      return "idle";
+    case State::kReqSent:
+      return "REQ sent";
+    case State::kRepReceived:
+      return "REP received";
+    case State::kReqReceived:
+      return "REQ received";
+    case State::kRepSent:
+      return "REP sent";
+    case State::kEstablished:
+      return "established";
+    case State::kDreqSent:
+      return "DREQ sent";
+    case State::kDreqReceived:
+      return "DREQ received";
+    case State::kTimewait:
+      return "timewait";
+    case State::kSidrReqSent:
+      return "SIDR_REQ sent";
+    case State::kSidrReqReceived:
+      return "SIDR_REQ received";
+  }
+  return "";
+}
+
+Cm::Cm(CmConfig config) : config_(std::move(config)), core_(std::make_unique<Core>(config_, counters_)) {}
+Cm::~Cm() = default;
+
+// --- sans-I/O
+// ---------------------------------------------------------------------------------------------------------
+
+void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
+  const auto packet = proto::parse_packet(datagram.payload);
+  if (!packet || packet->op().code != proto::Opcode::kUdSendOnly ||
+      !proto::check_icrc(datagram.path, datagram.payload).ok) {
+    ++counters_.malformed;
+    return;
+  }
+  const std::uint16_t pkey = packet->bth().get<proto::Bth::PKey>();
+  const std::uint32_t qkey = packet->header<proto::Deth>().get<proto::Deth::QKey>();
+  if ((pkey & 0x7FFF) != 0x7FFF || qkey != wire::kManagementQkey) {
+    ++counters_.wrong_key;
+    return;
+  }
+  const auto message = wire::parse_message(packet->payload());
+  if (!message || !core_->is_ours(datagram.path.destination)) {
+    ++counters_.malformed;
+    return;
+  }
+  ++counters_.received;
+  const Incoming in{*message, datagram.path, now};
+  switch (message->attribute()) {
+    case wire::Attribute::kReq:
+      return core_->on_req(in);
+    case wire::Attribute::kMra:
+      return core_->on_mra(in);
+    case wire::Attribute::kRej:
+      return core_->on_rej(in);
+    case wire::Attribute::kRep:
+      return core_->on_rep(in);
+    case wire::Attribute::kRtu:
+      return core_->on_rtu(in);
+    case wire::Attribute::kDreq:
+      return core_->on_dreq(in);
+    case wire::Attribute::kDrep:
+      return core_->on_drep(in);
+    case wire::Attribute::kSidrReq:
+      return core_->on_sidr_req(in);
+    case wire::Attribute::kSidrRep:
+      return core_->on_sidr_rep(in);
+    case wire::Attribute::kLap:
+    case wire::Attribute::kApr:
+      ++counters_.unmatched;  // RoCE has no path migration by LIDs; kernels are silent too.
+      return;
+  }
+}
+
+void Cm::on_timeout(Instant now) {
+  core_->sidr_answers.expire(now);
+  while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
+    core_->on_deadline(*core_->find(core_->timers.begin()->second), now);
+  }
+}
+
+std::optional<proto::Transmit> Cm::poll_transmit(Instant, MutBytes frame) {
+  if (core_->outgoing.empty()) return std::nullopt;
+  const Core::Outgoing& next = core_->outgoing.front();
+  proto::Transmit out;
+  out.path = next.path;
+  out.size = wire::build_packet(next.mad, core_->next_psn, next.path, frame);
+  out.sender = wire::kManagementQpn;
+  core_->next_psn = core_->next_psn + 1;
+  core_->outgoing.pop_front();
+  ++counters_.sent;
+  return out;
+}
+
+std::optional<Instant> Cm::next_deadline() const {
+  const auto memory = core_->sidr_answers.next_deadline();
+  if (core_->timers.empty()) return memory;
+  const Instant timer = core_->timers.begin()->first;
+  return memory ? std::min(*memory, timer) : timer;
+}
+
+// --- calls
+// ------------------------------------------------------------------------------------------------------------
+
+Result<ListenerId, Errno> Cm::listen(const Listen& listen) {
+  Listen what = listen;
+  if (what.backlog == 0 || what.backlog > kMaxBacklog) what.backlog = kMaxBacklog;
+  const Listener* const listener = core_->listeners.add(what);
+  if (listener == nullptr) return Err{EADDRINUSE};
+  return listener->id;
+}
+
+void Cm::unlisten(ListenerId id, Instant now) {
+  Listener* const listener = core_->listeners.find(id);
+  if (listener == nullptr) return;
+  const std::set<Id> unfetched = std::exchange(listener->backlog, {});
+  for (const Id request : unfetched) core_->destroy(*core_->find(request), now);
+  core_->listeners.remove(id);
+}
+
+void Cm::fetched(Id id) {
+  if (Connection* const c = core_->find(id)) core_->leave_backlog(*c);
+}
+
+Errno Cm::accept(Id id, const ConnectionParams& params, const PrivateData& private_data, Instant now) {
+  Connection* const c = find(id);
+  if (c == nullptr || c->info.state != State::kReqReceived || !fits(private_data, kRepPrivateData)) return EINVAL;
+  core_->accept(*c, params, bytes(private_data), now);
+  return 0;
+}
+
+Errno Cm::sidr_reply(Id id, const SidrReply& reply, Instant now) {
+  Connection* const c = find(id);
+  const bool fits_field = fits(reply.private_data, kSidrRepPrivateData);
+  if (c == nullptr || c->info.state != State::kSidrReqReceived || !fits_field) return EINVAL;
+  core_->sidr_reply(*c, reply, now);
+  return 0;
+}
+
+Errno Cm::notify_established(Id id, Instant) {
+  Connection* const c = find(id);
+  if (c == nullptr) return EINVAL;
+  if (c->info.state == State::kEstablished) return EISCONN;
+  if (c->info.state != State::kRepSent) return EINVAL;
+  core_->become_established(*c);
+  return 0;
+}
+
+void Cm::on_data(std::uint32_t dest_qpn, const Gid& source, std::uint32_t psn, Instant) {
+  const auto awaiting = core_->awaiting_data.find(dest_qpn);
+  if (awaiting == core_->awaiting_data.end()) return;
+  Connection& c = *core_->find(awaiting->second);
+  // Only who has had our REP knows with which PSN to begin.
+  if (c.peer() == source && c.info.local_psn == psn) core_->become_established(c);
+}
+
+bool Cm::awaits_data(std::uint32_t dest_qpn) const {
+  return !core_->awaiting_data.empty() && core_->awaiting_data.contains(dest_qpn);
+}
+
+Result<Id, Errno> Cm::connect(const ConnectRequest& request, Instant now) { return core_->connect(request, now); }
+
+Errno Cm::establish(Id id, Instant) {
+  Connection* const c = find(id);
+  if (c == nullptr || c->info.state != State::kRepReceived) return EINVAL;
+  core_->establish(*c);
+  return 0;
+}
+
+Result<Id, Errno> Cm::sidr_request(const SidrRequest& request, Instant now) {
+  return core_->sidr_request(request, now);
+}
+
+Errno Cm::reject(Id id, RejectReason reason, const PrivateData& private_data, Instant now) {
+  Connection* const c = find(id);
+  if (c == nullptr || !fits(private_data, kRejPrivateData)) return EINVAL;
+  return core_->reject(*c, reason, bytes(private_data), now);
+}
+
+Errno Cm::disconnect(Id id, Instant now) {
+  Connection* const c = find(id);
+  if (c == nullptr) return EINVAL;
+  core_->disconnect(*c, now);
+  return 0;
+}
+
+void Cm::destroy(Id id, Instant now) {
+  if (Connection* const c = find(id)) core_->destroy(*c, now);
+}
+
+void Cm::shutdown(Instant now) {
+  std::vector<Id> ids;
+  for (const auto& [id, connection] : core_->connections) {
+    if (!connection->orphan) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());  // The order of a hash table is no order.
+  for (const Id id : ids) core_->destroy(*core_->find(id), now);
+  while (!core_->connections.empty()) core_->erase(*core_->connections.begin()->second);
+  core_->events.clear();
+}
+
+std::optional<ConnectionInfo> Cm::query(Id id) const {
+  const Connection* const c = find(id);
+  return c == nullptr ? std::nullopt : std::optional(c->info);
+}
+
+std::optional<Event> Cm::poll_event() {
+  while (!core_->events.empty()) {
+    const Event event = core_->events.front();
+    core_->events.pop_front();
+    if (find(event.id) != nullptr) return event;  // What was destroyed has no events any more.
+  }
+  return std::nullopt;
+}
+
+std::size_t Cm::size() const { return core_->connections.size(); }
+
+Connection* Cm::find(Id id) const {
+  Connection* const c = core_->find(id);
+  return c == nullptr || c->orphan ? nullptr : c;
+}
+
+}  // namespace uroce::cm

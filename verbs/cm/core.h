@@ -1,0 +1,118 @@
+// The inside of Cm: tables, timers, what waits to be sent and told. The rules are in active.cc (REQ, RTU), passive.cc
+// (REP), sidr.cc and ending.cc (REJ, DREQ, DREP, destroy).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "verbs/cm/cm.h"
+#include "verbs/cm/limits.h"
+#include "verbs/cm/listeners.h"
+#include "verbs/cm/messages.h"
+
+namespace uroce::cm {
+
+/// A message that has arrived.
+struct Incoming {
+  const wire::MessageView& message;
+  const proto::Path& path;
+  Instant now;
+  std::uint64_t tid() const { return message.mad().get<wire::Mad::TransactionId>(); }
+};
+
+struct Cm::Core {
+  Core(const CmConfig& config, CmCounters& counters);
+
+  // active.cc
+  Result<Id, Errno> connect(const ConnectRequest& request, Instant now);
+  void establish(Connection& c);
+  void on_rep(const Incoming& in);
+  void on_mra(const Incoming& in);
+
+  // passive.cc
+  void on_req(const Incoming& in);
+  void on_rtu(const Incoming& in);
+  void accept(Connection& c, const ConnectionParams& params, Bytes private_data, Instant now);
+  void become_established(Connection& c);
+
+  // sidr.cc
+  Result<Id, Errno> sidr_request(const SidrRequest& request, Instant now);
+  void on_sidr_req(const Incoming& in);
+  void on_sidr_rep(const Incoming& in);
+  void sidr_reply(Connection& c, const SidrReply& reply, Instant now);
+
+  // ending.cc
+  void on_rej(const Incoming& in);
+  void on_dreq(const Incoming& in);
+  void on_drep(const Incoming& in);
+  void on_deadline(Connection& c, Instant now);
+  Errno reject(Connection& c, RejectReason reason, Bytes private_data, Instant now);
+  void disconnect(Connection& c, Instant now);
+  /// The peer has begun a new life with the same QP: asks whether this one is over.
+  void disconnect_stale(Id id, Instant now);
+  void destroy(Connection& c, Instant now);  ///< `c` may be gone afterwards.
+
+  // core.cc: connections
+  Result<Connection*, Errno> create(const Endpoint& local, const Endpoint& remote, const PathInfo& path);
+  Connection& create();
+  void erase(Connection& c);
+  Connection* find(Id id);
+  /// The connection `id`, if the packet comes from its peer; counted when not.
+  Connection* find_from_peer(Id id, const Incoming& in);
+  void enter(Connection& c, State state);  ///< Forgets what goes with the old state.
+  void enter_idle(Connection& c);
+  void enter_timewait(Connection& c, Instant now);
+  /// Makes the peer's ID and QP known.
+  void remember_peer(Connection& c);
+  void forget_peer(Connection& c);
+  /// A new request takes its places in the backlog and among the half-open; false, and counted: there is none.
+  bool take_place(Listener& listener, Connection& c);
+  void leave_backlog(Connection& c);
+
+  // core.cc: out
+  void send(const Connection& c, const Mad& mad);
+  /// Sends `mad` now, and `retries` times more until stop().
+  void send_until_answered(Connection& c, const Mad& mad, int retries, Instant now);
+  void stop(Connection& c) { set_deadline(c, std::nullopt); }
+  void set_deadline(Connection& c, std::optional<Instant> deadline);
+  /// To whoever sent `in`, without a connection; limited.
+  void answer(const Incoming& in, const Mad& mad);
+  void refuse(const Incoming& in, RejectReason reason, Bytes info = {}, About about = About::kReq);
+  Event& tell(const Connection& c, Event::Kind kind, int status = 0);
+  void tell_end(Connection& c, int status = 0);  ///< kDisconnected, once.
+
+  Duration scaled(Duration time) const { return time / config.time_divisor; }
+  bool is_ours(const Gid& gid) const;
+  bool is_improved() const { return !config.as_kernel; }
+  std::uint32_t random24();
+
+  const CmConfig& config;
+  CmCounters& counters;
+  std::unordered_map<Id, std::unique_ptr<Connection>> connections;
+  std::unordered_map<PeerKey, Id, PeerKeyHash> by_peer_id;     ///< Finds duplicates: the peer's communication ID.
+  std::unordered_map<PeerKey, Id, PeerKeyHash> by_peer_qp;     ///< Finds stale connections: the peer's QPN.
+  std::unordered_map<PeerKey, Id, PeerKeyHash> by_request_id;  ///< SIDR, passive and not answered yet.
+  std::unordered_map<std::uint32_t, Id> awaiting_data;         ///< By local QPN: REP is out.
+  Listeners listeners;
+  HalfOpen half_open{kMaxHalfOpen, kMaxHalfOpenPerSource};
+  RecentAnswers sidr_answers;
+  RateLimit stranger_answers{kStrangerAnswersPerSecond};
+  std::set<std::pair<Instant, Id>> timers;
+
+  struct Outgoing {
+    proto::Path path;
+    Mad mad;
+  };
+  std::deque<Outgoing> outgoing;
+  std::deque<Event> events;
+  std::uint64_t random_state;
+  std::uint32_t ids_drawn = 0;
+  proto::Psn next_psn;
+};
+
+/// Copies a whole private data field.
+PrivateData whole_field(Bytes field);
+
+}  // namespace uroce::cm

@@ -1,0 +1,103 @@
+// What keeps strangers from using up memory and bandwidth.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+
+#include "proto/base/mix.h"
+#include "verbs/cm/connection.h"
+
+namespace uroce::cm {
+
+/// Names something that a peer has: by its address, its node GUID and a number.
+struct PeerKey {
+  Gid address;
+  std::uint64_t guid = 0;
+  std::uint32_t number = 0;
+  friend bool operator==(const PeerKey&, const PeerKey&) = default;
+};
+struct PeerKeyHash {
+  std::size_t operator()(const PeerKey& key) const {
+    std::uint64_t hash = mix(load_be<8>(key.address.raw.data()) + key.guid);
+    hash = mix(hash ^ load_be<8>(key.address.raw.data() + 8));
+    return static_cast<std::size_t>(mix(hash ^ key.number));
+  }
+};
+
+/// So many a second, counted from the first one.
+class RateLimit {
+ public:
+  explicit RateLimit(std::uint32_t per_second) : per_second_(per_second) {}
+  bool allow(Instant now) {
+    if (now >= begin_ + std::chrono::seconds(1)) {
+      begin_ = now;
+      used_ = 0;
+    }
+    if (used_ == per_second_) return false;
+    ++used_;
+    return true;
+  }
+
+ private:
+  std::uint32_t per_second_, used_ = 0;
+  Instant begin_{};
+};
+
+/// Requests that are not accepted yet, in all and by address.
+class HalfOpen {
+ public:
+  HalfOpen(std::uint32_t most, std::uint32_t most_of_one) : most_(most), most_of_one_(most_of_one) {}
+  bool add(const Gid& source) {
+    if (all_ == most_) return false;
+    std::uint32_t& count = by_source_[{source}];
+    if (count == most_of_one_) return false;
+    ++count;
+    ++all_;
+    return true;
+  }
+  void remove(const Gid& source) {
+    const auto it = by_source_.find({source});
+    if (--it->second == 0) by_source_.erase(it);
+    --all_;
+  }
+
+ private:
+  std::uint32_t most_, most_of_one_, all_ = 0;
+  std::unordered_map<PeerKey, std::uint32_t, PeerKeyHash> by_source_;
+};
+
+/// Answers that are given again to who asks again: a SIDR_REP may be lost, and the request must not look like a new
+/// one.
+class RecentAnswers {
+ public:
+  static constexpr std::size_t kMost = 4096;  ///< Then the oldest goes.
+
+  void add(const PeerKey& key, const Mad& answer, Instant until) {
+    if (by_key_.size() == kMost) drop_oldest();
+    if (by_key_.try_emplace(key, answer).second) in_order_.push_back({until, key});
+  }
+  const Mad* find(const PeerKey& key) const {
+    const auto it = by_key_.find(key);
+    return it == by_key_.end() ? nullptr : &it->second;
+  }
+  void expire(Instant now) {
+    while (!in_order_.empty() && in_order_.front().until <= now) drop_oldest();
+  }
+  std::optional<Instant> next_deadline() const {
+    return in_order_.empty() ? std::nullopt : std::optional(in_order_.front().until);
+  }
+
+ private:
+  struct Entry {
+    Instant until;
+    PeerKey key;
+  };
+  void drop_oldest() {
+    by_key_.erase(in_order_.front().key);
+    in_order_.pop_front();
+  }
+  std::unordered_map<PeerKey, Mad, PeerKeyHash> by_key_;
+  std::deque<Entry> in_order_;
+};
+
+}  // namespace uroce::cm

@@ -1,0 +1,67 @@
+// Who listens for which service, at which address. Found by service ID, without a scan over listeners.
+#pragma once
+
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "verbs/cm/values.h"
+
+namespace uroce::cm {
+
+struct Listener {
+  ListenerId id = 0;
+  Listen what{};
+  std::set<Id> backlog{};  ///< Requests that nobody has fetched.
+
+  bool takes(const Gid& address) const {
+    if (what.address) return *what.address == address;
+    return address.is_v4() ? what.takes_v4 : what.takes_v6;
+  }
+};
+
+class Listeners {
+ public:
+  /// Null: the same service and address, or overlapping families of a wildcard, are taken.
+  Listener* add(const Listen& what) {
+    std::vector<ListenerId>& same_service = by_service_[what.service_id];
+    for (const ListenerId other : same_service) {
+      if (clash(all_.at(other).what, what)) return nullptr;
+    }
+    same_service.push_back(++last_);
+    return &all_.try_emplace(last_, Listener{last_, what}).first->second;
+  }
+  Listener* find(ListenerId id) {
+    const auto it = all_.find(id);
+    return it == all_.end() ? nullptr : &it->second;
+  }
+  void remove(ListenerId id) {
+    const auto service = by_service_.find(all_.at(id).what.service_id);
+    std::erase(service->second, id);
+    if (service->second.empty()) by_service_.erase(service);
+    all_.erase(id);
+  }
+  bool has_service(std::uint64_t service_id) const { return by_service_.contains(service_id); }
+  /// An exact address before a wildcard; null: nobody.
+  Listener* match(std::uint64_t service_id, const Gid& address) {
+    const auto service = by_service_.find(service_id);
+    if (service == by_service_.end()) return nullptr;
+    Listener* found = nullptr;
+    for (const ListenerId id : service->second) {
+      Listener& listener = all_.at(id);
+      if (listener.takes(address) && (found == nullptr || listener.what.address)) found = &listener;
+    }
+    return found;
+  }
+
+ private:
+  static bool clash(const Listen& a, const Listen& b) {
+    if (a.address || b.address) return a.address == b.address;
+    return (a.takes_v4 && b.takes_v4) || (a.takes_v6 && b.takes_v6);
+  }
+  std::unordered_map<ListenerId, Listener> all_;
+  std::unordered_map<std::uint64_t, std::vector<ListenerId>> by_service_;
+  ListenerId last_ = 0;
+};
+
+}  // namespace uroce::cm

@@ -1,0 +1,146 @@
+// The side that listens: REQ in, REP out, RTU in (IBTA Vol 1, 12.9.7).
+#include <cerrno>
+
+#include "proto/timing.h"
+#include "verbs/cm/core.h"
+#include "verbs/cm/times.h"
+
+namespace uroce::cm {
+namespace {
+
+using wire::Req;
+
+constexpr std::uint8_t kTransportRc = 0, kTransportUc = 1;
+
+bool has_alternate_path(proto::ConstView<Req> req) {
+  return req.get<Req::AltLocalLid>() != 0 || req.get<Req::AltLocalGidHigh>() != 0 ||
+         req.get<Req::AltLocalGidLow>() != 0;
+}
+
+bool fits(proto::ConstView<Req> req, Transport transport) {
+  const std::uint8_t wanted = transport == Transport::kUc ? kTransportUc : kTransportRc;
+  return transport != Transport::kUd && req.get<Req::TransportType>() == wanted &&
+         req.get<Req::ExtendedTransport>() == 0;
+}
+
+}  // namespace
+
+void Cm::Core::refuse(const Incoming& in, RejectReason reason, Bytes info, About about) {
+  const std::uint32_t remote_id = in.message.as<Req>().get<Req::LocalId>();
+  answer(in, make_rej(0, remote_id, in.tid(), {.reason = reason, .about = about, .info = info}));
+}
+
+void Cm::Core::on_req(const Incoming& in) {
+  const auto req = in.message.as<Req>();
+  const std::uint64_t service_id = req.get<Req::ServiceId>();
+  const std::uint64_t guid = req.get<Req::CaGuid>();
+  const Gid local = wire::get_gid<Req::LocalGidHigh, Req::LocalGidLow>(req);
+  const Gid remote = wire::get_gid<Req::RemoteGidHigh, Req::RemoteGidLow>(req);
+  const Gid none{};
+  const Bytes our_gid = config.gids.empty() ? Bytes(none.raw) : Bytes(config.gids.front().raw);
+  const auto addresses = wire::parse_addresses(in.message.private_data());
+  const bool check_source = is_improved() && config.check_source;
+
+  // Who says that it is somebody else would have us send to a third party.
+  if (check_source && (local != in.path.source || (addresses && addresses->source != in.path.source))) {
+    ++counters.wrong_source;
+    return refuse(in, RejectReason::kInvalidGid, our_gid);
+  }
+  if (const auto known = by_peer_id.find({in.path.source, guid, req.get<Req::LocalId>()}); known != by_peer_id.end()) {
+    const Connection& c = *find(known->second);
+    ++counters.duplicates;
+    if (c.info.state == State::kReqReceived) send(c, make_mra(c, About::kReq));
+    return;  // The REP has a timer of its own.
+  }
+  if (const auto known = by_peer_qp.find({in.path.source, guid, req.get<Req::Qpn>()}); known != by_peer_qp.end()) {
+    // The peer has a new life: the old connection is over.
+    refuse(in, RejectReason::kStaleConnection);
+    return disconnect_stale(known->second, in.now);
+  }
+  if (!listeners.has_service(service_id)) return refuse(in, RejectReason::kInvalidServiceId);
+  if ((req.get<Req::PKey>() & 0x7FFF) != 0x7FFF || !is_ours(remote)) {
+    return refuse(in, RejectReason::kInvalidGid, our_gid);
+  }
+  if (has_alternate_path(req)) return refuse(in, RejectReason::kInvalidAlternateGid, Bytes(in.path.source.raw));
+  const std::uint8_t mtu = req.get<Req::PathMtu>();
+  if (is_improved() && (!proto::is_mtu_code(mtu) || mtu > config.mtu_max)) {
+    return refuse(in, RejectReason::kInvalidMtu);
+  }
+  if (!addresses || addresses->destination != in.path.destination || addresses->source.is_multicast() ||
+      addresses->source.is_zero() || addresses->source == Gid::from_v4(0, 0, 0, 0)) {
+    return refuse(in, RejectReason::kConsumer);
+  }
+  Listener* const listener = listeners.match(service_id, addresses->destination);
+  if (listener == nullptr || !fits(req, listener->what.transport)) return refuse(in, RejectReason::kConsumer);
+
+  Connection& c = create();
+  ConnectionInfo& info = c.info;
+  info.passive = true;
+  info.local = {in.path.destination, static_cast<std::uint16_t>(service_id)};
+  info.remote = {in.path.source, addresses->source_port};
+  if (!take_place(*listener, c)) return erase(c);
+  info.peer_known = true;
+  info.transport = listener->what.transport;
+  info.service_id = service_id;
+  info.path.flow_label = req.get<Req::FlowLabel>();
+  info.path.tclass = req.get<Req::TClass>();
+  info.path.hop_limit = req.get<Req::HopLimit>();
+  info.path.mtu = mtu;
+  info.ack_timeout = req.get<Req::AckTimeout>();
+  info.path.life_time = static_cast<std::uint8_t>(std::max(info.ack_timeout - 1, 0));
+  info.remote_qpn = req.get<Req::Qpn>();
+  info.remote_psn = req.get<Req::StartingPsn>();
+  info.retry_count = req.get<Req::RetryCount>();
+  info.rnr_retry_count = req.get<Req::RnrRetryCount>();
+  info.max_dest_rd_atomic = req.get<Req::InitiatorDepth>();
+  info.max_rd_atomic = req.get<Req::ResponderResources>();
+  info.state = State::kReqReceived;
+  c.remote_id = req.get<Req::LocalId>();
+  c.remote_guid = guid;
+  c.request_tid = in.tid();
+  c.remote_retries = req.get<Req::MaxRetries>();
+  c.response_time = scaled(peers_time(req.get<Req::LocalTimeout>()));
+  remember_peer(c);
+
+  Event& event = tell(c, Event::Kind::kRequest);
+  event.listener = listener->id;
+  event.params.qpn = info.remote_qpn;
+  event.params.responder_resources = info.max_dest_rd_atomic;
+  event.params.initiator_depth = info.max_rd_atomic;
+  event.params.flow_control = req.get<Req::FlowControl>();
+  event.params.retry_count = info.retry_count;
+  event.params.rnr_retry_count = info.rnr_retry_count;
+  event.params.srq = req.get<Req::Srq>();
+  event.params.ece = {req.get<Req::Vendor>(), in.message.mad().get<wire::Mad::Modifier>()};
+  event.private_data = whole_field(in.message.private_data().subspan(wire::CmaHeader::kSize));
+}
+
+void Cm::Core::accept(Connection& c, const ConnectionParams& params, Bytes private_data, Instant now) {
+  enter(c, State::kRepSent);
+  c.info.local_qpn = params.qpn;
+  c.info.max_dest_rd_atomic = params.responder_resources;
+  c.info.max_rd_atomic = params.initiator_depth;
+  if (is_improved()) awaiting_data[params.qpn] = c.id;
+  send_until_answered(c, make_rep(c, config, params, private_data), c.remote_retries, now);
+}
+
+void Cm::Core::become_established(Connection& c) {
+  enter(c, State::kEstablished);
+  tell(c, Event::Kind::kEstablished);
+}
+
+void Cm::Core::on_rtu(const Incoming& in) {
+  using wire::Rtu;
+  const auto rtu = in.message.as<Rtu>();
+  Connection* const c = find_from_peer(rtu.get<Rtu::RemoteId>(), in);
+  if (c == nullptr) return;
+  if (!c->info.passive || rtu.get<Rtu::LocalId>() != c->remote_id) {
+    ++counters.unmatched;
+  } else if (c->info.state == State::kRepSent) {
+    become_established(*c);
+  } else {
+    ++counters.duplicates;
+  }
+}
+
+}  // namespace uroce::cm
