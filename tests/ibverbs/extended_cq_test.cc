@@ -4,6 +4,7 @@
 
 #include "engine/os/os_clock.h"
 #include "tests/ibverbs/support.h"
+#include "verbs/ibverbs/impl.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -111,6 +112,34 @@ TEST_F(ExtendedCq, ReceivesHaveTheirFields) {
   EXPECT_EQ(ibv_wc_read_imm_data(cq), 0x01020304u);
   EXPECT_EQ(ibv_wc_read_wc_flags(cq), static_cast<unsigned>(IBV_WC_WITH_IMM));
   ibv_end_poll(cq);
+}
+
+TEST_F(ExtendedCq, ReceivesOfUdSayHowThePacketCame) {
+  auto attr = cq_attr(IBV_WC_STANDARD_FLAGS);
+  cq = ibv_create_cq_ex(p.a.context.get(), &attr);
+  ASSERT_NE(cq, nullptr);
+  struct ibv_qp_init_attr init {};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_UD;
+  qp.reset(v().ibv_create_qp(p.a.pd, &init));
+  ASSERT_NE(qp, nullptr);
+  bring_to(qp.get(), IBV_QPS_RTS, {}, 0);
+  ASSERT_EQ(post_recv(qp.get(), 5, p.a.sge(0, 100)), 0);
+  struct ibv_ah_attr to_itself {};
+  to_itself.is_global = to_itself.port_num = to_itself.grh.sgid_index = 1;
+  to_itself.grh.dgid = p.a.gid();
+  struct ibv_ah* const ah = impl::ibv_create_ah(p.a.pd, &to_itself);
+  ASSERT_NE(ah, nullptr);
+  struct ibv_sge sge = p.a.sge(200, 33);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_SEND, &sge, 0);
+  wr.wr.ud = {ah, qp->qp_num, kQkey};
+  ASSERT_EQ(post(qp.get(), wr), 0);
+  ASSERT_EQ(start(), 0);
+  EXPECT_EQ(cq->wr_id, 5u);
+  EXPECT_EQ(ibv_wc_read_sl(cq), 0xA) << "UDP over IPv4";
+  ibv_end_poll(cq);
+  EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
 }
 
 TEST_F(ExtendedCq, AnswersPlainPollingToo) {

@@ -69,6 +69,7 @@ void Inbox::completed(const Completion& c) {
           if (c.opcode != due.opcode)
             incorrect("opcode {}, should be {}", static_cast<int>(c.opcode), static_cast<int>(due.opcode));
           if (c.byte_len != due.byte_len) incorrect("byte_len is {}, should be {}", c.byte_len, due.byte_len);
+          if (c.sl != due.sl) incorrect("sl is 0x{:x}, should be 0x{:x}", unsigned{c.sl}, unsigned{due.sl});
           if (c.flags != due.flags) incorrect("wc_flags are 0x{:x}, should be 0x{:x}", c.flags, due.flags);
           if (c.src_qp != due.src_qp) incorrect("src_qp is 0x{:x}, should be 0x{:x}", c.src_qp, due.src_qp);
           if ((due.flags & nic::kWcWithImm) != 0 && c.imm != due.imm) {

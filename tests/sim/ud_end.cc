@@ -148,6 +148,7 @@ void UdEnd::on_arrival(const PacketView& view, const proto::Path& path) {
   c.opcode = nic::WcOpcode::kRecv;
   c.byte_len = 40 + size;
   c.flags = nic::kWcGrh;
+  c.sl = path.destination.is_v4() ? 0xA : 0x9;
   c.src_qp = view.header<Deth>().get<Deth::SourceQp>();
   c.solicited = view.bth().get<proto::Bth::SolicitedEvent>() != 0;
   if (view.has<proto::ImmDt>()) {

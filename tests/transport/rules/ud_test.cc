@@ -21,6 +21,7 @@ TEST_F(Ud, AReceiveBeginsWithTheGrh) {
   EXPECT_EQ(c.flags, nic::kWcGrh | nic::kWcWithImm);
   EXPECT_EQ(c.imm, 5u);
   EXPECT_EQ(c.src_qp, Script::kPeerQpn);
+  EXPECT_EQ(c.sl, 0xA);  // As mlx5: UDP, IPv4.
   EXPECT_TRUE(c.solicited);
   const std::vector<std::uint8_t> unused(20);
   EXPECT_TRUE(std::equal(unused.begin(), unused.end(), s.memory.begin()));
@@ -44,7 +45,7 @@ TEST_F(Ud, TheGrhOfIpv6IsItsHeader) {
   path.flow_label = 0x12345;
   path.hop_limit = 3;
   s.recv_on(path, only(8));
-  s.expect_done(1, WcStatus::kSuccess);
+  EXPECT_EQ(s.expect_done(1, WcStatus::kSuccess).sl, 0x9);  // As mlx5: UDP, IPv6.
   const std::uint8_t head[] = {0x62, 0xA1, 0x23, 0x45, 0, 8 + 12 + 8 + 8 + 4, 17, 3};
   EXPECT_TRUE(std::equal(std::begin(head), std::end(head), s.memory.begin()));
   EXPECT_TRUE(std::equal(path.source.raw.begin(), path.source.raw.end(), s.memory.begin() + 8));

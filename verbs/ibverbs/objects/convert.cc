@@ -77,6 +77,7 @@ void to_wc(const nic::Completion& completion, struct ibv_wc& wc) {
   wc.qp_num = completion.qpn;
   wc.src_qp = completion.src_qp;
   wc.wc_flags = completion.flags;
+  wc.sl = completion.sl;
 }
 
 nic::MwBind from_bind(const struct ibv_mw& mw, std::uint32_t new_key, const struct ibv_mw_bind_info& info) {

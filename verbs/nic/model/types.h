@@ -83,6 +83,11 @@ enum class WcOpcode : std::uint8_t {
   kRecvWithImm = 129,
 };
 
+/// How a datagram came: the service level of its receive. RoCE has no service levels, and cards of the mlx5 family tell
+/// there in bit 3 that it was UDP (RoCEv2), in the others what was below. UCX before 1.19 finds the addresses in the
+/// GRH area by it, and drops without a word what says neither.
+enum WcSl : std::uint8_t { kWcSlUdpV6 = 8 | 1, kWcSlUdpV4 = 8 | 2 };
+
 /// ibv_wc_flags.
 enum WcFlag : std::uint32_t { kWcGrh = 1u << 0, kWcWithImm = 1u << 1, kWcWithInv = 1u << 3 };
 
@@ -139,6 +144,7 @@ struct Completion {
   std::uint32_t qpn = 0;
   std::uint32_t src_qp = 0;
   std::uint32_t vendor_err = 0;
+  std::uint8_t sl = 0;     ///< WcSl of receives of UD, else 0.
   bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
   Instant when{};          ///< The time that the NIC knew when it was queued. Set by the NIC.
 };

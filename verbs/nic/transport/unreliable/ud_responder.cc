@@ -47,6 +47,7 @@ bool UdResponder::on_request(const Arrival& arrival) {
   const std::uint32_t source = packet.header<proto::Deth>().get<proto::Deth::SourceQp>();
   Completion completion = receive_of(packet, source, grh.size() + packet.payload().size());
   completion.flags |= kWcGrh;
+  completion.sl = arrival.path.destination.is_v4() ? kWcSlUdpV4 : kWcSlUdpV6;
   receives_.complete(completion);
   return false;
 }
