@@ -132,6 +132,25 @@ TEST_F(Ud, AnAnswerByTheGrh) {
   EXPECT_EQ(wait_completion(b.send_cq).status, IBV_WC_SUCCESS);
 }
 
+// Many programs take index 0 unless they are told otherwise.
+TEST_F(Ud, ByGid0) {
+  struct ibv_ah_attr attr = to(b.gid(0));
+  attr.grh.sgid_index = 0;
+  const AhPtr ah(impl::ibv_create_ah(a.pd, &attr));
+  ASSERT_NE(ah, nullptr) << last_error();
+  ASSERT_EQ(post_recv(qb.get(), 7, b.sge(0, 200)), 0);
+  struct ibv_sge sge = a.sge(500, 100);
+  ASSERT_EQ(post(qa.get(), wr(&sge, ah.get(), qb->qp_num)), 0);
+  struct ibv_wc wc = wait_completion(b.recv_cq);
+  EXPECT_EQ(wc.byte_len, kGrh + 100);
+  b.sync();
+  struct ibv_grh grh {};
+  std::memcpy(&grh, b.memory.data(), sizeof grh);
+  ASSERT_EQ(impl::ibv_init_ah_from_wc(b.context.get(), 1, &wc, &grh, &attr), 0);
+  const union ibv_gid from = a.gid(1);
+  EXPECT_EQ(std::memcmp(attr.grh.dgid.raw, from.raw, sizeof from.raw), 0) << "the wire has the addresses";
+}
+
 TEST_F(Ud, ItsAttributesAreQueried) {
   struct ibv_qp_attr attr {};
   struct ibv_qp_init_attr init {};
@@ -165,7 +184,9 @@ TEST_F(Ud, WrongHandles) {
   EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.port_num = 0; }), EINVAL);
   EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.port_num = 2; }), EINVAL);
   EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.grh.sgid_index = 9; }), ENODATA);
-  EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.grh.sgid_index = 0; }), ENODATA) << "link-local";
+  EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.grh.sgid_index = 0; }), 0) << "stands for the NIC's address";
+  EXPECT_EQ(error_of([&](struct ibv_ah_attr& x) { x.grh.dgid = b.gid(0); }), 0) << "that of a NIC";
+  EXPECT_EQ(error_of([&](struct ibv_ah_attr& x) { (x.grh.dgid = b.gid(0)).raw[8] ^= 2; }), ETIMEDOUT) << "of nobody";
   EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.grh.dgid = {}; }), EINVAL);
   EXPECT_EQ(error_of([](struct ibv_ah_attr& x) { x.grh.dgid.raw[0] = 0xFD; }), EINVAL) << "of another IP version";
 }

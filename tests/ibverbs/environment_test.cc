@@ -109,5 +109,28 @@ TEST(Address, GuidsAreLocalAndDiffer) {
   EXPECT_NE(link_local_gid(a), link_local_gid(b));
 }
 
+TEST(Address, ALinkLocalGidTellsTheIpv4Address) {
+  for (const Gid& address : {Gid::from_v4(127, 0, 0, 1), Gid::from_v4(192, 0, 2, 255)}) {
+    EXPECT_EQ(address_of_link_local(link_local_gid(guid_of(address))), address);
+  }
+  for (std::uint8_t last = 0; last < 255; ++last) {
+    Gid v6 = Gid{};
+    v6.raw[0] = 0x20;
+    v6.raw[15] = last;
+    EXPECT_EQ(address_of_link_local(link_local_gid(guid_of(v6))), std::nullopt) << unsigned{last};
+  }
+  EXPECT_EQ(address_of_link_local(*proto::parse_gid("fe80::5054:ff:fe12:3456")), std::nullopt) << "an interface's";
+  EXPECT_EQ(address_of_link_local(Gid::from_v4(127, 0, 0, 1)), std::nullopt);
+}
+
+TEST(Address, TheGidTableBeginsAsAsked) {
+  const Gid v4 = Gid::from_v4(127, 0, 0, 1), v6 = *proto::parse_gid("::1"), link_local = link_local_gid(guid_of(v4));
+  EXPECT_EQ(gid_table({v4, v6}, *first_gid_wanted("")), (std::vector{link_local, v4, v6}));
+  EXPECT_EQ(gid_table({v4, v6}, *first_gid_wanted("address")), (std::vector{v4, v6, link_local}));
+  EXPECT_EQ(main_address(gid_table({v4, v6}, FirstGid::kLinkLocal)), v4);
+  EXPECT_EQ(main_address(gid_table({v4, v6}, FirstGid::kAddress)), v4);
+  EXPECT_FALSE(first_gid_wanted("ipv4").ok());
+}
+
 }  // namespace
 }  // namespace uroce::ibv

@@ -99,13 +99,17 @@ TEST_F(Modify, AddressVectorRules) {
   attr.ah_attr.port_num = 2;
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
   attr = good;
-  for (const int without_address : {0, 2, 255}) {
+  for (const int without_address : {2, 255}) {
     attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(without_address);
     EXPECT_EQ(modify(attr, kRtrMask), ENODATA);
   }
   attr = good;
-  attr.ah_attr.grh.dgid = node.gid(0);  // IPv6 from IPv4.
+  attr.ah_attr.grh.dgid.raw[0] = 0x20;  // IPv6 from IPv4.
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
+  attr = good;
+  attr.ah_attr.grh.dgid = node.gid(0);
+  attr.ah_attr.grh.dgid.raw[8] ^= 0x50;  // Link-local, of an interface.
+  EXPECT_EQ(modify(attr, kRtrMask), ETIMEDOUT);
   attr = good;
   attr.ah_attr.grh.dgid = {};
   EXPECT_EQ(modify(attr, kRtrMask), EINVAL);
@@ -262,6 +266,38 @@ TEST(ModifyPair, QueryShowsAnErrorThatNobodyAskedFor) {
   ASSERT_EQ(post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
   EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(state_of(p.qa.get()), IBV_QPS_ERR);
+}
+
+// Index 0, a link-local GID, stands for the NIC's address: at either side, or at both.
+TEST(Gid0, ConnectsWithEitherGidOfThePeer) {
+  for (enum ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    for (int gids = 0; gids < 4; ++gids) {
+      SCOPED_TRACE(gids);
+      const int index_a = gids & 1, index_b = gids >> 1;
+      Node a(0), b(1);
+      const QpPtr qa = a.make_qp({4, 4, 1, 1, 0}, false, type), qb = b.make_qp({4, 4, 1, 1, 0}, false, type);
+      const auto connect = [](const QpPtr& qp, int own, const union ibv_gid& peer, std::uint32_t qpn) {
+        struct ibv_qp_attr attr = init_attr();
+        ASSERT_EQ(v().ibv_modify_qp(qp.get(), &attr, mask_for(*qp, IBV_QPS_INIT)), 0);
+        attr = rtr_attr(peer, qpn);
+        attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(own);
+        ASSERT_EQ(v().ibv_modify_qp(qp.get(), &attr, mask_for(*qp, IBV_QPS_RTR)), 0) << last_error();
+        attr = rts_attr();
+        ASSERT_EQ(v().ibv_modify_qp(qp.get(), &attr, mask_for(*qp, IBV_QPS_RTS)), 0);
+        struct ibv_qp_init_attr init {};
+        ASSERT_EQ(v().ibv_query_qp(qp.get(), &attr, IBV_QP_AV, &init), 0);
+        EXPECT_EQ(attr.ah_attr.grh.sgid_index, own);
+        EXPECT_EQ(std::memcmp(attr.ah_attr.grh.dgid.raw, peer.raw, sizeof peer.raw), 0) << "as it was said";
+      };
+      connect(qa, index_a, b.gid(index_b), qb->qp_num);
+      connect(qb, index_b, a.gid(index_a), qa->qp_num);
+      ASSERT_EQ(post_recv(qb.get(), 3, b.sge(0, 8)), 0);
+      struct ibv_sge sge = a.sge(0, 8);
+      ASSERT_EQ(post(qa.get(), send_wr(2, IBV_WR_SEND, &sge)), 0);
+      EXPECT_EQ(wait_completion(a.send_cq).status, IBV_WC_SUCCESS);
+      EXPECT_EQ(wait_completion(b.recv_cq).wr_id, 3u);
+    }
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/capture.h"
+#include "verbs/ibverbs/host/device.h"
 #include "verbs/ibverbs/host/environment.h"
 #include "verbs/ibverbs/host/seed.h"
 
@@ -27,8 +28,7 @@ constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
 nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
   config.ack_timeout_floor = kAckTimeoutFloor;
-  config.gids.push_back(link_local_gid(guid_of(addresses.front())));
-  config.gids.insert(config.gids.end(), addresses.begin(), addresses.end());
+  config.gids = gid_table(addresses, device_table().first_gid);
   for (const proto::Gid& address : addresses) {
     const auto mtu = interface_mtu(address);
     if (mtu) config.mtu_max = std::min(config.mtu_max, path_mtu_for(*mtu));
@@ -114,7 +114,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
 Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
                  engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
                  std::unique_ptr<PublishedCounters> published)
-    : guid_(guid_of(config.gids.at(1))),
+    : guid_(guid_of(main_address(config.gids))),
       pcap_(std::move(pcap)),
       tap_(tap),
       slot_(std::move(slot)),
@@ -230,8 +230,9 @@ CounterSet Adapter::counters() {
 
 NicFacts Adapter::facts() {
   NicFacts facts;
-  const auto& all = gids();
-  for (std::size_t i = 1; i < all.size(); ++i) facts.addresses.push_back(proto::to_string(all[i]));
+  for (const proto::Gid& gid : gids()) {
+    if (!is_link_local(gid)) facts.addresses.push_back(proto::to_string(gid));
+  }
   facts.pcap = pcap_;
   if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {
     facts.port = lock.port().info();

@@ -37,7 +37,7 @@ class Adapter {
   Adapter& operator=(const Adapter&) = delete;
 
   const std::array<std::uint8_t, 8>& guid() const { return guid_; }
-  /// The GID table: 0 is link-local, the addresses follow.
+  /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
   std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
   /// Moves packets if nobody else does so at the moment. Never blocks.

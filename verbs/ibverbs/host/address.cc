@@ -87,6 +87,7 @@ std::array<std::uint8_t, 8> guid_of(const proto::Gid& address) {
       byte = static_cast<std::uint8_t>(hash >> 24);
       hash >>= 8;
     }
+    tail[0] |= 0x80;  // Never as in that of an IPv4 address.
   }
   return {0x02, tail[0], tail[1], 0xFF, 0xFE, tail[2], tail[3], tail[4]};
 }
@@ -100,6 +101,22 @@ proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid) {
 }
 
 bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
+
+std::optional<proto::Gid> address_of_link_local(const proto::Gid& gid) {
+  const std::uint8_t* const id = gid.raw.data() + 8;
+  const proto::Gid address = proto::Gid::from_v4(id[2], id[5], id[6], id[7]);
+  return gid == link_local_gid(guid_of(address)) ? std::optional(address) : std::nullopt;
+}
+
+std::vector<proto::Gid> gid_table(const std::vector<proto::Gid>& addresses, FirstGid first) {
+  std::vector<proto::Gid> gids = addresses;
+  gids.insert(first == FirstGid::kLinkLocal ? gids.begin() : gids.end(), link_local_gid(guid_of(addresses.front())));
+  return gids;
+}
+
+const proto::Gid& main_address(const std::vector<proto::Gid>& gids) {
+  return gids.at(is_link_local(gids.at(0)) ? 1 : 0);
+}
 
 std::uint16_t lid_of(const proto::Gid& address) {
   constexpr int kLastUnicast = 0xBFFF;

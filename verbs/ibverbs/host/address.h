@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/path.h"
 
@@ -22,9 +23,19 @@ std::uint8_t path_mtu_for(std::uint32_t bytes);
 /// EUI-64 of a NIC with this address, locally administered. Different IPv4 addresses give different ones.
 std::array<std::uint8_t, 8> guid_of(const proto::Gid& address);
 
-/// fe80::/64 with `guid` as interface identifier: GID 0 of every RoCE port.
+/// fe80::/64 with `guid` as interface identifier. No interface has this address: it stands for the NIC.
 proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid);
 bool is_link_local(const proto::Gid& gid);
+/// The IPv4 address of the NIC with this link-local GID, as link_local_gid(guid_of(address)) makes it; nothing for GIDs
+/// that are not made like that. An IPv6 address has no place in a GUID: such a NIC cannot be told by it.
+std::optional<proto::Gid> address_of_link_local(const proto::Gid& gid);
+
+/// The GID table of a NIC with these addresses (at least one), and its link-local GID: first, as on every RoCE port, or
+/// last (UROCE_GID0).
+enum class FirstGid : std::uint8_t { kLinkLocal, kAddress };
+std::vector<proto::Gid> gid_table(const std::vector<proto::Gid>& addresses, FirstGid first);
+/// The NIC's first address in its GID table.
+const proto::Gid& main_address(const std::vector<proto::Gid>& gids);
 
 /// The LID of a port with this address, where ports have LIDs (UROCE_LID): the last two bytes of an IPv4 address. 0,
 /// which is none, for other addresses and where they are no unicast LID (IBTA Vol 1, 4.1.3: 0x0001 to 0xBFFF).

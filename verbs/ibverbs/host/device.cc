@@ -108,15 +108,14 @@ std::optional<proto::Gid> Device::preferred_loopback() {
   return preferred_;
 }
 
-std::array<std::uint8_t, 8> Device::guid() { return guid_of(gids().at(1)); }
+std::array<std::uint8_t, 8> Device::guid() { return guid_of(main_address(gids())); }
 
 std::vector<proto::Gid> Device::gids() {
   const std::scoped_lock lock(mutex_);
   if (const auto adapter = adapter_.lock()) return adapter->gids();
   std::vector<proto::Gid> table = addresses;
   if (table.empty()) table.push_back(preferred_loopback().value_or(loopback(1)));
-  table.insert(table.begin(), link_local_gid(guid_of(table.front())));
-  return table;
+  return gid_table(table, device_table().first_gid);
 }
 
 PortView Device::port_view() {
@@ -166,7 +165,10 @@ Result<const std::vector<Device*>*, std::string> devices() {
     if (!vendor.ok()) return Err{vendor.error()};
     const auto lids = lids_wanted(setting(Setting::kLid));
     if (!lids.ok()) return Err{lids.error()};
+    const auto first_gid = first_gid_wanted(setting(Setting::kGid0));
+    if (!first_gid.ok()) return Err{first_gid.error()};
     t.vendor = *vendor;
+    t.first_gid = *first_gid;
     t.lids = *lids;
     for (std::vector<proto::Gid>& addresses : *plan) {
       const auto index = static_cast<std::uint32_t>(t.devices.size());

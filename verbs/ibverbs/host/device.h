@@ -75,6 +75,7 @@ struct DeviceTable {
   std::vector<Device*> devices;  ///< Never destroyed.
   VendorId vendor;
   bool lids = false;  ///< Ports have LIDs.
+  FirstGid first_gid = FirstGid::kLinkLocal;
 };
 DeviceTable& device_table();
 

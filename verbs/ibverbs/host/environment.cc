@@ -115,6 +115,12 @@ Result<VendorId, std::string> vendor_id(const std::string& value) {
 
 Result<bool, std::string> lids_wanted(const std::string& value) { return on_or_off("UROCE_LID", value); }
 
+Result<FirstGid, std::string> first_gid_wanted(const std::string& value) {
+  if (value.empty() || value == "link-local") return FirstGid::kLinkLocal;
+  if (value == "address") return FirstGid::kAddress;
+  return Err{"UROCE_GID0 must be link-local or address, not '" + value + "'"};
+}
+
 Result<bool, std::string> strictness(const std::string& value) { return on_or_off("UROCE_STRICT", value); }
 
 std::string check_faults(const std::string& faults) {

@@ -9,6 +9,7 @@
 #include "engine/port/open_port.h"
 #include "proto/base/result.h"
 #include "proto/path.h"
+#include "verbs/ibverbs/address.h"
 
 namespace uroce::ibv {
 
@@ -36,6 +37,9 @@ Result<VendorId, std::string> vendor_id(const std::string& value);
 
 /// UROCE_LID: whether the port has a LID, by which programs without GIDs reach it (address.h).
 Result<bool, std::string> lids_wanted(const std::string& value);
+
+/// UROCE_GID0: what the GID table begins with.
+Result<FirstGid, std::string> first_gid_wanted(const std::string& value);
 
 /// UROCE_STRICT: NicConfig::strict.
 Result<bool, std::string> strictness(const std::string& value);

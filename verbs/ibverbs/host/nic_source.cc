@@ -21,9 +21,10 @@ class ProcessSource : public view::NicSource {
     view.verbs_name = device.dev_name;
     view.firmware = firmware_version();
     view.gids = device.gids();
-    view.guid = guid_of(view.gids.at(1));
-    view.interface = interface_name(view.gids.at(1)).value_or("");
-    if (device_table().lids) view.lid = lid_of(view.gids.at(1));
+    const proto::Gid& address = main_address(view.gids);
+    view.guid = guid_of(address);
+    view.interface = interface_name(address).value_or("");
+    if (device_table().lids) view.lid = lid_of(address);
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();
     view.port_up = port.up;

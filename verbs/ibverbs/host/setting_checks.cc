@@ -29,6 +29,7 @@ std::string check_fault_list(const std::string& value) { return check_faults(val
 
 std::string check_seed(const std::string& value) { return complaint(parse_seed(value)); }
 std::string check_lid(const std::string& value) { return complaint(lids_wanted(value)); }
+std::string check_gid0(const std::string& value) { return complaint(first_gid_wanted(value)); }
 std::string check_strict(const std::string& value) { return complaint(strictness(value)); }
 std::string check_vendor(const std::string& value) { return complaint(vendor_id(value)); }
 std::string check_backend(const std::string& value) {

@@ -12,18 +12,45 @@ namespace uroce::ibv {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
-constexpr std::uint8_t kFirstAddress = 1;  ///< In the GID table, after the link-local one.
-
 /// The same address vector with the GID instead of the LID. Where there are no LIDs, it stays as it is.
 struct ibv_ah_attr with_gid(const Adapter& adapter, struct ibv_ah_attr ah) {
-  const proto::Gid& own = adapter.gids()[kFirstAddress];
+  const proto::Gid& own = main_address(adapter.gids());
   if (!device_table().lids || lid_of(own) == 0 || ah.dlid == 0) return ah;
   const proto::Gid destination = address_of_lid(ah.dlid, own);
   ah.is_global = 1;
   ah.grh = {};
   std::copy(destination.raw.begin(), destination.raw.end(), ah.grh.dgid.raw);
-  ah.grh.sgid_index = kFirstAddress;
+  ah.grh.sgid_index = static_cast<std::uint8_t>(device_table().first_gid == FirstGid::kLinkLocal);
   return ah;
+}
+
+/// What our GIDs stand for. A link-local one is that of a NIC, and of no interface: packets go to and come from the
+/// NIC's address.
+Result<proto::Gid, int> destination_of(const Adapter& adapter, const proto::Gid& dgid) {
+  if (!is_link_local(dgid)) return dgid;
+  const auto& own = adapter.gids();
+  if (std::find(own.begin(), own.end(), dgid) != own.end()) return main_address(own);
+  if (const auto address = address_of_link_local(dgid)) return *address;
+  // As the kernel says, after a second, of a neighbour that does not answer.
+  return Err{refuse(ETIMEDOUT, proto::to_string(dgid) +
+                                   " is not the link-local GID of a uroce NIC with an IPv4 address; " +
+                                   "use the GID of the peer's IPv4 or global IPv6 address")};
+}
+
+/// Our address for packets to `destination`.
+Result<proto::Gid, int> source_of(const Adapter& adapter, std::uint8_t sgid_index, const proto::Gid& destination) {
+  const auto& own = adapter.gids();
+  // Other devices have longer GID tables, with empty entries.
+  if (sgid_index >= own.size()) {
+    return Err{refuse(ENODATA, "sgid_index " + std::to_string(sgid_index) + ": the GID table has " +
+                                   std::to_string(own.size()) + " entries")};
+  }
+  if (!is_link_local(own[sgid_index])) return own[sgid_index];
+  const auto fits = [&destination](const proto::Gid& gid) {
+    return !is_link_local(gid) && gid.is_v4() == destination.is_v4();
+  };
+  const auto found = std::find_if(own.begin(), own.end(), fits);
+  return found == own.end() ? main_address(own) : *found;
 }
 
 }  // namespace
@@ -33,17 +60,15 @@ Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_att
   if (ah.is_global == 0)
     return Err{refuse(EINVAL, "ah_attr.is_global must be 1: RoCE has no other addresses than GIDs")};
   if (ah.port_num != 1) return Err{refuse(EINVAL, "ah_attr.port_num must be 1")};
-  // Other devices have longer GID tables, with empty entries.
-  if (ah.grh.sgid_index >= adapter.gids().size()) {
-    return Err{refuse(ENODATA, "sgid_index " + std::to_string(ah.grh.sgid_index) + ": the GID table has " +
-                                   std::to_string(adapter.gids().size()) + " entries")};
-  }
+  proto::Gid dgid;
+  std::copy(std::begin(ah.grh.dgid.raw), std::end(ah.grh.dgid.raw), dgid.raw.begin());
+  const auto destination = destination_of(adapter, dgid);
+  if (!destination.ok()) return Err{destination.error()};
+  const auto source = source_of(adapter, ah.grh.sgid_index, *destination);
+  if (!source.ok()) return Err{source.error()};
   proto::Path path;
-  path.source = adapter.gids()[ah.grh.sgid_index];
-  std::copy(std::begin(ah.grh.dgid.raw), std::end(ah.grh.dgid.raw), path.destination.raw.begin());
-  if (is_link_local(path.source)) {
-    return Err{refuse(ENODATA, "GID 0 is link-local and no interface has it; use sgid_index 1")};
-  }
+  path.source = *source;
+  path.destination = *destination;
   const bool multicast = path.destination.is_multicast();
   if (path.destination.is_zero() || (multicast && reach == Reach::kUnicast)) {
     return Err{refuse(EINVAL, "a connected QP needs a unicast destination GID")};

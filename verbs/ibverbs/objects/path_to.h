@@ -16,7 +16,7 @@ namespace uroce::ibv {
 enum class Reach : std::uint8_t { kUnicast, kAny };
 
 /// The path to where `ah` points, all but its source port. EINVAL: not a RoCE address, or one that our GID cannot
-/// reach; ENODATA: a GID without an address behind it; ETIMEDOUT: no route.
+/// reach; ENODATA: no such GID of ours; ETIMEDOUT: no route, or a link-local GID that is no NIC's.
 Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& ah, Reach reach);
 
 /// Acquires and gives back the source port of a path.
