@@ -84,6 +84,11 @@ TEST_F(Modify, InitRanges) {
   attr = init_attr();
   attr.qp_access_flags = 1u << 12;
   EXPECT_EQ(modify(attr, kInitMask), EINVAL);
+  for (const unsigned int of_regions : {1u << 5, 1u << 6, 1u << 7, 1u << 8, 1u << 9, 1u << 20}) {
+    // Zero based, on demand, huge pages, two FLUSHes, relaxed ordering: programs pass what their region has.
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | of_regions;
+    EXPECT_EQ(modify(attr, kInitMask), 0) << of_regions;
+  }
   attr = init_attr();
   set_raw(attr.qp_state, 256 + IBV_QPS_INIT);
   EXPECT_EQ(modify(attr, kInitMask), EINVAL);

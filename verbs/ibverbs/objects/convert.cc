@@ -27,6 +27,17 @@ int refuse_sges(const Wr& wr) {
   return refuse(EINVAL, "num_sge " + std::to_string(wr.num_sge) + ": the limit is " + std::to_string(nic::kMaxSge));
 }
 
+constexpr unsigned int kRights =
+    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
+/// Huge pages are as good as others.
+constexpr unsigned int kHarmless = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
+/// IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, which our <infiniband/verbs.h> does not have yet.
+constexpr unsigned int kFlushes = 1u << 8 | 1u << 9;
+
+int refuse_unknown_access(unsigned int flags) {
+  return refuse(EINVAL, "access flags " + std::to_string(flags) + ": one does not exist");
+}
+
 constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array kAttrNames{"IBV_QP_STATE",
                                 "IBV_QP_CUR_STATE",
@@ -141,18 +152,17 @@ Result<nic::RecvWr, nic::Errno> from_wr(const struct ibv_recv_wr& wr, SgeArray& 
 }
 
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags) {
-  constexpr unsigned int kGranted =
-      nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
-  // Huge pages are as good as others.
-  constexpr unsigned int kHarmless = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
-  constexpr unsigned int kLacking = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
-  if ((flags & kLacking) != 0) {
-    return Err{refuse(EOPNOTSUPP, "zero-based regions and on-demand paging do not exist on this NIC")};
-  }
-  if ((flags & ~(kGranted | kHarmless)) != 0) {
-    return Err{refuse(EINVAL, "access flags " + std::to_string(flags) + ": one does not exist")};
-  }
-  return flags & kGranted;
+  if ((flags & IBV_ACCESS_ZERO_BASED) != 0) return Err{refuse(EOPNOTSUPP, "the NIC has no zero-based regions")};
+  if ((flags & IBV_ACCESS_ON_DEMAND) != 0) return Err{refuse(EOPNOTSUPP, "this region cannot be on demand")};
+  if ((flags & kFlushes) != 0) return Err{refuse(EOPNOTSUPP, "the NIC has no FLUSH")};
+  if ((flags & ~(kRights | kHarmless)) != 0) return Err{refuse_unknown_access(flags)};
+  return flags & kRights;
+}
+
+Result<std::uint32_t, nic::Errno> from_qp_access(unsigned int flags) {
+  constexpr unsigned int kOfRegions = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | kFlushes;
+  if ((flags & ~(kRights | kHarmless | kOfRegions)) != 0) return Err{refuse_unknown_access(flags)};
+  return flags & kRights;
 }
 
 Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int mask, nic::QpState current) {
@@ -172,7 +182,7 @@ Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int ma
     return Err{refuse(EINVAL, "path_mtu is an enum ibv_mtu, 1 to 5")};
   }
   if (has(IBV_QP_ACCESS_FLAGS)) {
-    const auto access = from_access(attr.qp_access_flags);
+    const auto access = from_qp_access(attr.qp_access_flags);
     if (!access.ok()) return Err{access.error()};
     out.access = *access;
   }

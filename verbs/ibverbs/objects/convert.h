@@ -47,6 +47,9 @@ void merge(struct ibv_qp_attr& to, const struct ibv_qp_attr& from, int mask);
 /// NIC access bits of ibv_access_flags. EOPNOTSUPP: a kind of region that the NIC lacks; EINVAL: an unknown flag.
 /// Optional flags are hints, and ignored.
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags);
+/// The same of a QP, where flags that only regions have mean nothing: programs pass a region's. EINVAL: an unknown
+/// flag.
+Result<std::uint32_t, nic::Errno> from_qp_access(unsigned int flags);
 
 /// A sentence for people: which attributes of `mask` make the modification from `from` to `to` illegal.
 std::string explain(nic::QpType type, nic::QpState from, nic::QpState to, int mask);
