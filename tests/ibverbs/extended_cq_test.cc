@@ -4,7 +4,7 @@
 
 #include "engine/os/os_clock.h"
 #include "tests/ibverbs/support.h"
-#include "verbs/ibverbs/impl.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {

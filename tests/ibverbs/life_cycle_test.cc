@@ -1,5 +1,9 @@
 // Who may be destroyed when.
+#include <algorithm>
+#include <functional>
+
 #include "tests/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -130,6 +134,53 @@ TEST(LifeCyclePair, DestroyedQpAnswersWhatItHasReceived) {
 
 TEST(LifeCyclePair, ResetQpAnswersWhatItHasReceived) {
   expect_answered_before([](QpPtr& qp) { ASSERT_EQ(set_state(qp.get(), IBV_QPS_RESET), 0); });
+}
+
+// Garbage collectors (pyverbs) and destructors come in any order.
+TEST(AfterTheContext, AllThatIsLeftCanBeDestroyed) {
+  const auto ends = {false, true};
+  for (const bool backwards : ends) {
+    struct ibv_context* const context = open_device(0).release();
+    struct ibv_pd* const pd = v().ibv_alloc_pd(context);
+    struct ibv_comp_channel* const channel = v().ibv_create_comp_channel(context);
+    struct ibv_cq* const cq = v().ibv_create_cq(context, 16, nullptr, channel, 0);
+    struct ibv_srq_init_attr srq_init {};
+    srq_init.attr = {4, 1, 0};
+    struct ibv_srq* const srq = impl::ibv_create_srq(pd, &srq_init);
+    struct ibv_qp_init_attr init {};
+    init.send_cq = init.recv_cq = cq;
+    init.srq = srq;
+    init.cap = {1, 1, 1, 1, 0};
+    init.qp_type = IBV_QPT_UD;
+    struct ibv_qp* const qp = v().ibv_create_qp(pd, &init);
+    std::vector<std::uint8_t> memory(64);
+    struct ibv_mr* const mr = v().ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_mw* const mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+    struct ibv_td_init_attr td_init {};
+    struct ibv_td* const td = ibv_alloc_td(context, &td_init);
+    struct ibv_parent_domain_init_attr parent_init {};
+    parent_init.pd = pd;
+    parent_init.td = td;
+    struct ibv_pd* const parent = ibv_alloc_parent_domain(context, &parent_init);
+    struct ibv_ah_attr ah_attr {};
+    ah_attr.is_global = ah_attr.port_num = ah_attr.grh.sgid_index = 1;
+    ASSERT_EQ(v().ibv_query_gid(context, 1, 1, &ah_attr.grh.dgid), 0);
+    struct ibv_ah* const ah = impl::ibv_create_ah(pd, &ah_attr);
+    ASSERT_TRUE(srq && qp && mr && mw && td && parent && ah) << last_error();
+    EXPECT_EQ(v().ibv_close_device(context), 0);
+    std::vector<std::function<int()>> steps{[=] { return impl::ibv_destroy_srq(srq); },
+                                            [=] { return v().ibv_dealloc_pd(pd); },
+                                            [=] { return ibv_dealloc_td(td); },
+                                            [=] { return v().ibv_dealloc_pd(parent); },
+                                            [=] { return v().ibv_destroy_comp_channel(channel); },
+                                            [=] { return v().ibv_destroy_cq(cq); },
+                                            [=] { return v().ibv_destroy_qp(qp); },
+                                            [=] { return impl::ibv_destroy_ah(ah); },
+                                            [=] { return ibv_dealloc_mw(mw); },
+                                            [=] { return v().ibv_dereg_mr(mr); }};
+    if (backwards) std::reverse(steps.begin(), steps.end());
+    for (const auto& step : steps) EXPECT_EQ(step(), 0);
+  }
 }
 
 }  // namespace

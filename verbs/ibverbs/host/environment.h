@@ -9,7 +9,7 @@
 #include "engine/port/open_port.h"
 #include "proto/base/result.h"
 #include "proto/path.h"
-#include "verbs/ibverbs/address.h"
+#include "verbs/ibverbs/host/address.h"
 
 namespace uroce::ibv {
 

@@ -7,6 +7,7 @@
 #include "proto/ip_udp.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/ibverbs/objects/path_to.h"
 
@@ -65,12 +66,11 @@ int minus_one(int error, const std::string& sentence) {
 
 }  // namespace
 
-void destroy_address_handle(AddressHandle* ah) {
-  if (const NicLock lock(*context_of(ah->context).adapter, NicLock::Purpose::kCleanUp); lock) {
-    --ah->nic_pd->users;
-    release(lock, ah->source_port);
-  }
-  delete ah;
+void take_from_nic(AddressHandle& ah) {
+  const NicLock lock(*context_of(ah.context).adapter, NicLock::Purpose::kCleanUp);
+  if (!lock) return;
+  --ah.nic_pd->users;
+  release(lock, ah.source_port);
 }
 
 namespace impl {
@@ -104,11 +104,13 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
 
 int ibv_destroy_ah(struct ibv_ah* ah) {
   Context& context = context_of(ah->context);
+  if (destroy_leftover(context, &Context::ahs, own(ah))) return 0;
   {
     const std::scoped_lock lock(context.objects_mutex);
     context.ahs.erase(own(ah));
   }
-  destroy_address_handle(own(ah));
+  take_from_nic(*own(ah));
+  delete own(ah);
   return 0;
 }
 

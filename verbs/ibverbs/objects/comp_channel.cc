@@ -1,6 +1,7 @@
 // Completion channels: a descriptor to sleep on until an armed CQ gets a completion.
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
@@ -23,6 +24,7 @@ struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
 int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
   CompChannel* const ours = own(channel);
   Context& context = context_of(channel->context);
+  if (destroy_leftover(context, &Context::channels, ours)) return 0;
   {
     const std::scoped_lock lock(context.objects_mutex);
     if (channel->refcnt > 0) {

@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -44,7 +45,7 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
   attr.port_cap_flags = kPortCapabilities;
   attr.max_msg_sz = nic::kMaxMessageBytes;
   attr.pkey_tbl_len = 1;
-  if (device_table().lids) attr.lid = lid_of(adapter.gids().at(1));
+  if (device_table().lids) attr.lid = lid_of(main_address(adapter.gids()));
   attr.max_vl_num = 1;
   attr.active_width = kWidth1x;
   attr.active_speed = kSpeed10Gbps;
@@ -73,10 +74,10 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   adapter->add(*this);
 }
 
-Context::~Context() {
+std::shared_ptr<Adapter> Context::close() {
   adapter->remove(*this);
-  for (QueuePair* qp : qps) destroy_queue_pair(qp);
-  for (AddressHandle* ah : ahs) destroy_address_handle(ah);
+  for (QueuePair* qp : qps) take_from_nic(*qp);
+  for (AddressHandle* ah : ahs) take_from_nic(*ah);
   if (const NicLock lock(*adapter, NicLock::Purpose::kCleanUp); lock) {
     for (const SharedReceiveQueue* srq : srqs) lock->destroy_srq(srq->nic_srq);
     for (const CompletionQueue* cq : cqs) lock->destroy_cq(cq->nic_cq);
@@ -89,23 +90,13 @@ Context::~Context() {
       if (!pd->is_parent) lock->dealloc_pd(pd->nic_pd);
     }
   }
-  for (CompletionQueue* cq : cqs) {
-    destroy_ack(*cq);
-    delete cq;
-  }
-  for (SharedReceiveQueue* srq : srqs) {
-    destroy_ack(*srq);
-    delete srq;
-  }
-  for (MemoryWindow* mw : mws) delete mw;
-  for (MemoryRegion* mr : mrs) delete mr;
-  for (ProtectionDomain* pd : pds) delete pd;
-  for (ThreadDomain* td : tds) delete td;
-  for (CompChannel* channel : channels) delete channel;
   struct ibv_context& base = verbs_context::context;
-  pthread_mutex_destroy(&base.mutex);
   if (base.cmd_fd >= 0) ::close(base.cmd_fd);
+  async_events.close();
+  return std::move(adapter);
 }
+
+Context::~Context() { pthread_mutex_destroy(&(verbs_context::context.mutex)); }
 
 std::optional<NicFacts> nic_facts(struct ibv_context* context) {
   if (context == nullptr || context->ops.poll_cq != front::poll_cq) return std::nullopt;
@@ -135,8 +126,8 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
 int ibv_close_device(struct ibv_context* context) {
   Context* own = &context_of(context);
   Device& owner = own->owner;
-  std::shared_ptr<Adapter> adapter = own->adapter;
-  delete own;
+  std::shared_ptr<Adapter> adapter = own->close();
+  leave(own);
   owner.close(std::move(adapter));
   return 0;
 }

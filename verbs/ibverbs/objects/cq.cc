@@ -6,6 +6,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -99,6 +100,7 @@ int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
 int ibv_destroy_cq(struct ibv_cq* cq) {
   CompletionQueue* const ours = own(cq);
   Context& context = context_of(cq->context);
+  if (destroy_leftover(context, &Context::cqs, ours)) return 0;
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->destroy_cq(ours->nic_cq)) return refuse(error, "QPs use the CQ");
   }

@@ -3,6 +3,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
@@ -20,6 +21,7 @@ struct ibv_td* alloc_td(struct ibv_context* context, struct ibv_td_init_attr* in
 int dealloc_td(struct ibv_td* td) {
   ThreadDomain* const ours = own(td);
   Context& context = context_of(td->context);
+  if (destroy_leftover(context, &Context::tds, ours)) return 0;
   const std::scoped_lock lock(context.objects_mutex);
   if (ours->parents != 0) return refuse(EBUSY, "parent domains use the thread domain");
   context.tds.erase(ours);

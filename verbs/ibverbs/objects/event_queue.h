@@ -26,15 +26,19 @@ template <class Item>
 class EventQueue {
  public:
   EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-  ~EventQueue() {
-    if (fd_ >= 0) close(fd_);
-  }
+  ~EventQueue() { close(); }
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
   bool is_inherited() const { return forks_ != forks(); }
   /// -1 when the system refused to make one.
   int fd() const { return fd_; }
+
+  /// From here on only remove_if() may be called.
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
 
   void push(Item item) {
     if (is_inherited()) return;

@@ -3,6 +3,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/nic/transport/qp.h"
 
@@ -39,6 +40,7 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
 int dealloc_mw(struct ibv_mw* mw) {
   MemoryWindow* const ours = own(mw);
   Context& context = context_of(mw->context);
+  if (destroy_leftover(context, &Context::mws, ours)) return 0;
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     lock->mrs().remove_window(ours->nic_mw);
   }

@@ -116,10 +116,12 @@ struct AddressHandle : ibv_ah {
 
 struct Context : verbs_context {
   Context(Device& device, std::shared_ptr<Adapter> adapter);
-  ~Context();  ///< Destroys what the user left behind, as the kernel does.
+  ~Context();
+  /// Takes what the user left behind from the NIC, as the kernel does, and gives back the NIC.
+  std::shared_ptr<Adapter> close();
 
   Device& owner;
-  std::shared_ptr<Adapter> adapter;
+  std::shared_ptr<Adapter> adapter;  ///< Null when the context is closed (leftovers.h).
   EventQueue<AsyncEvent> async_events;
 
   // What lives in this context. `mutex` of ibv_context is the user's business.
@@ -150,9 +152,9 @@ inline QueuePair* own(struct ibv_qp* qp) { return own(reinterpret_cast<struct ib
 
 inline Context& context_of(struct ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
 
-/// Destroys a QP without a word to anybody. The caller has made sure that no event of it is in the user's hands.
-void destroy_queue_pair(QueuePair* qp);
-void destroy_address_handle(AddressHandle* ah);
+/// After these the NIC knows the object no more, and raises no event for it.
+void take_from_nic(QueuePair& qp);
+void take_from_nic(AddressHandle& ah);
 
 /// Initialises and destroys the lock and the condition variable that ibv_cq, ibv_srq and ibv_qp have for
 /// acknowledgements.

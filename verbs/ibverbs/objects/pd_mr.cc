@@ -7,6 +7,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/host/memory_check.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -120,6 +121,7 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
 int ibv_dealloc_pd(struct ibv_pd* pd) {
   ProtectionDomain* const ours = own(pd);
   Context& context = context_of(pd->context);
+  if (destroy_leftover(context, &Context::pds, ours)) return 0;
   if (ours->is_parent && in_use(context, pd))
     return refuse(EBUSY, "objects that were made in the parent domain are left");
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
@@ -221,6 +223,7 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
 int ibv_dereg_mr(struct ibv_mr* mr) {
   MemoryRegion* const ours = own(mr);
   Context& context = context_of(mr->context);
+  if (destroy_leftover(context, &Context::mrs, ours)) return 0;
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->mrs().remove(ours->nic_mr))
       return refuse(error, "memory windows are bound to the region");

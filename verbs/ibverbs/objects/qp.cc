@@ -9,6 +9,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/ibverbs/objects/path_to.h"
 
@@ -27,16 +28,6 @@ Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const 
   const std::uint32_t peer = (mask & IBV_QP_DEST_QPN) != 0 ? out.dest_qpn : qp.nic_qp->attr().dest_qpn;
   const std::uint16_t wanted = proto::flow_source_port(attr.ah_attr.grh.flow_label, qp.qp_base.qp_num, peer);
   return hold(lock, out.path, wanted);
-}
-
-/// After this the NIC knows the QP no more, and raises no event for it.
-void take_from_nic(QueuePair& qp) {
-  NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
-  if (!lock) return;
-  lock.send_last_answers(qp.nic_qp);
-  for (const proto::Gid& group : lock->groups_of(qp.nic_qp)) lock.port().leave_group(group);
-  lock->destroy_qp(qp.nic_qp);
-  release(lock, qp.source_port);
 }
 
 int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
@@ -65,10 +56,13 @@ int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
 
 }  // namespace
 
-void destroy_queue_pair(QueuePair* qp) {
-  take_from_nic(*qp);
-  destroy_ack(qp->qp_base);
-  delete qp;
+void take_from_nic(QueuePair& qp) {
+  NicLock lock(adapter_of(qp), NicLock::Purpose::kCleanUp);
+  if (!lock) return;
+  lock.send_last_answers(qp.nic_qp);
+  for (const proto::Gid& group : lock->groups_of(qp.nic_qp)) lock.port().leave_group(group);
+  lock->destroy_qp(qp.nic_qp);
+  release(lock, qp.source_port);
 }
 
 namespace impl {
@@ -188,6 +182,7 @@ int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp
 int ibv_destroy_qp(struct ibv_qp* qp) {
   QueuePair* const ours = own(qp);
   Context& context = context_of(qp->context);
+  if (destroy_leftover(context, &Context::qps, ours)) return 0;
   if (const NicLock lock(*context.adapter); lock && !lock->groups_of(ours->nic_qp).empty()) {
     return refuse(EBUSY, "the queue pair is in a multicast group");
   }

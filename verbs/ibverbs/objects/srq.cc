@@ -6,6 +6,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -104,6 +105,7 @@ int ibv_query_srq(struct ibv_srq* srq, struct ibv_srq_attr* attr) {
 int ibv_destroy_srq(struct ibv_srq* srq) {
   SharedReceiveQueue* const ours = own(srq);
   Context& context = context_of(srq->context);
+  if (destroy_leftover(context, &Context::srqs, ours)) return 0;
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (const int error = lock->destroy_srq(ours->nic_srq)) return refuse(error, "QPs are attached to the SRQ");
   }
