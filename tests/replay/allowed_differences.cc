@@ -77,7 +77,7 @@ constexpr std::array kAllowed{
 };
 
 constexpr std::array kNotReplayed{
-    NotReplayed{"cm_* loss_cm_*", "AB", "management datagrams need QP1, which is not offered"},
+    NotReplayed{"cm_* loss_cm_*", "AB", "about connections: `ctest -L cm` replays them"},
     NotReplayed{"rc_atomic_write", "AB", "ATOMIC WRITE is not offered"},
     NotReplayed{"probe_*", "AB", "packets made by hand, without a record of the verbs"},
 };

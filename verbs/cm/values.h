@@ -186,7 +186,7 @@ struct CmConfig {
   std::uint8_t mtu_max = 5;  ///< Requests with a longer path MTU are refused.
   std::uint16_t source_port = 0xD872;  ///< UDP source port of our packets; receivers take any.
   std::uint32_t time_divisor = 1;      ///< Tests: all protocol times are divided by it (UROCE_CM_TIME).
-  /// Exactly what Linux does, weak as it may be, instead of what is written in docs/conformance.md: for the replay of
+  /// Exactly what Linux does, weak as it may be, instead of what is written in docs/golden.md: for the replay of
   /// captures.
   bool as_kernel = false;
   /// A REQ must come from the address that it names. Off: behind NAT. Never checked when as_kernel.
