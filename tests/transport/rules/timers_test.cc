@@ -95,6 +95,17 @@ TEST(RetryCount, SequenceNaksCount) {
 
 class RnrTimer : public testing::TestWithParam<int> {};
 
+// IBTA 9.9.2.1: one that the network has doubled does not count again before something has been sent again.
+TEST(RetryCount, ADoubledNakCountsOnce) {
+  Script s({.timeout = 0, .retry_cnt = 1});
+  s.post_send(1, SendOp::kWrite, 8);
+  s.expect(write_only(0, 8));
+  s.recv_together({sequence_nak(0), sequence_nak(0)});
+  s.expect(write_only(0, 8));
+  s.recv(ack(0));
+  s.expect_done(1, WcStatus::kSuccess);
+}
+
 // IBTA 9.7.5.2.8, table "RNR NAK Timer Field": not before the time that the code stands for.
 TEST_P(RnrTimer, IsWaitedFor) {
   const auto code = static_cast<std::uint8_t>(GetParam());

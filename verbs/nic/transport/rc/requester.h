@@ -65,6 +65,7 @@ class Requester final : public RequesterHalf {
   // requester_response.cc
   void on_acknowledge(const proto::PacketView& packet, Instant now);
   void on_nak(proto::NakCode code);
+  bool is_refused_already() const;
   void on_rnr(std::uint8_t timer, Instant now);
   void on_read_response(const proto::PacketView& packet, Instant now);
   void on_atomic_acknowledge(const proto::PacketView& packet, Instant now);

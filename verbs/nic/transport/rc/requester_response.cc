@@ -58,11 +58,15 @@ void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
   on_nak(std::get<proto::syndrome::Nak>(syndrome).code);
 }
 
+/// What we have gone back for and not sent again yet cannot be refused anew: the network has doubled the NAK, or it is
+/// one of several for the same transmission.
+bool Requester::is_refused_already() const { return next_ == una_; }
+
 void Requester::on_rnr(std::uint8_t timer, Instant now) {
   if (timers_.running(Timer::kRnr)) return;  // The same RNR NAK again: nothing has been sent since the first one.
   ++c_.env.counters.rcvd_rnr_err;
   constexpr std::uint8_t kForEver = 7;
-  if (c_.attr.rnr_retry != kForEver) {
+  if (c_.attr.rnr_retry != kForEver && !is_refused_already()) {
     if (rnr_left_ == 0) {
       ++c_.env.counters.retry_rnr_exceeded_err;
       fail_head(WcStatus::kRnrRetryExcErr);
@@ -78,7 +82,7 @@ void Requester::on_nak(proto::NakCode code) {
   switch (code) {
     case proto::NakCode::kPsnSequenceError:
       // Packets that followed one refused with RNR arrive out of sequence: what they draw is no further loss.
-      if (timers_.running(Timer::kRnr)) return;
+      if (timers_.running(Timer::kRnr) || is_refused_already()) return;
       ++c_.env.counters.rcvd_seq_err;
       return retry();
     case proto::NakCode::kInvalidRequest:
