@@ -287,10 +287,11 @@ void UnackedEnd::resume() {
   if (qp_->state() != QpState::kSqe) incorrect("{}: a send has failed, and the QP is not in SQE", name());
   end_sends();
   if (local_dead_) register_local();
-  in_sqe_ = false;
+  in_sqe_ = draining_ = false;  // A drain ended with the failure.
   unsignaled_ = 0;
   sends_.restart();
   wire_.abandon();
+  wire_.set_draining(false);
   nic::QpAttr attr;
   attr.state = QpState::kRts;
   modify(attr, nic::kAttrState, "the transition from SQE to RTS");
