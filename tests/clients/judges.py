@@ -54,6 +54,26 @@ def perftest(kind, sizes, iterations, new_post=False):
 MEASURED = {"bw": "MsgRate", "lat": "t_typical"}  # a column that is not rounded to zero
 
 
+def ucx_perftest(tests):
+    """One line per test of the batch file: its name and what it measured."""
+    def judge(client, _=""):
+        for test in tests:
+            found = re.search(rf"^ *{test} +(\d+) +([\d.]+ +)+(\d+) *$", client, re.MULTILINE)
+            assert found, f"no result of {test}"
+            assert int(found.group(1)) > 0 and int(found.group(3)) > 0, f"{test} did nothing: {found.group(0)}"
+    return judge
+
+
+def fi_pingpong(sizes):
+    """libfabric's: a line per size, each message acknowledged; with -c it ends at the first wrong byte."""
+    def judge(*outputs):
+        for output in outputs:
+            for size in sizes:
+                found = re.search(rf"^{size} +(\d+) +=(\d+) ", output, re.MULTILINE)
+                assert found and found.group(1) == found.group(2) != "0", f"no result, or not all, of {size}"
+    return judge
+
+
 def qperf(tests):
     """Each test prints its name and then what it measured; the verifying ones (ver_*) only what they counted."""
     def judge(client, _=""):

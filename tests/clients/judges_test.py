@@ -21,6 +21,10 @@ LATENCY = """\
 QPERF = "rc_lat:\n    latency  =  12.3 us\nver_rc_fetch_add:\n    msg_rate  =  84 K/sec\n"
 
 
+UCX = "tag_lat_8                30     11.035    16.268    16.268        0.47       0.47       61470       61470\n"
+LIBFABRIC = "bytes   #sent   #ack     total\n64      10      =10      1.2k   0.06s\n1m      10      =10      20m   1.22s\n"
+
+
 class Judges(unittest.TestCase):
     def objects(self, judge, *outputs):
         with self.assertRaises(AssertionError):
@@ -32,6 +36,17 @@ class Judges(unittest.TestCase):
         self.objects(judge, PINGPONG, "")
         self.objects(judge, PINGPONG, PINGPONG + "invalid data in page 0\n")
         self.objects(judges.pingpong(300), PINGPONG, PINGPONG)
+
+    def test_ucx_perftest(self):
+        judges.ucx_perftest(["tag_lat_8"])(UCX)
+        self.objects(judges.ucx_perftest(["tag_lat_8", "put_bw"]), UCX)
+        self.objects(judges.ucx_perftest(["tag_lat_8"]), UCX.replace("61470\n", "0\n"))
+
+    def test_fi_pingpong(self):
+        judge = judges.fi_pingpong(["64", "1m"])
+        judge(LIBFABRIC, LIBFABRIC)
+        self.objects(judge, LIBFABRIC, LIBFABRIC.replace("1m", "2m"))
+        self.objects(judge, LIBFABRIC, LIBFABRIC.replace("=10      20m", "=9       20m"))
 
     def test_bandwidth(self):
         judges.perftest("bw", [2, 4], 100)(BANDWIDTH)

@@ -4,12 +4,16 @@ A case is one command, or the same command as a server and, with the server's ad
 alike form a group, which is one test of ctest.
 """
 
+import pathlib
 from typing import Callable, NamedTuple
 
 import judges
 
 TCP_PORT = 18515  # of ibv_*_pingpong and perftest
 QPERF_PORT = 19765
+UCX_PORT = 13337
+LIBFABRIC_PORT = 47592
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Case(NamedTuple):
@@ -21,6 +25,10 @@ class Case(NamedTuple):
     missing: str = ""  # why the case cannot pass yet; it is listed and not run
     settings: dict = {}  # environment variables
     capture: bool = True  # False where there are too many packets to look at each
+    shared: bool = False  # server and client have one address
+    needs: tuple = ()  # programs beside the command itself
+    mtu: int = 0  # of the network between two hosts; 0: all is on one
+    speaks: bool = False  # what runs alone has something to capture: it starts processes that talk to each other
 
 
 def pingpongs(transport, events=True, missing=""):
@@ -111,6 +119,30 @@ def qperf(tests):
                 f"-t 1 -i uroce0:1 {tests} quit", settings={"UROCE_LID": "on"}, capture=False)
 
 
+def ucx(transports, mtu=0):
+    """ucx_perftest: the tests of ucx_perftest.txt, one after the other, over these transports of UCX alone."""
+    tests = HERE / "ucx_perftest.txt"
+    name = "_".join(["ucx", *transports.replace("_verbs", "").split(","), *([f"mtu_{mtu}"] if mtu else [])])
+    judge = judges.ucx_perftest([line.split()[0] for line in tests.read_text().splitlines()])
+    return Case(name, f"ucx_perftest -f -b {tests}", judge, UCX_PORT, settings={"UCX_TLS": f"{transports},self"},
+                shared=not mtu, mtu=mtu)
+
+
+def open_mpi(ranks, mtu=0, transports="rc_verbs,ud_verbs"):
+    """mpi_check.c with Open MPI on UCX. On two hosts, half of the ranks are on each."""
+    command = f"mpirun.openmpi -n {ranks} -mca pml ucx -mca osc ucx -x UCX_TLS={transports},self -x PATH -x UROCE_PCAP"
+    command += f" --host 10.99.0.1:{ranks // 2},10.99.0.2:{ranks // 2} {HERE}/on_eth0.sh" if mtu else " --oversubscribe"
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # We are, of our own namespace.
+    return Case(f"open_mpi_{ranks}" + (f"_mtu_{mtu}" if mtu else ""), f"{command} mpi_check",
+                judges.says(f"ok: {ranks} ranks"), settings=root, mtu=mtu, speaks=True, needs=("mpi_check",))
+
+
+def libfabric(endpoint, mtu=0):
+    """fi_pingpong with contents checked, three messages a size. Takes GID 0, as libfabric does."""
+    return Case(f"fi_pingpong_{endpoint}" + (f"_mtu_{mtu}" if mtu else ""), f"fi_pingpong -p verbs -e {endpoint} -c -I 3",
+                judges.fi_pingpong(["64", "256", "1k", "4k", "64k", "1m"]), LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
+
+
 MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
 
 GROUPS = {
@@ -134,6 +166,9 @@ GROUPS = {
     "read": list(reliable("read")),
     "atomic": list(reliable("atomic")),
     "unreliable": list(unreliable()),
+    "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
+    "open_mpi": [open_mpi(2), open_mpi(4), open_mpi(2, 9000), open_mpi(4, 1500)],
+    "libfabric": [libfabric("rdm"), libfabric("rdm", 1500)],
     "qperf": [
         qperf("rc_lat rc_bw rc_bi_bw uc_lat uc_bw ud_lat ud_bw"),
         qperf("rc_rdma_write_lat rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw uc_rdma_write_lat uc_rdma_write_bw"),

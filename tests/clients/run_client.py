@@ -5,7 +5,7 @@
     run_client.py --groups | --cases       lists them
 
 Each invocation is in a network namespace of its own. A case runs with `uroce run` and captures on; server and client
-have an address each. At the end every packet of all captures must satisfy tshark and the ICRC checker of tests/wire.
+have an address each, unless the case says that they share one, or that they are on two hosts. At the end every packet of all captures must satisfy tshark and the ICRC checker of tests/wire.
 When a case fails, its captures are kept. Exit status: 0, 1, or 77 = skipped.
 """
 
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 
+import hosts
 from matrix import GROUPS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -48,10 +49,13 @@ class Runner:
         outputs = {}
         first_capture = len(self.captures)
         try:
-            if case.port == 0:
+            if case.mtu:
+                with hosts.SecondHost(case.mtu) as second:
+                    self.on_two_hosts(case, second, outputs)
+            elif case.port == 0:
                 self.alone(case, outputs)
             else:
-                self.pair(case, outputs)
+                self.pair(case, SERVER, SERVER if case.shared else CLIENT, [], outputs)
             case.judge(*outputs.values())
         except (AssertionError, subprocess.TimeoutExpired) as error:
             text = "".join(f"--- {role}\n{output}" for role, output in outputs.items())
@@ -66,17 +70,26 @@ class Runner:
         finally:
             end(process)
             outputs["output"] = (self.directory / "alone.log").read_text()
-        self.captures.pop()  # Nobody spoke.
+        if not case.speaks:
+            self.captures.pop()
         assert status == 0, f"exit status {status}"
 
-    def pair(self, case, outputs):
+    def on_two_hosts(self, case, second, outputs):
+        if case.port != 0:
+            self.pair(case, hosts.HERE, hosts.THERE, second.there([]), outputs)
+            return
+        agent = {"OMPI_MCA_plm_rsh_agent": second.agent(self.directory)}
+        self.alone(case._replace(settings={**case.settings, **agent}), outputs)
+
+    def pair(self, case, server_address, client_address, there, outputs):
+        """`there`: what runs a command on the client's host."""
         logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
         client = None
-        server = start(self.command(case, "server", SERVER), logs["server"], settings=case.settings)
+        server = start(self.command(case, "server", server_address), logs["server"], settings=case.settings)
         try:
             wait_until_listening(case.port, server)
-            client = start(self.command(case, "client", CLIENT, f"{SERVER} {case.client}"), logs["client"],
-                           settings=case.settings)
+            command = self.command(case, "client", client_address, f"{server_address} {case.client}")
+            client = start([*there, *command], logs["client"], settings=case.settings)
             status = client.wait(TIMEOUT), server.wait(TIMEOUT)
         finally:
             for process in filter(None, (client, server)):
@@ -126,8 +139,8 @@ def run_all(runner, cases):
     """(number of cases run, names of those that failed)"""
     ran, failed = 0, []
     for case in cases:
-        program = case.command.split()[0]
-        reason = case.missing or (None if shutil.which(program) else f"{program} is not installed")
+        missing = [program for program in (case.command.split()[0], *case.needs) if not shutil.which(program)]
+        reason = case.missing or (f"{missing[0]} is not installed" if missing else None)
         if reason:
             print(f"off     {case.name}: {reason}")
             continue
