@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does each fuzzer still find a bug? Plants the one of tests/fuzz/canaries/TARGET.patch in a copy of the code, and fuzzes
 # that until something is found.
-#   tests/fuzz/canaries.sh [SECONDS [TARGET...]]    at most 300 seconds each; parse, responder, requester, api
+#   tests/fuzz/canaries.sh [SECONDS [TARGET...]]    at most 300 seconds each; parse, responder, requester, cm, api
 #   tests/fuzz/canaries.sh --check                  only looks whether the patches still apply
 # Exits with 1 when a target found nothing.
 set -euo pipefail
@@ -15,7 +15,7 @@ if [ "${1:-}" = --check ]; then
 fi
 seconds=${1:-300}
 shift || true
-[ $# -gt 0 ] || set -- parse responder requester api
+[ $# -gt 0 ] || set -- parse responder requester cm api
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -8,10 +8,23 @@
 
 #include "proto/describe/describe.h"
 #include "proto/pcap.h"
-#include "tests/proto/reencode.h"
+#include "tests/proto/cm_reencode.h"
 
 namespace uroce::proto {
 namespace {
+
+void check_message(Bytes mad) {
+  const auto message = cm::parse_message(mad);
+  if (!message) return;
+  UROCE_ASSERT(std::ranges::equal(test::reencode(*message), mad));
+  if (message->private_data().size() < cm::CmaHeader::kSize) return;
+  const auto addresses = cm::parse_addresses(message->private_data());
+  if (!addresses) return;
+  std::vector<std::uint8_t> again(cm::CmaHeader::kSize);
+  cm::build_addresses(*addresses, again);
+  const auto reparsed = cm::parse_addresses(again);
+  UROCE_ASSERT(reparsed && reparsed->source == addresses->source && reparsed->destination == addresses->destination);
+}
 
 void check_packet(const Path& path, Bytes bytes) {
   const auto packet = parse_packet(bytes);
@@ -26,6 +39,7 @@ void check_packet(const Path& path, Bytes bytes) {
   if (icrc_check.ok) UROCE_ASSERT(load_icrc(Bytes(again).last(kIcrcSize)) == packet->icrc());
   store_icrc(MutBytes(again).last(kIcrcSize), packet->icrc());
   UROCE_ASSERT(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+  check_message(packet->payload());
 }
 
 void check_frame(Bytes bytes) {

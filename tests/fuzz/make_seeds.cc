@@ -18,6 +18,7 @@ std::vector<Seed> all_seeds() {
   add_parse_seeds(seeds);
   add_responder_seeds(seeds);
   add_requester_seeds(seeds);
+  add_cm_seeds(seeds);
   add_golden_seeds(seeds);
   add_api_seeds(seeds);
   return seeds;

@@ -5,11 +5,10 @@
 
 #include <map>
 
-#include "proto/cm/message.h"
 #include "proto/describe/describe.h"
+#include "tests/proto/cm_reencode.h"
 #include "tests/proto/golden.h"
 #include "tests/proto/hex.h"
-#include "tests/proto/reencode.h"
 
 namespace uroce::proto::cm::test {
 namespace {
@@ -18,31 +17,6 @@ using proto::test::GoldenFrame;
 
 const std::vector<GoldenFrame>& captured(const char* folder) {
   return std::string_view(folder) == "rxe" ? proto::test::golden_frames() : proto::test::connection_frames();
-}
-
-template <class M>
-void copy(const MessageView& from, MessageBuilder& to) {
-  if (from.attribute() == M::kAttribute) proto::test::copy_fields<M>(from.as<M>(), to.as<M>(), typename M::All{});
-}
-
-std::vector<std::uint8_t> reencode(const MessageView& message) {
-  std::vector<std::uint8_t> out(kMadSize, 0xEE);
-  MessageBuilder builder(out, message.attribute(), 0);
-  proto::test::copy_fields<Mad>(message.mad(), builder.mad(), Mad::All{});
-  copy<Req>(message, builder);
-  copy<Mra>(message, builder);
-  copy<Rej>(message, builder);
-  copy<Rep>(message, builder);
-  copy<Rtu>(message, builder);
-  copy<Dreq>(message, builder);
-  copy<Drep>(message, builder);
-  copy<SidrReq>(message, builder);
-  copy<SidrRep>(message, builder);
-  copy<Lap>(message, builder);
-  copy<Apr>(message, builder);
-  std::ranges::copy(message.additional_info(), builder.additional_info().begin());
-  std::ranges::copy(message.private_data(), builder.private_data().begin());
-  return out;
 }
 
 class CmGolden : public testing::TestWithParam<const char*> {};
@@ -64,7 +38,8 @@ TEST_P(CmGolden, MessagesAreBuiltAgainByteForByte) {
     }
     const std::string name(message->info().name);
     ++seen[name];
-    ASSERT_EQ(proto::test::to_hex(reencode(*message)), proto::test::to_hex(message->bytes())) << golden.label();
+    ASSERT_EQ(proto::test::to_hex(proto::test::reencode(*message)), proto::test::to_hex(message->bytes()))
+        << golden.label();
     ASSERT_THAT(one_line(*frame), testing::HasSubstr("| CM " + name + " ")) << golden.label();
     ASSERT_THAT(frame_tree(golden.bytes), testing::HasSubstr("\nCM " + name + "\n")) << golden.label();
 
