@@ -352,6 +352,17 @@ TEST_F(Lab, AListenerThatGoesRefusesWhatNobodyHasFetched) {
   EXPECT_EQ(expect(a, Kind::kResponse).id, first);
 }
 
+// It is over, but its program has not seen it and cannot destroy it.
+TEST_F(Lab, AListenerTakesAlongWhatIsOverAndNobodyHasFetched) {
+  const ListenerId listener = listen(1);
+  destroy(a, connect());
+  EXPECT_EQ(b.cm->size(), 1u);
+  connect();
+  EXPECT_EQ(b.cm->counters().overflows, 1u);  // It still has its place.
+  b.cm->unlisten(listener, world.now());
+  EXPECT_EQ(b.cm->size(), 0u);
+}
+
 TEST_F(Lab, DuplicatesFindTheirConnectionWithoutTheListener) {
   const ListenerId listener = listen();
   connect();

@@ -77,6 +77,7 @@ Result<Connection*, Errno> Cm::Core::create(const Endpoint& local, const Endpoin
 
 void Cm::Core::erase(Connection& c) {
   enter(c, State::kIdle);
+  leave_backlog(c);
   connections.erase(c.id);
 }
 
@@ -100,10 +101,7 @@ Connection* Cm::Core::find_from_peer(Id id, const Incoming& in) {
 
 void Cm::Core::enter(Connection& c, State state) {
   stop(c);
-  if (c.info.state == State::kReqReceived || c.info.state == State::kSidrReqReceived) {
-    leave_backlog(c);
-    if (std::exchange(c.half_open, false)) half_open.remove(c.peer());
-  }
+  if (std::exchange(c.half_open, false)) half_open.remove(c.peer());
   if (c.info.state == State::kRepSent) {
     const auto it = awaiting_data.find(c.info.local_qpn);
     if (it != awaiting_data.end() && it->second == c.id) awaiting_data.erase(it);

@@ -69,7 +69,7 @@ struct Cm::Core {
   void forget_peer(Connection& c);
   /// A new request takes its places in the backlog and among the half-open; false, and counted: there is none.
   bool take_place(Listener& listener, Connection& c);
-  void leave_backlog(Connection& c);
+  void leave_backlog(Connection& c);  ///< Its program knows of it, or it is no more. Not before, though it may be over.
 
   // core.cc: out
   void send(const Connection& c, const Mad& mad);

@@ -152,6 +152,7 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
 Errno Cm::Core::reject(Connection& c, RejectReason reason, Bytes private_data, Instant now) {
   const State state = c.info.state;
   if (state != State::kReqReceived && state != State::kRepReceived && state != State::kRepSent) return EINVAL;
+  leave_backlog(c);
   send(c, make_rej(c.id, c.remote_id, c.request_tid,
                    {.reason = reason, .about = about(state), .private_data = private_data}));
   if (state == State::kRepSent) {

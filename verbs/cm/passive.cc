@@ -116,6 +116,7 @@ void Cm::Core::on_req(const Incoming& in) {
 }
 
 void Cm::Core::accept(Connection& c, const ConnectionParams& params, Bytes private_data, Instant now) {
+  leave_backlog(c);
   enter(c, State::kRepSent);
   c.info.local_qpn = params.qpn;
   c.info.max_dest_rd_atomic = params.responder_resources;

@@ -69,6 +69,7 @@ void Cm::Core::on_sidr_req(const Incoming& in) {
 void Cm::Core::sidr_reply(Connection& c, const SidrReply& reply, Instant now) {
   const Mad mad = make_sidr_rep(c.remote_id, c.request_tid, c.info.service_id, reply);
   send(c, mad);
+  leave_backlog(c);
   if (is_improved()) sidr_answers.add({c.peer(), 0, c.remote_id}, mad, now + scaled(kSidrMemory));
   enter_idle(c);
 }
