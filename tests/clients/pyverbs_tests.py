@@ -26,12 +26,12 @@ RECORD = HERE / "pyverbs_tests.json"
 DOCUMENT = HERE.parent.parent / "docs" / "pyverbs.md"
 ABOUT = """# rdma-core's tests on uroce
 
-What becomes of the 170 tests in Python of rdma-core 44 that are not for one vendor's cards, with Debian's python3-pyverbs and our
-libibverbs.so.1. Written by `tests/clients/pyverbs_tests.py BIN_DIR --write`; the test `clients.pyverbs` fails when one passes no more. The
-102 tests for mlx5 and EFA cards skip themselves, the one for CUDA too. The reasons are the tests' own words.
+Results of the 170 Python tests of rdma-core 44 that are not for one vendor's cards, with Debian's python3-pyverbs and our
+libibverbs.so.1. `tests/clients/pyverbs_tests.py BIN_DIR --write` writes this page. The test `clients.pyverbs` fails when a test that passed
+now fails. The 102 tests for mlx5 and EFA cards and the one for CUDA skip themselves. The reasons are printed by the tests.
 
-* XRC, raw packets (QP type 8), device memory, tag matching, importing a device of another process: we have none of these
-* dmabuf and huge pages: the machine has to have them
+* XRC, raw packets (QP type 8), device memory, tag matching, importing a device of another process: uroce has none of these
+* dmabuf and huge pages: the machine must provide them
 * rdma_cm: not emulated yet; these tests are not run
 
 """

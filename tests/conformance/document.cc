@@ -27,15 +27,15 @@ constexpr std::pair<Relation, const char*> kMeanings[] = {
 };
 
 constexpr const char* kIntroduction =
-    R"(What the NIC does case by case, who says that it should, and what Linux' Soft-RoCE does (rxe of kernel 6.12, rdma-core 44).
-"ours" is measured by `ctest -L conformance`, which fails where it is not what this page says; "rxe" was measured by the same steps
+    R"(For each case: the rule and its source, what uroce does, and what Linux's Soft-RoCE does (rxe of kernel 6.12, rdma-core 44).
+`ctest -L conformance` measures "ours", and fails when the result is not what this page says. "rxe" was measured with the same steps
 between two virtual machines.
 
-A cell tells the outcome of the call (errno, and the work request that `bad_wr` names), then completions (status, wr_id; length and
-operation when they succeed), then the state of the QP. A requests, B responds. "IBTA Vol 1" is the InfiniBand Architecture
-Specification; a "?" behind a clause marks a number that is not certain.
+A cell has the result of the call (errno, and the work request that `bad_wr` names), then completions (status, wr_id; length and
+operation when they succeed), then the state of the QP. A is the requester, B the responder. "IBTA Vol 1" is the InfiniBand Architecture
+Specification; a "?" after a clause marks a number that is not certain.
 
-This page is printed by `conformance_document` from the table in `tests/conformance`: edit there.
+`conformance_document` prints this page from the table in `tests/conformance`: edit there.
 )";
 
 int count(std::optional<Relation> relation) {

@@ -18,16 +18,16 @@ PAGE = ROOT / "docs/verbs.md"
 
 HEAD = """# Verbs
 
-What `libibverbs.so.1` of this build offers, and `uroce_verbs()`, which is the part of it that our own tools use.
+What `libibverbs.so.1` of this build offers. Our own tools use a part of it, `uroce_verbs()`.
 
-This page is printed by `tests/every_verb/document.py`: from the lists of functions (`verbs/ibverbs/catalogue/functions*.def`, `slots.def`), from what
-`support.def` says of them, and from what the device says of itself. `ctest -L every_verb` fails when
-the page is out of date; it also calls every function and every verb, as a program would and as none should, and fails when one crashes
-or does not do what this page says. How verbs behave, case by case and beside the specification and Soft-RoCE: [conformance.md](conformance.md).
+`tests/every_verb/document.py` prints this page from the lists of functions (`verbs/ibverbs/catalogue/functions*.def`, `slots.def`), the remarks in
+`support.def`, and the attributes of the device. `ctest -L every_verb` fails when
+the page is out of date. It also calls every function and every verb, with valid and with invalid arguments, and fails when one crashes
+or does not do what this page says. The behaviour of the verbs, compared with the specification and Soft-RoCE: [conformance.md](conformance.md).
 
-The library has all public symbols under the versions of rdma-core, IBVERBS_1.0 to 1.18, and in the nodes of all series of
-rdma-core (IBVERBS_PRIVATE_25 to 65) what its other libraries (libmlx5, libefa, ...) need to load, so that programs linked against
-rdma-core 28 to 65 find what they look for. What is not offered returns EOPNOTSUPP, or NULL with that errno.
+The library has all public symbols under the versions of rdma-core, IBVERBS_1.0 to 1.18. The private nodes of all series of
+rdma-core (IBVERBS_PRIVATE_25 to 65) have the symbols that its other libraries (libmlx5, libefa, ...) need to load. So programs linked against
+rdma-core 28 to 65 find all their symbols. A function that is not offered returns EOPNOTSUPP, or NULL with that errno.
 """
 
 
@@ -87,8 +87,8 @@ def page(program):
     text.append(table(("verb", "offered", "remark"),
                       [(f"`{verb}`", support(verb, known)[0] if there == "yes" else "not", support(verb, known)[1])
                        for kind, verb, there in (f for f in seen if f[0] == "slot")]))
-    text.append("`ibv_wr_start` ... `ibv_wr_complete` work on QPs that were created with `send_ops_flags`; the first mistake is reported by\n"
-                "`ibv_wr_complete`, and then nothing of the list is posted. `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and all\n"
+    text.append("`ibv_wr_start` ... `ibv_wr_complete` work on QPs that were created with `send_ops_flags`; `ibv_wr_complete`\n"
+                "reports the first error, and then nothing of the list is posted. `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and all\n"
                 "`ibv_wc_read_*` work on extended CQs; time stamps are nanoseconds of CLOCK_MONOTONIC and of CLOCK_REALTIME.\n")
 
     text.append("## QP types and operations\n")
@@ -100,10 +100,10 @@ def page(program):
                       [(name, *(of_type[t] if of_type[t] == "yes" else "-" for t in ("RC", "UC", "UD")))
                        for name, of_type in operations.items()]))
 
-    text.append("## Capabilities\n\nWhat `ibv_query_device_ex` says; 0 is what is not offered.\n")
+    text.append("## Capabilities\n\nWhat `ibv_query_device_ex` returns; 0 means not offered.\n")
     text.append(table(("attribute", "value"), [(f"`{f[1]}`", f[2]) for f in seen if f[0] == "cap"]))
 
-    text.append("## rdma-core's own tests\n\nWhat the classes of pyverbs say, and why tests are skipped: [pyverbs.md](pyverbs.md). "
+    text.append("## rdma-core's own tests\n\nResults per class of pyverbs, and why tests are skipped: [pyverbs.md](pyverbs.md). "
                 "Programs that run:\n[clients.md](clients.md).\n")
     return "\n".join(text)
 

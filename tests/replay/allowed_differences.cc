@@ -12,11 +12,11 @@ constexpr std::string_view kAccessErrors =
 constexpr std::array kAllowed{
     // Addressing.
     AllowedDifference{"v4_rc_tclass_ttl v6_rc_tclass_flow", "A", "hop limit", "64", "7",
-                      "the kernel puts the route's hop limit in the place of the QP's"},
+                      "the kernel uses the route's hop limit instead of the QP's"},
     AllowedDifference{"ud_tos", "A", "hop limit", "64", "5",
-                      "the kernel puts the route's hop limit in the place of the address handle's"},
+                      "the kernel uses the route's hop limit instead of the address handle's"},
     AllowedDifference{"ud_*", "A", "source port", "*", "*",
-                      "entropy: of a datagram, rxe takes the QP's number, we the addresses"},
+                      "entropy: for a datagram, rxe uses the QP's number, we use the addresses"},
     AllowedDifference{"v6_rc_tclass_flow", "A", "flow label", "0", "74565",
                       "rxe never sends the QP's flow label (IBTA Vol 1, 8.3)"},
     // What the requester sends.
@@ -32,22 +32,22 @@ constexpr std::array kAllowed{
                       "an RNR NAK acknowledges what is before its PSN (9.7.5.2.8); after the first one rxe begins the "
                       "message again"},
     AllowedDifference{"reorder_send", "A", "packet", "none", "RC SEND *psn=0x10? *",
-                      "two NAKs in a row: we answer each of them, rxe had taken both in before it sent"},
+                      "two NAKs in a row: we answer each of them; rxe had received both before it sent"},
     // What the responder answers.
     AllowedDifference{"*", "AB", "credit count", "31", "*",
                       "we announce the receives that are posted (9.7.7.2), rxe always says that it does not count"},
     AllowedDifference{
         "rc_rnr_multi_then_ok", "B", "packet", "RC ACK *NAK PSN sequence error*", "none",
-        "after an RNR NAK silence until the refused packet comes again (9.7.5.2.8); rxe adds a NAK for the "
-        "packets behind it"},
+        "after an RNR NAK the responder is silent until the refused packet comes again (9.7.5.2.8); rxe adds a "
+        "NAK for the packets behind it"},
     AllowedDifference{"rc_rnr_write_imm", "B", "packet", "none", "RC ACK *ACK credits=1 msn=0",
                       "a receive that is posted when none was left is announced at once (9.7.7.2)"},
     AllowedDifference{"rc_err_send_*too_long", "B", "AETH syndrome", "NAK remote operational error",
                       "NAK invalid request", "a SEND longer than the receive is an invalid request (9.9.3)"},
     AllowedDifference{
         "rc_send_inv_mr", "B", "AETH syndrome", "ACK", "NAK remote access error",
-        "the R_Key of an ordinary region cannot be invalidated by a peer; rxe acknowledges and tells only "
-        "its own side"},
+        "the R_Key of an ordinary region cannot be invalidated by a peer; rxe acknowledges and reports the "
+        "error only on its own side"},
     AllowedDifference{"rc_mw2_access", "B", "AETH syndrome", "ACK", "NAK remote access error",
                       "a WRITE beyond the end of a window (10.6.7.1); rxe checks the bounds of the region only"},
     AllowedDifference{"rc_mw2_access", "B", "AETH msn", "3", "2", "follows from the NAK"},
@@ -69,15 +69,15 @@ constexpr std::array kAllowed{
     AllowedDifference{"rc_send_inv_mr", "B", "completion status", "REM_INV_REQ_ERR", "WR_FLUSH_ERR",
                       "follows from the NAK: nothing was received"},
     AllowedDifference{kAccessErrors, "B", "async events", "none", "QP_ACCESS_ERR",
-                      "the responder hears of an access violation (11.6.3); rxe raises nothing before Linux 7.2"},
+                      "the responder reports an access violation (11.6.3); rxe raises nothing before Linux 7.2"},
     AllowedDifference{"rc_err_*_qp_no_access rc_err_send_*too_long", "B", "async events", "none", "QP_REQ_ERR",
-                      "the responder hears of an invalid request (11.6.3)"},
+                      "the responder reports an invalid request (11.6.3)"},
     AllowedDifference{"rc_err_recv_*", "B", "async events", "none", "QP_FATAL",
-                      "the responder hears of an operational error that is its own (11.6.3)"},
+                      "the responder reports its own operational error (11.6.3)"},
 };
 
 constexpr std::array kNotReplayed{
-    NotReplayed{"cm_* loss_cm_*", "AB", "about connections: `ctest -L cm` replays them"},
+    NotReplayed{"cm_* loss_cm_*", "AB", "connection management: `ctest -L cm` replays them"},
     NotReplayed{"rc_atomic_write", "AB", "ATOMIC WRITE is not offered"},
     NotReplayed{"probe_*", "AB", "packets made by hand, without a record of the verbs"},
 };
