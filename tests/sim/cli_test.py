@@ -39,7 +39,12 @@ def main():
                      "UC: messages lost", "UC: no receive", "UC: message longer than its receive",
                      "UC: receive kept for the next message", "UC: WRITE without right", "UC: connections made again",
                      "UD send: LOC_LEN_ERR", "UD receive: LOC_PROT_ERR", "UD: another Q_Key", "UD: no receive",
-                     "UD: datagram longer than the receive", "UD: received by multicast", "UD: QPs started again"):
+                     "UD: datagram longer than the receive", "UD: received by multicast", "UD: QPs started again",
+                     "CM: connections of which both sides know the same", "CM: messages over what was connected",
+                     "CM: datagram services found", "CM: requests rejected", "CM: replies rejected", "CM: UNREACHABLE",
+                     "CM: REJECTED 4", "CM: REJECTED 8", "CM: REJECTED 28", "CM: DISCONNECTED",
+                     "CM: TIMEWAIT_EXIT", "CM: MRA sent",
+                     "CM: processes that exit", "CM: processes that are killed"):
             assert what in out, what
 
         # The same seed writes the same bytes.

@@ -201,6 +201,9 @@ Scenario draw_scenario(std::uint64_t seed) {
   }
   add_unacked(random, scenario);
   draw_extras(scenario, random.split(3));
+  if (Dice(random.split(4)).chance(0.25)) {
+    scenario.cm = draw_cm_plan(random.split(5), scenario.network.latency_max(), scenario.network.faults_end);
+  }
   return scenario;
 }
 
@@ -228,7 +231,7 @@ std::string describe(const Scenario& scenario) {
           e.timeout, e.retry_cnt, e.rnr_retry, e.min_rnr_timer, e.max_rd_atomic, e.max_dest_rd_atomic);
     }
   }
-  return text + describe_unacked(scenario) + describe_extras(scenario);
+  return text + describe_unacked(scenario) + describe_extras(scenario) + describe(scenario.cm);
 }
 
 }  // namespace uroce::simulator

@@ -9,6 +9,7 @@
 
 #include "engine/sim/link.h"
 #include "engine/sim/random.h"
+#include "tests/sim/cm/plan.h"
 
 namespace uroce::simulator {
 
@@ -172,6 +173,7 @@ struct Scenario {
   double answer_loss = 0;                 ///< Of answers to READs and atomics, at the first time; not during a bulk.
   std::vector<UnackedPlan> unacked;
   StrangerPlan stranger;
+  CmPlan cm;
 };
 
 Scenario draw_scenario(std::uint64_t seed);

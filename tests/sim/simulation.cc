@@ -5,6 +5,7 @@
 #include <set>
 
 #include "proto/icrc.h"
+#include "tests/sim/cm/cm_traffic.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/numbering.h"
 #include "tests/sim/send_model.h"
@@ -41,6 +42,11 @@ class Simulation {
     for (const UnackedPlan& plan : scenario.unacked) {
       traffic_.push_back(std::make_unique<UnackedTraffic>(stage_, traffic_.size(), plan, hosts_));
     }
+    if (!scenario.cm.processes.empty()) {
+      auto traffic = std::make_unique<CmTraffic>(stage_);
+      cm_ = traffic.get();
+      traffic_.push_back(std::move(traffic));
+    }
     for (auto& host : hosts_) host->build();
     for (auto& traffic : traffic_) traffic->build();
     lint_.set_memory([this](NodeId node, std::uint64_t va, std::size_t size) { return hosts_[node]->at(va, size); });
@@ -52,6 +58,7 @@ class Simulation {
     world_.set_filter([this](Packet& packet, Instant now) {
       const engine::sim::Verdict verdict =
           options_.filter ? options_.filter(packet, now) : engine::sim::Verdict::pass();
+      if (is_of_cm(packet)) return cm_->fate(packet);
       numbering_.apply(packet);
       return is_lost_answer(packet) ? engine::sim::Verdict::drop() : verdict;
     });
@@ -61,7 +68,11 @@ class Simulation {
       if (node < hosts_.size()) hosts_[node]->stepped();
     });
     world_.set_on_drained([this](NodeId node) {
-      if (node < hosts_.size()) hosts_[node]->look();
+      if (node < hosts_.size()) {
+        hosts_[node]->look();
+      } else if (cm_ != nullptr) {
+        cm_->look(node);
+      }
     });
   }
 
@@ -106,6 +117,7 @@ class Simulation {
     return answers_.insert({packet.to, view->dest_qp(), view->psn().value()}).second &&
            answer_loss_.chance(scenario_.answer_loss);
   }
+  bool is_of_cm(const Packet& packet) const { return cm_ != nullptr && cm_->has(packet.from); }
   Duration elapsed() const { return world_.now() - start_; }
 
   void play() {
@@ -170,6 +182,11 @@ class Simulation {
       if (point == TapPoint::kDelivered) stranger_->delivered(packet);
       return;
     }
+    if (is_of_cm(packet)) {
+      if (point == TapPoint::kSent) cm_->sent(packet);
+      if (point == TapPoint::kLost || point == TapPoint::kImpaired) cm_->note_fault(packet);
+      return;
+    }
     if (point == TapPoint::kSent) return sent(packet, now);
     if (point == TapPoint::kImpaired) {
       stage_.tally.add(packet.corrupted ? "network: packets damaged" : "network: packets doubled or late");
@@ -218,6 +235,7 @@ class Simulation {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Traffic>> traffic_;
   std::vector<Connection*> connections_;  ///< Of the traffic: those of RC.
+  CmTraffic* cm_ = nullptr;               ///< Of the traffic: connection management, if there is any.
   Numbering numbering_;
   engine::sim::Random answer_loss_{scenario_.seed};
   std::set<std::array<std::uint32_t, 3>> answers_;  ///< By host, QP and PSN: sent once.
