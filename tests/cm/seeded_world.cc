@@ -447,7 +447,13 @@ void SeededWorld::judge_sent(const engine::sim::Packet& packet, Instant now) {
   std::vector<Instant>& times = sent_[std::string(bytes.begin(), bytes.end())];
   if (!times.empty() && now - times.back() < 4096ms)
     wrong("sent again too early: " + std::string(message->info().name));
+  const bool again = !times.empty();
   times.push_back(now);
+  if (again && tally_.lost == 0 && message->attribute() == wire::Attribute::kDreq) {
+    // On a good wire an answer that was given has arrived.
+    const auto peer = ends_.find({hosts_[packet.to].get(), message->as<wire::Dreq>().get<wire::Dreq::RemoteId>()});
+    if (peer != ends_.end() && peer->second->destroyed) wrong("a DREQ again that must have been answered");
+  }
   if (times.size() > kMostSends) wrong("sent more than 16 times: " + std::string(message->info().name));
 }
 
