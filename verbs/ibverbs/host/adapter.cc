@@ -5,6 +5,7 @@
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
 #include "proto/address.h"
+#include "proto/base/mix.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
@@ -34,6 +35,17 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
     if (mtu) config.mtu_max = std::min(config.mtu_max, path_mtu_for(*mtu));
   }
   return config;
+}
+
+cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
+  cm::CmConfig out;
+  out.gids = config.gids;
+  for (const std::uint8_t byte : guid) out.guid = out.guid << 8 | byte;
+  out.slot = config.qpn_slot;
+  constexpr std::uint64_t kNotThatOfKeys = 0x636D;
+  out.seed = mix(config.key_seed ^ kNotThatOfKeys);
+  out.mtu_max = config.mtu_max;
+  return out;
 }
 
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.
@@ -107,27 +119,29 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   choose_numbers(config, *seed, index);
   auto published = PublishedCounters::make(
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
-  return std::shared_ptr<Adapter>(new Adapter(std::move(config), *faults, std::move(top), tap, std::move(pcap),
+  return std::shared_ptr<Adapter>(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
                                               std::move(opened->slot), std::move(published)));
 }
 
-Adapter::Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-                 engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
+                 std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
                  std::unique_ptr<PublishedCounters> published)
-    : guid_(guid_of(main_address(config.gids))),
+    : index_(index),
+      guid_(guid_of(main_address(config.gids))),
       pcap_(std::move(pcap)),
       tap_(tap),
       slot_(std::move(slot)),
       published_(std::move(published)),
       nic_(complete(std::move(config))),
+      cm_(cm_config_for(nic_.config(), guid_)),
       port_(*port),
       wire_(
-          nic_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
+          both_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
           witness_for(tap)),
       runner_(
           wire_, std::move(port),
           [this] {
-            deliver_events(nic_);
+            deliver();
             publish_counters();
           },
           [this](Instant now) { memory_.begin_turn(now); }) {}
@@ -215,6 +229,16 @@ CounterSet Adapter::count() const {
           .link_downed = link_downed_};
 }
 
+void Adapter::deliver() {
+  deliver_events(nic_);
+  if (cm_sink_ != nullptr) cm_sink_->on_cm_events(*this, cm_);
+}
+
+void Adapter::set_cm_sink(CmSink* sink) {
+  const auto lock = runner_.lock();
+  cm_sink_ = sink;
+}
+
 /// After every turn of the crank; the runner holds the lock.
 void Adapter::publish_counters() {
   const std::uint64_t packets = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts;
@@ -272,7 +296,7 @@ NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
 }
 
 NicLock::~NicLock() {
-  if (lock_.owns_lock()) deliver_events(adapter_.nic_);
+  if (lock_.owns_lock()) adapter_.deliver();
 }
 
 }  // namespace uroce::ibv

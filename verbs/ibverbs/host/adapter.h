@@ -14,6 +14,8 @@
 #include "engine/port/capture_tap.h"
 #include "engine/run/runner.h"
 #include "proto/base/result.h"
+#include "verbs/cm/cm.h"
+#include "verbs/cm/nic_with_cm.h"
 #include "verbs/ibverbs/host/facts.h"
 #include "verbs/ibverbs/host/guarded_memory.h"
 #include "verbs/ibverbs/host/published_counters.h"
@@ -22,8 +24,17 @@
 namespace uroce::ibv {
 
 struct Context;
+class Adapter;
 
-class Adapter {
+/// Takes the events of connection managers.
+class CmSink {
+ public:
+  virtual ~CmSink() = default;
+  /// `cm` of `adapter` may have events: the place to take them out. Called with the NIC's lock held, by any thread.
+  virtual void on_cm_events(Adapter& adapter, cm::Cm& cm) = 0;
+};
+
+class Adapter : public std::enable_shared_from_this<Adapter> {
  public:
   /// Makes NIC `index` on `addresses` (at least one) as the environment wants it. The error is an errno value
   /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
@@ -36,6 +47,8 @@ class Adapter {
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
+  /// Which of the process' NICs it is.
+  std::uint32_t index() const { return index_; }
   const std::array<std::uint8_t, 8>& guid() const { return guid_; }
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
@@ -57,6 +70,8 @@ class Adapter {
   /// Contexts hear of what happens to port and device.
   void add(Context& context);
   void remove(Context& context);
+  /// Who gets the events of the connection manager from now on. Without it there is nobody to cause any.
+  void set_cm_sink(CmSink* sink);
   /// The port's state; it is down only when a fault says so.
   bool is_port_up();
   /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.
@@ -72,15 +87,18 @@ class Adapter {
   friend class NicLock;
   /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
   /// `published`: where others see the counters, or null.
-  Adapter(nic::NicConfig config, const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port,
-          engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
+  Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
+          std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
           std::unique_ptr<PublishedCounters> published);
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
   CounterSet count() const;
+  /// The caller holds the NIC's lock.
+  void deliver();
   void publish_counters();
 
+  const std::uint32_t index_;
   std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
   const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
@@ -94,9 +112,13 @@ class Adapter {
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
   GuardedMemory memory_;
   nic::Nic nic_;
-  const engine::Port& port_;               ///< The runner's.
-  engine::faults::Faulty<nic::Nic> wire_;  ///< The NIC, behind the faults that UROCE_FAULTS asks for.
-  engine::Runner<engine::faults::Faulty<nic::Nic>> runner_;
+  cm::Cm cm_;
+  CmSink* cm_sink_ = nullptr;  ///< Guarded by the NIC's lock.
+  using Both = cm::NicWithCm<nic::Nic>;
+  Both both_{nic_, cm_};
+  const engine::Port& port_;           ///< The runner's.
+  engine::faults::Faulty<Both> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
+  engine::Runner<engine::faults::Faulty<Both>> runner_;
   std::unique_lock<std::mutex> fork_lock_;
 };
 
@@ -115,6 +137,7 @@ class NicLock {
 
   explicit operator bool() const { return lock_.owns_lock(); }
   nic::Nic* operator->() const { return &adapter_.nic_; }
+  cm::Cm& cm() const { return adapter_.cm_; }
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }

@@ -7,16 +7,22 @@
 namespace uroce::ibv {
 namespace {
 
+void nothing() {}
+ForkHooks hooks{nothing, nothing, nothing, nothing};
+
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
 // fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
 // nothing.
 void before_fork() {
+  hooks.before_nics();
   device_table().mutex.lock();
   for (Device* device : device_table().devices) device->before_fork();
+  hooks.after_nics();
 }
 
 void in_parent() {
+  hooks.in_parent();
   for (Device* device : device_table().devices) device->after_fork_in_parent();
   device_table().mutex.unlock();
 }
@@ -25,11 +31,17 @@ void in_child() {
   ++fork_count;
   for (Device* device : device_table().devices) device->after_fork_in_child();
   device_table().mutex.unlock();
+  hooks.in_child();
 }
 
 }  // namespace
 
 unsigned int forks() { return fork_count; }
+
+void set_fork_hooks(const ForkHooks& more) {
+  hooks = more;
+  install_fork_handlers();
+}
 
 void install_fork_handlers() {
   static const int kInstalled = pthread_atfork(before_fork, in_parent, in_child);
