@@ -1,0 +1,76 @@
+#include "verbs/rdmacm/channel.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "proto/quiet_signals.h"
+
+namespace uroce::rdmacm {
+
+std::shared_ptr<Channel> Channel::make(int flags, int& read_end) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
+  read_end = ends[0];
+  std::shared_ptr<Channel> channel(new Channel);
+  channel->write_end_ = engine::Fd(ends[1]);
+  channel->inode_ = pipe_behind(read_end).value_or(0);
+  if ((flags & O_NONBLOCK) == 0) ::fcntl(read_end, F_SETFL, 0);
+  if ((flags & O_CLOEXEC) == 0) ::fcntl(read_end, F_SETFD, 0);
+  return channel;
+}
+
+bool Channel::is_closed() const {
+  pollfd end{write_end_.get(), 0, 0};
+  return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;
+}
+
+void Channel::push(QueuedEvent event) {
+  events_.push_back(event);
+  add_token();
+}
+
+std::optional<QueuedEvent> Channel::pop() {
+  if (owed_ > 0) {
+    --owed_;
+    add_token();
+  }
+  if (events_.empty()) return std::nullopt;
+  const QueuedEvent event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+void Channel::add_token() {
+  char token = 0;
+  const iovec from{&token, 1};
+  const proto::QuietSignals quiet;  // The program may have closed its end.
+  // Not write(), which asks whether the descriptor is a channel, and for that takes the mutex that is held here.
+  if (::writev(write_end_.get(), &from, 1) != 1) ++owed_;
+}
+
+void Channel::take_back(int read_end) {
+  if (owed_ > 0) {
+    --owed_;
+    return;
+  }
+  // The program's descriptor may block; this does not, whatever it is set to.
+  char token = 0;
+  iovec to{&token, 1};
+  static_cast<void>(::preadv2(read_end, &to, 1, -1, RWF_NOWAIT));
+}
+
+std::optional<ino_t> pipe_behind(int descriptor) {
+  struct stat status {};
+  // libc's function is one of those that tell of the view.
+  if (::syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0 || !S_ISFIFO(status.st_mode)) {
+    return std::nullopt;
+  }
+  return status.st_ino;
+}
+
+}  // namespace uroce::rdmacm

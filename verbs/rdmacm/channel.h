@@ -1,0 +1,74 @@
+// An open /dev/infiniband/rdma_cm: a queue of events, and a pipe whose read end the program holds. In the pipe is one
+// byte per event, so that poll(), epoll, O_NONBLOCK, dup() and fork() do by themselves what they do with the kernel's.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "engine/os/fd.h"
+
+namespace uroce::rdmacm {
+
+struct Id;
+struct Multicast;
+
+/// Of enum rdma_cm_event_type, those that no connection manager tells about (cm::Event::Kind has the rest). Its header
+/// can't be included beside <rdma/rdma_user_cm.h>.
+enum class EventType : std::uint32_t { kAddrResolved = 0, kAddrError = 1, kRouteResolved = 2, kMulticastJoin = 12 };
+
+struct QueuedEvent {
+  Id* id = nullptr;                ///< It is counted for this one: the listener's, when it is a request.
+  Multicast* multicast = nullptr;  ///< And for this one, if any.
+  Id* child = nullptr;             ///< CONNECT_REQUEST: the new one.
+  rdma_ucm_event_resp event{};
+};
+
+/// All members but the descriptors' are guarded by the front's event mutex.
+class Channel {
+ public:
+  /// `read_end` is for the program: open(2) has returned it. Null and errno when there are no descriptors left.
+  static std::shared_ptr<Channel> make(int flags, int& read_end);
+
+  ino_t inode() const { return inode_; }
+  /// Whether the program has closed its last copy of the descriptor, and so have its children.
+  bool is_closed() const;
+  /// In a child of fork(): there is nothing behind it any more.
+  void abandon() { is_abandoned_ = true; }
+  bool is_abandoned() const { return is_abandoned_; }
+
+  void push(QueuedEvent event);
+  /// The oldest. To be called by who has taken a byte out of the pipe; nothing when somebody has removed the event
+  /// meanwhile.
+  std::optional<QueuedEvent> pop();
+  /// Takes out the events that `which` is true for, and their bytes. `read_end`: any copy of the program's descriptor.
+  template <class Which>
+  std::deque<QueuedEvent> remove_if(int read_end, Which which) {
+    std::deque<QueuedEvent> removed, kept;
+    for (QueuedEvent& event : events_) (which(event) ? removed : kept).push_back(event);
+    events_ = std::move(kept);
+    for (std::size_t i = 0; i < removed.size(); ++i) take_back(read_end);
+    return removed;
+  }
+  std::size_t size() const { return events_.size(); }
+
+ private:
+  Channel() = default;
+  void add_token();
+  void take_back(int read_end);
+
+  engine::Fd write_end_;
+  ino_t inode_ = 0;
+  std::deque<QueuedEvent> events_;
+  bool is_abandoned_ = false;
+  std::size_t owed_ = 0;  ///< Bytes for which there was no room in the pipe.
+};
+
+/// The pipe behind a descriptor; nothing when it is no pipe. What the kernel says, not what the view does.
+std::optional<ino_t> pipe_behind(int descriptor);
+
+}  // namespace uroce::rdmacm

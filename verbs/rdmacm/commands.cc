@@ -1,0 +1,49 @@
+#include "verbs/rdmacm/commands.h"
+
+#include <array>
+
+#include "verbs/rdmacm/call.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+using Handler = int (*)(const Call&);
+
+/// By number (enum rdma_ucm_cmd). Null: the kernel has none either.
+constexpr std::array<Handler, 23> kHandlers{create_id,    destroy_id,        bind_ip,         resolve_ip, resolve_route,
+                                            query_route,  connect,           listen,          accept,     reject,
+                                            disconnect,   init_qp_attr,      get_event,       nullptr,    set_option,
+                                            notify,       join_ip_multicast, leave_multicast, migrate_id, query,
+                                            bind_address, resolve_address,   join_multicast};
+static_assert(kHandlers.size() == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
+
+/// In a child of fork(): programs wait for as many acknowledgements as DESTROY_ID says that there were events.
+int run_abandoned(std::uint32_t command, const Call& call) {
+  if (command != RDMA_USER_CM_CMD_DESTROY_ID) return ENODEV;
+  return answer(call.read<rdma_ucm_destroy_id>().response, rdma_ucm_destroy_id_resp{});
+}
+
+int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
+  rdma_ucm_cmd_hdr header{};
+  if (bytes.size() < sizeof header) return EINVAL;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.cmd >= kHandlers.size() || header.in + sizeof header > bytes.size()) return EINVAL;
+  const Handler handler = kHandlers[header.cmd];
+  if (handler == nullptr) return ENOSYS;
+  const Call call{Front::get(), channel, descriptor, bytes.subspan(sizeof header, header.in), header.out};
+  if (channel->is_abandoned()) return run_abandoned(header.cmd, call);
+  if (handler == get_event) return get_event(call);
+  const std::scoped_lock lock(call.front.command_mutex());
+  return handler(call);
+}
+
+}  // namespace
+
+ssize_t execute(const std::shared_ptr<Channel>& channel, int descriptor, const void* command, std::size_t size) {
+  const int before = errno;
+  const int error = run(channel, descriptor, {static_cast<const std::uint8_t*>(command), size});
+  errno = error == 0 ? before : error;
+  return error == 0 ? static_cast<ssize_t>(size) : -1;
+}
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,93 @@
+// GET_EVENT, MIGRATE_ID, and multicast.
+#include <fcntl.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+
+#include "verbs/rdmacm/call.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+/// The channel behind one of the program's descriptors. ENOENT: it is not open; EINVAL: it is none of ours.
+Result<std::shared_ptr<Channel>, int> channel_behind(Front& front, int descriptor) {
+  if (::fcntl(descriptor, F_GETFD) < 0) return Err{ENOENT};
+  const auto pipe = pipe_behind(descriptor);
+  auto channel = pipe ? front.channel_with(*pipe) : nullptr;
+  if (!channel) return Err{EINVAL};
+  return channel;
+}
+
+int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& group, std::uint64_t uid) {
+  const bool ready = id.stage == Stage::kBound || id.stage == Stage::kAddressResolved;
+  if (!is_datagram(id) || !ready || group.is_any()) return EINVAL;
+  const bool is_group = group.address.is_multicast();
+  if (is_group) {
+    const ibv::NicLock lock(*id.nic.adapter);
+    if (!lock) return ENODEV;
+    if (const int error = lock.port().join_group(group.address)) return error;
+  }
+  Multicast& multicast = call.front.add_group(id, group.address, is_group, uid);
+  call.front.raise_joined(multicast);
+  return answer(response, rdma_ucm_create_id_resp{.id = multicast.number});
+}
+
+}  // namespace
+
+int get_event(const Call& call) {
+  const auto in = call.read<rdma_ucm_get_event>();
+  if (call.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
+  if (in.response == 0) return EFAULT;
+  while (true) {
+    // Waits as the program's descriptor says. By readv(), since a program's read() of the device fails.
+    char token = 0;
+    const iovec to{&token, 1};
+    const ssize_t count = ::readv(call.descriptor, &to, 1);
+    if (count < 0) return errno;
+    if (count == 0) return ENODEV;
+    const std::scoped_lock lock(call.front.command_mutex());
+    if (const auto event = call.front.fetch(call.channel)) {
+      return answer(in.response, &*event, std::min(call.out_size, sizeof *event));
+    }
+  }
+}
+
+int migrate_id(const Call& call) {
+  const auto in = call.read<rdma_ucm_migrate_id>();
+  if (call.out_size < sizeof(rdma_ucm_migrate_resp)) return ENOSPC;
+  const int old_descriptor = static_cast<int>(in.fd);
+  const auto old_channel = channel_behind(call.front, old_descriptor);
+  if (!old_channel.ok()) return old_channel.error();
+  const auto id = call.front.find(**old_channel, in.id);
+  if (!id.ok()) return id.error();
+  return answer(in.response, rdma_ucm_migrate_resp{call.front.migrate(**id, old_descriptor, call.channel)});
+}
+
+int join_ip_multicast(const Call& call) {
+  const auto in = call.read<rdma_ucm_join_ip_mcast>();
+  if (call.out_size < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
+  const auto group = read_address(&in.addr, sizeof in.addr);
+  if (!group) return EINVAL;
+  const auto id = call.find_with_nic(in.id);
+  return id.ok() ? join(call, in.response, **id, *group, in.uid) : id.error();
+}
+
+int join_multicast(const Call& call) {
+  const auto in = call.read<rdma_ucm_join_mcast>();
+  if (call.out_size < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
+  const auto group = read_address(&in.addr, sizeof in.addr);
+  const std::size_t needed = group && group->family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (!group || in.addr_size != needed || in.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
+  const auto id = call.find_with_nic(in.id);
+  return id.ok() ? join(call, in.response, **id, *group, in.uid) : id.error();
+}
+
+int leave_multicast(const Call& call) {
+  const auto in = call.read<rdma_ucm_destroy_id>();
+  if (call.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;
+  const auto multicast = call.front.find_group(*call.channel, in.id);
+  if (!multicast.ok()) return multicast.error();
+  return answer(in.response, rdma_ucm_destroy_id_resp{call.front.leave(**multicast, call.descriptor)});
+}
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,309 @@
+#include "verbs/rdmacm/front.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "engine/os/os_clock.h"
+#include "verbs/ibverbs/host/fork.h"
+#include "verbs/rdmacm/events.h"
+#include "verbs/rdmacm/host.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+std::atomic<Front*> current = nullptr;  ///< Never destroyed.
+
+}  // namespace
+
+/// A child of fork() has copies of the channels, and nothing behind them.
+struct ForkHandlers {
+  static inline Front* locked = nullptr;  ///< For a fork: guarded by the lock that fork() has.
+
+  static void before_nics() {
+    locked = current.load();
+    if (locked != nullptr) locked->commands_.lock();
+  }
+  static void after_nics() {
+    if (locked != nullptr) locked->events_.lock();
+  }
+  static void in_parent() {
+    if (locked == nullptr) return;
+    locked->events_.unlock();
+    locked->commands_.unlock();
+  }
+  static void in_child() {
+    if (locked == nullptr) return;
+    auto* const own = new Front;
+    own->channels_ = locked->channels_;
+    for (const auto& [inode, channel] : own->channels_) channel->abandon();
+    current.store(own);
+  }
+};
+
+Front::Front() : nics_(*this), ports_(port_config()) {}
+
+Front& Front::get() {
+  static std::mutex making;
+  if (Front* const front = current.load(std::memory_order_acquire)) return *front;
+  const std::scoped_lock lock(making);
+  if (current.load() == nullptr) {
+    ibv::set_fork_hooks({.before_nics = ForkHandlers::before_nics,
+                         .after_nics = ForkHandlers::after_nics,
+                         .in_parent = ForkHandlers::in_parent,
+                         .in_child = ForkHandlers::in_child});
+    std::atexit([] { get().release_all(); });
+    current.store(new Front);
+  }
+  return *current.load();
+}
+
+// --- channels -------------------------------------------------------------------------------------------------------
+
+int Front::open_channel(int flags) {
+  int read_end = -1;
+  auto channel = Channel::make(flags, read_end);
+  if (!channel) return -1;
+  const std::scoped_lock lock(events_);
+  channels_[channel->inode()] = std::move(channel);
+  return read_end;
+}
+
+std::shared_ptr<Channel> Front::channel_with(ino_t pipe) {
+  const std::scoped_lock lock(events_);
+  const auto found = channels_.find(pipe);
+  return found == channels_.end() ? nullptr : found->second;
+}
+
+void Front::release_if_closed(const std::shared_ptr<Channel>& channel) {
+  if (channel->is_abandoned() || !channel->is_closed()) return;
+  const std::scoped_lock lock(commands_);
+  release(channel);
+}
+
+void Front::release_closed() {
+  for (const auto& channel : channels()) release_if_closed(channel);
+}
+
+std::vector<std::shared_ptr<Channel>> Front::channels() {
+  std::vector<std::shared_ptr<Channel>> all;
+  const std::scoped_lock lock(events_);
+  for (const auto& [inode, channel] : channels_) {
+    if (!channel->is_abandoned()) all.push_back(channel);
+  }
+  return all;
+}
+
+void Front::release_all() {
+  const std::unique_lock lock(commands_, std::try_to_lock);
+  if (!lock) return;  // Whoever has it may never give it back.
+  for (const auto& channel : channels()) release(channel);
+  nics_.send_before_exit();
+}
+
+void Front::release(const std::shared_ptr<Channel>& channel) {
+  std::vector<std::uint32_t> numbers;
+  {
+    const std::scoped_lock lock(events_);
+    ids_.for_each([&](const Id& id) {
+      if (id.channel == channel) numbers.push_back(id.number);
+    });
+  }
+  for (const std::uint32_t number : numbers) {
+    const auto id = find(*channel, number);  // A listener takes its requests with it.
+    if (id.ok()) destroy(**id, -1);
+  }
+  const std::scoped_lock lock(events_);
+  channels_.erase(channel->inode());
+}
+
+// --- ids ------------------------------------------------------------------------------------------------------------
+
+Result<Id*, int> Front::find(const Channel& channel, std::uint32_t number) {
+  const std::scoped_lock lock(events_);
+  Id* const id = ids_.find(number);
+  if (id == nullptr) return Err{ENOENT};
+  if (id->channel.get() != &channel) return Err{EINVAL};
+  return id;
+}
+
+Id& Front::create(const std::shared_ptr<Channel>& channel, std::uint16_t space, enum ibv_qp_type qp_type,
+                  std::uint64_t uid) {
+  const std::scoped_lock lock(events_);
+  Id& id = ids_.add();
+  id.space = id.source.space = space;
+  id.qp_type = qp_type;
+  id.uid = uid;
+  id.channel = channel;
+  return id;
+}
+
+std::uint32_t Front::destroy(Id& id, int read_end) {
+  stop_listening(id);
+  end_connection(id);
+  while (!id.groups.empty()) leave(*id.groups.front(), read_end);
+  drop_events(id, read_end);
+  ports_.release(id.source);
+  const std::scoped_lock lock(events_);
+  const std::uint32_t reported = id.events_reported;
+  ids_.remove(id.number);
+  return reported;
+}
+
+void Front::stop_listening(Id& id) {
+  for (const Listening& one : id.listening) {
+    ibv::NicLock lock(*one.adapter);
+    {
+      const std::scoped_lock events(events_);
+      listeners_.erase({one.adapter.get(), one.listener});
+    }
+    if (!lock) continue;
+    lock.cm().unlisten(one.listener, engine::os_now());
+    lock.posted();
+  }
+  id.listening.clear();
+}
+
+void Front::end_connection(Id& id) {
+  if (id.connection == 0) return;
+  ibv::NicLock lock(*id.nic.adapter);
+  {
+    const std::scoped_lock events(events_);
+    connections_.erase({id.nic.adapter.get(), id.connection});
+  }
+  if (!lock) return;
+  lock.cm().destroy(id.connection, engine::os_now());
+  lock.posted();
+}
+
+void Front::drop_events(Id& id, int read_end) {
+  std::deque<QueuedEvent> dropped;
+  {
+    const std::scoped_lock lock(events_);
+    dropped = id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id; });
+  }
+  for (const QueuedEvent& event : dropped) {
+    if (event.child != nullptr) destroy(*event.child, read_end);
+  }
+}
+
+std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel>& to) {
+  const std::scoped_lock lock(events_);
+  for (const QueuedEvent& event :
+       id.channel->remove_if(read_end, [&id](const QueuedEvent& queued) { return queued.id == &id; })) {
+    to->push(event);
+  }
+  id.channel = to;
+  return id.events_reported;
+}
+
+std::optional<rdma_ucm_event_resp> Front::fetch(const std::shared_ptr<Channel>& channel) {
+  std::optional<QueuedEvent> fetched;
+  {
+    const std::scoped_lock lock(events_);
+    fetched = channel->pop();
+    if (!fetched) return std::nullopt;
+    ++fetched->id->events_reported;
+    if (fetched->multicast != nullptr) ++fetched->multicast->events_reported;
+    if (fetched->child != nullptr) fetched->child->channel = channel;
+  }
+  if (const Id* const child = fetched->child) {
+    if (const ibv::NicLock lock(*child->nic.adapter); lock) lock.cm().fetched(child->connection);
+  }
+  return fetched->event;
+}
+
+void Front::raise(Id& id, EventType event, int status) {
+  const std::scoped_lock lock(events_);
+  id.channel->push({.id = &id, .event = plain_event(id, event, status)});
+}
+
+// --- multicast ------------------------------------------------------------------------------------------------------
+
+Result<Multicast*, int> Front::find_group(const Channel& channel, std::uint32_t number) {
+  const std::scoped_lock lock(events_);
+  Multicast* const multicast = groups_.find(number);
+  if (multicast == nullptr) return Err{ENOENT};
+  if (multicast->id->channel.get() != &channel) return Err{EINVAL};
+  return multicast;
+}
+
+Multicast& Front::add_group(Id& id, const proto::Gid& group, bool joined, std::uint64_t uid) {
+  const std::scoped_lock lock(events_);
+  Multicast& multicast = groups_.add();
+  multicast.id = &id;
+  multicast.group = group;
+  multicast.joined = joined;
+  multicast.uid = uid;
+  id.groups.push_back(&multicast);
+  return multicast;
+}
+
+void Front::raise_joined(Multicast& multicast) {
+  const std::scoped_lock lock(events_);
+  multicast.id->channel->push({.id = multicast.id, .multicast = &multicast, .event = join_event(multicast)});
+}
+
+std::uint32_t Front::leave(Multicast& multicast, int read_end) {
+  if (multicast.joined) {
+    if (const ibv::NicLock lock(*multicast.id->nic.adapter); lock) lock.port().leave_group(multicast.group);
+  }
+  const std::scoped_lock lock(events_);
+  multicast.id->channel->remove_if(read_end,
+                                   [&multicast](const QueuedEvent& event) { return event.multicast == &multicast; });
+  std::erase(multicast.id->groups, &multicast);
+  const std::uint32_t reported = multicast.events_reported;
+  groups_.remove(multicast.number);
+  return reported;
+}
+
+// --- from the connection managers -----------------------------------------------------------------------------------
+
+void Front::expect(Id& id, const ibv::Adapter& adapter, cm::Id connection) {
+  const std::scoped_lock lock(events_);
+  connections_[{&adapter, connection}] = &id;
+}
+
+void Front::expect_requests(Id& id, const ibv::Adapter& adapter, cm::ListenerId listener) {
+  const std::scoped_lock lock(events_);
+  listeners_[{&adapter, listener}] = &id;
+}
+
+void Front::on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) {
+  while (const auto event = cm.poll_event()) {
+    const std::scoped_lock lock(events_);
+    if (event->kind == cm::Event::Kind::kRequest) {
+      on_request(adapter, cm, *event);
+      continue;
+    }
+    const auto found = connections_.find({&adapter, event->id});
+    // Without a uid, the program does not know the id yet: accept() will fail, and tell it enough.
+    if (found == connections_.end() || found->second->uid == 0) continue;
+    Id& id = *found->second;
+    const auto info = cm.query(event->id);
+    id.channel->push({.id = &id, .event = connection_event(id, *event, info ? info->path : cm::PathInfo{})});
+  }
+}
+
+void Front::on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event) {
+  const auto found = listeners_.find({&adapter, event.listener});
+  const auto info = cm.query(event.id);
+  if (found == listeners_.end() || !info) return cm.destroy(event.id, engine::os_now());
+  Id& listener = *found->second;
+  Id& child = ids_.add();
+  child.space = child.source.space = listener.space;
+  child.qp_type = listener.qp_type;
+  child.stage = Stage::kConnecting;
+  child.source.address = socket_address(info->local.address, info->local.port);
+  child.destination = socket_address(info->remote.address, info->remote.port);
+  child.nic = {.adapter = adapter.shared_from_this(), .gid_index = gid_index_of(adapter, info->local.address)};
+  child.options.tos = info->path.tclass;
+  child.connection = event.id;
+  child.channel = listener.channel;
+  connections_[{&adapter, event.id}] = &child;
+  rdma_ucm_event_resp out = connection_event(listener, event, info->path);
+  out.id = child.number;
+  listener.channel->push({.id = &listener, .child = &child, .event = out});
+}
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,101 @@
+// Everything of RDMA CM that a process has: the kernel's side of /dev/infiniband/rdma_cm, without packets.
+//
+// Locks, outermost first: the command mutex (one command at a time; none while GET_EVENT waits), the lock of a NIC, the
+// event mutex. Events come with the lock of a NIC held and take the event mutex, so nothing locks a NIC while it has
+// that.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "verbs/rdmacm/nics.h"
+#include "verbs/rdmacm/numbered.h"
+
+namespace uroce::rdmacm {
+
+class Front final : public ibv::CmSink {
+ public:
+  /// The one of this process. A child of fork() gets a new one, in which nothing is open.
+  static Front& get();
+
+  // --- channels -----------------------------------------------------------------------------------------------------
+  /// open(2) of the device: a descriptor, or -1 and errno.
+  int open_channel(int flags);
+  /// The channel behind a pipe, or null.
+  std::shared_ptr<Channel> channel_with(ino_t pipe);
+  /// Destroys everything on `channel` if the program has closed its last copy.
+  void release_if_closed(const std::shared_ptr<Channel>& channel);
+  /// The same for all channels.
+  void release_closed();
+  /// The process ends: everything on all channels is destroyed, as a kernel does then.
+  void release_all();
+
+  // --- for commands, with the command mutex held --------------------------------------------------------------------
+  std::mutex& command_mutex() { return commands_; }
+  std::mutex& event_mutex() { return events_; }
+
+  /// The id `number` of `channel`. ENOENT: there is none; EINVAL: it is on another channel.
+  Result<Id*, int> find(const Channel& channel, std::uint32_t number);
+  Id& create(const std::shared_ptr<Channel>& channel, std::uint16_t space, enum ibv_qp_type qp_type, std::uint64_t uid);
+  /// Ends what `id` is in, and forgets it. `read_end`: a descriptor of its channel, or -1 when that is closed. Returns
+  /// how many of its events the program has fetched.
+  std::uint32_t destroy(Id& id, int read_end);
+  /// Takes the queued events of `id` along to `to`. Returns as destroy().
+  std::uint32_t migrate(Id& id, int read_end, const std::shared_ptr<Channel>& to);
+  /// The event that a byte in the pipe stands for; nothing when it has been removed meanwhile.
+  std::optional<rdma_ucm_event_resp> fetch(const std::shared_ptr<Channel>& channel);
+  /// Queues an event that no peer caused.
+  void raise(Id& id, EventType event, int status);
+
+  Result<Multicast*, int> find_group(const Channel& channel, std::uint32_t number);
+  Multicast& add_group(Id& id, const proto::Gid& group, bool joined, std::uint64_t uid);
+  /// MULTICAST_JOIN.
+  void raise_joined(Multicast& multicast);
+  std::uint32_t leave(Multicast& multicast, int read_end);
+
+  /// Events of this connection, or requests for this listener, are for `id` from now on. Under the NIC's lock, before
+  /// there can be any.
+  void expect(Id& id, const ibv::Adapter& adapter, cm::Id connection);
+  void expect_requests(Id& id, const ibv::Adapter& adapter, cm::ListenerId listener);
+  /// `id` has no listener any more; its requests that nobody has fetched are gone.
+  void stop_listening(Id& id);
+
+  Nics& nics() { return nics_; }
+  PortTable& ports() { return ports_; }
+
+  // CmSink
+  void on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) override;
+
+ private:
+  friend struct ForkHandlers;
+  Front();
+  using Connection = std::pair<const ibv::Adapter*, std::uint32_t>;
+  struct HashConnection {
+    std::size_t operator()(const Connection& c) const {
+      return std::hash<const void*>()(c.first) ^ (std::size_t{c.second} * 0x9E3779B97F4A7C15u);
+    }
+  };
+  using ByConnection = std::unordered_map<Connection, Id*, HashConnection>;
+
+  void on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
+  void end_connection(Id& id);
+  /// Drops what is queued for `id`, requests of listeners with their ids.
+  void drop_events(Id& id, int read_end);
+  void release(const std::shared_ptr<Channel>& channel);
+  std::vector<std::shared_ptr<Channel>> channels();
+
+  std::mutex commands_;
+  std::mutex events_;
+  Nics nics_;  // Guarded by commands_, as the ports.
+  PortTable ports_;
+  // Guarded by events_.
+  Numbered<Id> ids_;
+  Numbered<Multicast> groups_;
+  ByConnection connections_, listeners_;
+  std::unordered_map<ino_t, std::shared_ptr<Channel>> channels_;
+};
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,54 @@
+#include "verbs/rdmacm/route.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+namespace uroce::rdmacm {
+namespace {
+
+constexpr std::uint16_t kDefaultPkey = 0xFFFF;
+constexpr std::uint8_t kExactly = 2;  ///< IBTA: IB_SA_EQ, of the selectors.
+
+/// Linux: rdma_get_udp_sport() and cma_get_roce_udp_flow_label(). The UDP source port of the QPs follows from it.
+std::uint32_t flow_label_of(const Id& id) {
+  constexpr std::uint32_t kBits = 0xFFFFF;
+  if (id.destination.family == AF_INET6 && id.destination.flowinfo != 0) return id.destination.flowinfo & kBits;
+  return (std::uint32_t{id.source.address.port} * 31 + id.destination.port) & kBits;
+}
+
+}  // namespace
+
+cm::Transport transport_of(enum ibv_qp_type type) {
+  if (type == IBV_QPT_UD) return cm::Transport::kUd;
+  return type == IBV_QPT_UC ? cm::Transport::kUc : cm::Transport::kRc;
+}
+
+cm::PathInfo path_of(const Id& id) {
+  cm::PathInfo path;
+  path.flow_label = flow_label_of(id);
+  path.tclass = id.options.tos;
+  path.mtu = id.nic.adapter->mtu_max();
+  if (const auto timeout = id.options.ack_timeout; timeout && *timeout != 0) {
+    path.life_time = static_cast<std::uint8_t>(*timeout - 1);
+  }
+  return path;
+}
+
+ib_user_path_rec path_record(const Id& id, const cm::PathInfo& path) {
+  ib_user_path_rec out{};
+  const auto& source = id.nic.adapter->gids()[id.nic.gid_index];
+  std::copy(source.raw.begin(), source.raw.end(), out.sgid);
+  std::copy(id.destination.address.raw.begin(), id.destination.address.raw.end(), out.dgid);
+  out.flow_label = htonl(path.flow_label);
+  out.reversible = 1;
+  out.mtu = path.mtu;
+  out.pkey = kDefaultPkey;
+  out.hop_limit = path.hop_limit;
+  out.traffic_class = path.tclass;
+  out.mtu_selector = out.rate_selector = out.packet_life_time_selector = kExactly;
+  out.packet_life_time = path.life_time;
+  return out;
+}
+
+}  // namespace uroce::rdmacm

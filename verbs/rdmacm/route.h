@@ -1,0 +1,21 @@
+// From an id to what its packets travel along.
+#pragma once
+
+#include <rdma/ib_user_sa.h>
+
+#include "verbs/rdmacm/id.h"
+
+namespace uroce::rdmacm {
+
+/// IBTA Annex A11: the port space, and the port of whoever listens.
+constexpr std::uint64_t service_id(std::uint16_t space, std::uint16_t port) {
+  return std::uint64_t{space} << 16 | port;
+}
+cm::Transport transport_of(enum ibv_qp_type type);
+
+/// For an id with a NIC and a destination.
+cm::PathInfo path_of(const Id& id);
+/// `path` as a path record. `id` has a NIC.
+ib_user_path_rec path_record(const Id& id, const cm::PathInfo& path);
+
+}  // namespace uroce::rdmacm
