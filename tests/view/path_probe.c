@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -367,6 +369,33 @@ static void probe_directories(void) {
   printf("\nglob nothing: %d\n", glob(in("none*"), 0, NULL, &g));
 }
 
+/// What else can be done with a descriptor.
+static void probe_descriptors(void) {
+  const int file = open(in(file_name), O_RDONLY);
+  char one = 0;
+  const int copies[] = {dup(file), dup2(file, 500), dup3(file, 501, O_CLOEXEC), fcntl(file, F_DUPFD, 400),
+                        fcntl64(file, F_DUPFD_CLOEXEC, 410)};
+  for (size_t i = 0; i < sizeof copies / sizeof copies[0]; ++i) {
+    printf("copy %zu: %s, %ld bytes, flags %d\n", i, outcome(copies[i]), (long)pread(copies[i], &one, 1, 1),
+           fcntl(copies[i], F_GETFD));
+  }
+  printf("dup of none: %s\n", outcome(dup(-1)));
+  printf("dup2 to itself: %d\n", dup2(file, file) == file);
+  printf("dup3 to itself: %s\n", outcome(dup3(file, file, 0)));
+  printf("write: %s\n", outcome(write(file, "x", 1)));
+  printf("ioctl: %s\n", outcome(ioctl(file, TCGETS, buffer)));
+  printf("close: %s\n", outcome(close(copies[0])));
+  printf("close again: %s\n", outcome(close(copies[0])));
+  printf("close_range: %s\n", outcome(close_range(400, 500, 0)));
+  printf("of the range: %s\n", outcome(fcntl(500, F_GETFD)));
+  closefrom(501);
+  printf("from there on: %s\n", outcome(fcntl(501, F_GETFD)));
+  const int unix_socket = socket(AF_UNIX, SOCK_STREAM, 0);
+  printf("socket: %s\n", outcome(unix_socket));
+  close(unix_socket);
+  close(file);
+}
+
 int main(int argc, char** argv) {
   if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
   file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
@@ -374,5 +403,6 @@ int main(int argc, char** argv) {
   probe_stat();
   probe_directories();
   probe_bad_pointers();
+  probe_descriptors();
   return 0;
 }

@@ -55,7 +55,8 @@ class SysfsTest : public ::testing::Test {
 TEST_F(SysfsTest, NamesTheDevices) {
   EXPECT_THAT(names("/sys/class/infiniband"), ::testing::ElementsAre("uroce0", "uroce1"));
   EXPECT_THAT(names("/sys/class/infiniband_verbs"), ::testing::ElementsAre("abi_version", "uverbs0", "uverbs1"));
-  EXPECT_THAT(names("/dev/infiniband"), ::testing::ElementsAre("uverbs0", "uverbs1"));
+  EXPECT_THAT(names("/dev/infiniband"), ::testing::ElementsAre("rdma_cm", "uverbs0", "uverbs1"));
+  EXPECT_EQ(read("/sys/class/misc/rdma_cm/abi_version"), "4\n");
   EXPECT_EQ(read("/sys/class/infiniband_verbs/abi_version"), "6\n");
   EXPECT_EQ(read("/sys/class/infiniband_mad/abi_version"), "5\n");
   EXPECT_EQ(read("/sys/class/infiniband_verbs/uverbs1/ibdev"), "uroce1\n");
@@ -155,7 +156,7 @@ TEST(Sysfs, WithoutNicsHasItsDirectoriesAll) {
   none.nics.clear();
   const Tree tree = make_sysfs(none);
   EXPECT_NE(tree.find("/sys/class/infiniband"), nullptr);
-  EXPECT_TRUE(tree.list("/dev/infiniband").empty());
+  EXPECT_EQ(tree.list("/dev/infiniband").size(), 1u) << "rdma_cm";
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <string_view>
 
 #include "engine/os/fd.h"
+#include "verbs/preload/channel_fd.h"
 #include "verbs/preload/char_device.h"
 #include "verbs/preload/next.h"
+#include "verbs/view/sysfs.h"
 
 namespace uroce::preload {
 namespace {
@@ -67,6 +69,7 @@ std::string link_of_descriptor(int descriptor) {
 }
 
 std::optional<std::string> path_of_descriptor(int descriptor) {
+  if (channel_of(descriptor)) return std::string(view::kRdmaCmDevice);
   struct stat status {};
   // Files that have a name are none of ours. That spares most descriptors the longer question.
   if (UROCE_NEXT(fstat)(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 0) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "verbs/preload/channel_fd.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
@@ -41,6 +42,12 @@ FILE* open_stream(const Where& where, const char* mode) {
   FILE* const stream = ::fdopen(fd, mode);
   if (stream == nullptr) ::close(fd);
   return stream;
+}
+
+/// A channel of RDMA CM has commands only.
+ssize_t refuse_read() {
+  errno = EINVAL;
+  return -1;
 }
 
 }  // namespace
@@ -129,11 +136,13 @@ UROCE_PREAD(pread64, off64_t)
 // NOLINTEND(cppcoreguidelines-macro-usage)
 
 UROCE_EXPORT ssize_t read(int fd, void* to, std::size_t size) {
+  if (channel_of(fd)) return refuse_read();
   rewound.before_read(fd);
   return UROCE_NEXT(read)(fd, to, size);
 }
 extern "C" ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room);
 UROCE_EXPORT ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room) {
+  if (channel_of(fd)) return refuse_read();
   rewound.before_read(fd);
   return UROCE_NEXT(__read_chk)(fd, to, size, room);
 }

@@ -23,10 +23,13 @@ int status_at(int directory, const char* path, bool follow, Status* out, Real re
   });
 }
 
+/// Unlinked files and pipes: what stands behind descriptors of the view.
+bool may_be_ours(mode_t mode, std::uint64_t links) { return (S_ISREG(mode) && links == 0) || S_ISFIFO(mode); }
+
 /// After the kernel has answered for `fd`: if it is one of ours, it is not the memory behind it that counts.
 template <class Status>
 void correct(int fd, Status* out) {
-  if (!S_ISREG(out->st_mode) || out->st_nlink != 0) return;
+  if (!may_be_ours(out->st_mode, out->st_nlink)) return;
   const int error = errno;
   if (const auto path = path_of_descriptor(fd)) {
     const view::Node* const node = tree().find(*path);
@@ -108,7 +111,7 @@ UROCE_EXPORT int statx(int directory, const char* path, int flags, unsigned int 
         const struct statx ours = extended_status_of(where.path, *where.node);
         return give(out, &ours, sizeof ours) ? 0 : -1;
       });
-  if (status == 0 && means_descriptor(path, flags) && S_ISREG(out->stx_mode) && out->stx_nlink == 0) {
+  if (status == 0 && means_descriptor(path, flags) && may_be_ours(out->stx_mode, out->stx_nlink)) {
     const int error = errno;
     if (const auto ours = path_of_descriptor(directory)) {
       const uroce::view::Node* const node = tree().find(*ours);

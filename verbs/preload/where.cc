@@ -18,7 +18,10 @@ namespace {
 /// Looked at for every path that a program opens, hence no more than a filter: all our roots are below /sys and /dev,
 /// and have one of these words in them.
 bool has_our_word(std::string_view path) {
-  return path.find("infiniband") != std::string_view::npos || path.find("uroce") != std::string_view::npos;
+  for (const std::string_view word : {"infiniband", "uroce", "rdma_cm"}) {
+    if (path.find(word) != std::string_view::npos) return true;
+  }
+  return false;
 }
 bool is_below_sys_or_dev(std::string_view path) {
   const std::size_t start = path.find_first_not_of('/');

@@ -13,6 +13,7 @@ constexpr const char* kClass = "/sys/class/infiniband";
 constexpr const char* kVerbsClass = "/sys/class/infiniband_verbs";
 constexpr const char* kMadClass = "/sys/class/infiniband_mad";
 constexpr const char* kDev = "/dev/infiniband";
+constexpr const char* kCmClass = "/sys/class/misc/rdma_cm";
 
 /// Device numbers of /dev/infiniband/uverbs0, uverbs1, ... (kernel: IB_UVERBS_MAJOR, IB_UVERBS_BASE_MINOR).
 constexpr std::uint32_t kVerbsMajor = 231, kVerbsMinor = 192;
@@ -152,14 +153,28 @@ class NicFiles {
   std::string device_;
 };
 
+/// The device of RDMA CM. The kernel gives its minor number at random, too.
+void add_rdma_cm(Tree& tree) {
+  constexpr std::uint32_t kMiscMajor = 10, kMinor = 121;
+  const std::string dir = kCmClass, dev = std::to_string(kMiscMajor) + ':' + std::to_string(kMinor);
+  tree.add_file(dir + "/abi_version", [] { return "4\n"; });
+  tree.add_file(dir + "/dev", [dev] { return dev + '\n'; });
+  tree.add_file(dir + "/uevent", [] {
+    return "MAJOR=" + std::to_string(kMiscMajor) + "\nMINOR=" + std::to_string(kMinor) +
+           "\nDEVNAME=infiniband/rdma_cm\nDEVMODE=0666\n";
+  });
+  tree.add_char_device(std::string(kRdmaCmDevice), kMiscMajor, kMinor);
+}
+
 }  // namespace
 
 Tree make_sysfs(const NicSource& source) {
   Tree tree;
-  for (const char* root : {kDevices, kClass, kVerbsClass, kMadClass, kDev}) tree.add_root(root);
+  for (const char* root : {kDevices, kClass, kVerbsClass, kMadClass, kCmClass, kDev}) tree.add_root(root);
   // Versions of the kernel's interface that libraries ask for before they look for devices.
   tree.add_file(std::string(kVerbsClass) + "/abi_version", [] { return "6\n"; });
   tree.add_file(std::string(kMadClass) + "/abi_version", [] { return "5\n"; });
+  add_rdma_cm(tree);
   for (std::uint32_t i = 0; i < source.count(); ++i) NicFiles(tree, source, i).add();
   return tree;
 }

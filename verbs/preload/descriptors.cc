@@ -1,0 +1,84 @@
+// Functions on descriptors that a channel of RDMA CM answers in its own way.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdarg>
+
+#include "verbs/preload/channel_fd.h"
+#include "verbs/preload/export.h"
+#include "verbs/preload/next.h"
+#include "verbs/rdmacm/commands.h"
+
+using namespace uroce::preload;
+
+// A cancellation point, as GET_EVENT waits in it: the thread's stack may be unwound through this function.
+UROCE_EXPORT ssize_t write(int fd, const void* from, std::size_t size) {
+  if (const auto channel = channel_of(fd)) return uroce::rdmacm::execute(channel, fd, from, size);
+  return UROCE_NEXT(write)(fd, from, size);
+}
+
+UROCE_EXPORT int close(int fd) {
+  const auto channel = channel_of(fd);
+  const int status = UROCE_NEXT(close)(fd);
+  if (channel) note_close(channel);
+  return status;
+}
+
+UROCE_EXPORT int dup(int fd) __THROW {
+  const int copy = UROCE_NEXT(dup)(fd);
+  note_copy(fd, copy);
+  return copy;
+}
+UROCE_EXPORT int dup2(int fd, int to) __THROW {
+  const auto covered = fd == to ? nullptr : channel_of(to);
+  const int copy = UROCE_NEXT(dup2)(fd, to);
+  note_copy(fd, copy);
+  if (covered) note_close(covered);
+  return copy;
+}
+UROCE_EXPORT int dup3(int fd, int to, int flags) __THROW {
+  const auto covered = fd == to ? nullptr : channel_of(to);
+  const int copy = UROCE_NEXT(dup3)(fd, to, flags);
+  note_copy(fd, copy);
+  if (covered) note_close(covered);
+  return copy;
+}
+
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): functions that differ in their names only.
+// Whatever the argument is: passed on as it came, as libc does.
+#define UROCE_FCNTL(name)                                                        \
+  UROCE_EXPORT int name(int fd, int command, ...) {                              \
+    va_list arguments;                                                           \
+    va_start(arguments, command);                                                \
+    void* const argument = va_arg(arguments, void*);                             \
+    va_end(arguments);                                                           \
+    const int result = UROCE_NEXT(name)(fd, command, argument);                  \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) note_copy(fd, result); \
+    return result;                                                               \
+  }
+UROCE_FCNTL(fcntl)
+UROCE_FCNTL(fcntl64)
+// NOLINTEND(cppcoreguidelines-macro-usage)
+
+UROCE_EXPORT int close_range(unsigned int first, unsigned int last, int flags) __THROW {
+  const int status = UROCE_NEXT(close_range)(first, last, flags);
+  note_closes();
+  return status;
+}
+UROCE_EXPORT void closefrom(int first) __THROW {
+  UROCE_NEXT(closefrom)(first);
+  note_closes();
+}
+
+UROCE_EXPORT int ioctl(int fd, unsigned long request, ...) __THROW {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (channel_of(fd)) {
+    errno = ENOTTY;
+    return -1;
+  }
+  return UROCE_NEXT(ioctl)(fd, request, argument);
+}
