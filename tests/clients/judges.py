@@ -82,3 +82,34 @@ def qperf(tests):
             assert found, f"no result of {test}"
             assert re.search(r"= +[1-9.]", found.group(1)), f"{test} measured nothing: {found.group(1)}"
     return judge
+
+
+def both_say(*texts):
+    """Server and client both end as they should."""
+    def judge(client, server):
+        for output in (client, server):
+            says(*texts)(output)
+    return judge
+
+
+def client_says(*texts):
+    """says(), of the client; the server tells nothing."""
+    def judge(client, _):
+        says(*texts)(client)
+    return judge
+
+
+def nothing_wrong(client, server):
+    """Nobody complains: for programs that say something only then."""
+    for output in (client, server):
+        assert not re.search(r"error|fail|mismatch|invalid", output, re.IGNORECASE), "somebody complains"
+
+
+def rping(count):
+    """Both sides print each ping with its contents, which begin one letter later each time."""
+    def judge(client, server):
+        for role, output in (("", client), ("server ", server)):
+            pings = re.findall(rf"^{role}ping data: rdma-ping-(\d+): (.)", output, re.MULTILINE)
+            wanted = [(str(i), chr(ord("A") + i % 58)) for i in range(count)]
+            assert pings == wanted, f"{role}pings {pings}"
+    return judge

@@ -10,6 +10,7 @@ from typing import Callable, NamedTuple
 import judges
 
 TCP_PORT = 18515  # of ibv_*_pingpong and perftest
+RDMA_CM = -1  # The server listens by RDMA CM, which nobody sees; clients that are refused come again.
 QPERF_PORT = 19765
 UCX_PORT = 13337
 LIBFABRIC_PORT = 47592
@@ -29,6 +30,11 @@ class Case(NamedTuple):
     needs: tuple = ()  # programs beside the command itself
     mtu: int = 0  # of the network between two hosts; 0: all is on one
     speaks: bool = False  # what runs alone has something to capture: it starts processes that talk to each other
+    server: str = ""  # the command of the server, if it is another one
+    to: str = "{}"  # how the client's command names the server's address
+    endless: bool = False  # the server does not end by itself
+    connections: int = 0  # RDMA_CM: how many the captures have
+    datagrams: bool = False  # RDMA_CM: by SIDR
 
 
 def pingpongs(transport, events=True, missing=""):
@@ -143,6 +149,24 @@ def libfabric(endpoint, mtu=0):
                 judges.fi_pingpong(["64", "256", "1k", "4k", "64k", "1m"]), LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
 
 
+# Requests do not find their way yet where processes share an address.
+ALONE = {"UROCE_BROKER": "off"}
+
+
+def rdma_cm(name, server, client, judge, connections=1, **more):
+    """A pair that connects by RDMA CM. `client`: {} stands for the server's address."""
+    command, _, to = client.partition(" ")
+    return Case(f"cm_{name}", command, judge, RDMA_CM, server=server, to=to, connections=connections,
+                settings=ALONE, **more)
+
+
+def perftest_by_cm(op, kind, options="", size=4100):
+    """With -R: a first connection carries the parameters, a second one, to the same port, the test."""
+    command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
+    tag = "_".join([op, kind, *options.replace("-", "").lower().split()])
+    return rdma_cm(tag, command, command + " {}", judges.perftest(kind, [8 if size is None else size], 100), connections=2)
+
+
 MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
 
 GROUPS = {
@@ -169,6 +193,19 @@ GROUPS = {
     "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
     "open_mpi": [open_mpi(2), open_mpi(4), open_mpi(2, 9000), open_mpi(4, 1500)],
     "libfabric": [libfabric("rdm"), libfabric("rdm", 1500)],
+    "rdmacm": [
+        rdma_cm("rping", "rping -s -a {} -v -C 10", "rping -c -a {} -v -C 10", judges.rping(10)),
+        rdma_cm("rping_64k", "rping -s -a {} -V -S 65535 -C 20", "rping -c -a {} -V -S 65535 -C 20", judges.nothing_wrong),
+        rdma_cm("rping_any", "rping -s -v -C 3", "rping -c -a {} -v -C 3", judges.rping(3)),
+        rdma_cm("rping_persistent", "rping -s -P -a {} -v", "rping -c -a {} -v -C 5", judges.client_says("rdma-ping-4"),
+                endless=True),
+        rdma_cm("ucmatose", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10),
+        rdma_cm("ucmatose_migrate", "ucmatose -m -c 3", "ucmatose -m -c 3 -s {}", judges.both_say("return status 0"), 3),
+        rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True),
+        rdma_cm("udaddy_4", "udaddy -c 4", "udaddy -c 4 -s {}", judges.both_say("return status 0"), 4, datagrams=True),
+        rdma_cm("client_server", "/usr/bin/rdma_server", "/usr/bin/rdma_client -s {}", judges.both_say("end 0")),
+        rdma_cm("cmtime", "cmtime", "cmtime -c 100 -s {}", judges.client_says("disconnect"), 100, endless=True),
+    ],
     "qperf": [
         qperf("rc_lat rc_bw rc_bi_bw uc_lat uc_bw ud_lat ud_bw"),
         qperf("rc_rdma_write_lat rc_rdma_write_bw rc_rdma_read_lat rc_rdma_read_bw uc_rdma_write_lat uc_rdma_write_bw"),

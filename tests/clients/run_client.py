@@ -20,12 +20,15 @@ import sys
 import tempfile
 import time
 
+import cm_judge
 import hosts
-from matrix import GROUPS
+from matrix import GROUPS, RDMA_CM
 
 HERE = pathlib.Path(__file__).resolve().parent
 OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
 TIMEOUT = 60  # seconds that no case may need
+CM_TIMEOUT = 20  # the same for those that connect by RDMA CM: a message that is lost shows as four seconds
+REFUSED_FOR = 5  # seconds after which a server should listen
 EMPTY_CAPTURE = 24  # bytes of a capture without packets
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"  # addresses of the NICs
 
@@ -36,13 +39,13 @@ class Runner:
         self.directory = directory
         self.captures = []
 
-    def command(self, case, role, address, more=""):
-        """The command line of `role`, on an emulated NIC."""
+    def command(self, case, role, address, more="", program=""):
+        """The command line of `role`, on an emulated NIC. `program`: if it is not the case's."""
         command = [str(self.uroce), "run", "--addr", address]
         if case.capture:
             self.captures.append(self.directory / f"{case.name}.{role}.pcap")
             command += ["--pcap", str(self.captures[-1])]
-        return [*command, "--", *shlex.split(case.command), *shlex.split(more)]
+        return [*command, "--", *shlex.split(program or case.command), *shlex.split(more)]
 
     def run(self, case):
         """Raises AssertionError, with all output in it, when something is not as it should be."""
@@ -54,6 +57,8 @@ class Runner:
                     self.on_two_hosts(case, second, outputs)
             elif case.port == 0:
                 self.alone(case, outputs)
+            elif case.port == RDMA_CM:
+                self.pair_by_cm(case, outputs)
             else:
                 self.pair(case, SERVER, SERVER if case.shared else CLIENT, [], outputs)
             case.judge(*outputs.values())
@@ -98,6 +103,38 @@ class Runner:
         assert status == (0, 0), f"exit status: client {status[0]}, server {status[1]}"
 
 
+    def pair_by_cm(self, case, outputs):
+        logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
+        server = start(self.command(case, "server", SERVER, program=case.server.format(SERVER)), logs["server"],
+                       settings=case.settings)
+        command = self.command(case, "client", CLIENT, case.to.format(SERVER))
+        deadline = time.monotonic() + REFUSED_FOR
+        try:
+            wait_until_bound(SERVER, server)
+            while True:
+                client = start(command, logs["client"], settings=case.settings)
+                try:
+                    status = client.wait(CM_TIMEOUT)
+                finally:
+                    end(client)
+                if status == 0 or time.monotonic() > deadline or not is_refused(self.captures[-1]):
+                    break
+            assert status == 0, f"exit status of the client: {status}"
+            if not case.endless:
+                status = server.wait(CM_TIMEOUT)
+                assert status == 0, f"exit status of the server: {status}"
+        finally:
+            end(server)
+            outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
+        for capture in self.captures[-2:]:
+            cm_judge.judge(capture, case.connections, case.datagrams)
+
+
+def is_refused(capture):
+    """Whether there was nobody to connect to."""
+    return any(name == "REJ" or (name == "SIDR_REP" and mad[28] == 1) for name, _, mad in cm_judge.messages(capture))
+
+
 def check_captures(captures):
     """The names of the checkers that found something. (77: the machine has no tshark.)"""
     found = []
@@ -133,6 +170,18 @@ def wait_until_listening(port, process):
         assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
         time.sleep(0.01)
     raise AssertionError(f"nobody listens on TCP port {port}")
+
+
+def wait_until_bound(address, process):
+    """Until a NIC has the address in this network namespace."""
+    wanted = "%08X:12B7" % int.from_bytes(map(int, address.split(".")), "little")
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        if any(line.split()[1] == wanted for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]):
+            return
+        assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
+        time.sleep(0.01)
+    raise AssertionError(f"no NIC has {address}")
 
 
 def run_all(runner, cases):
