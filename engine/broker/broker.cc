@@ -54,7 +54,7 @@ BrokerReply refusal(const SetupError& error) {
 
 Result<Broker, SetupError> Broker::listen(const proto::Gid& local) {
   const auto user = own_user();
-  if (!user) return Err{SetupError{ECHILD, "users can't be told apart in this user namespace"}};
+  if (!user) return Err{SetupError{ECHILD, "users can't be distinguished in this user namespace"}};
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const BrokerName name(local);
   if (!listener || ::bind(listener.get(), name.get(), name.size) != 0 || ::listen(listener.get(), kBacklog) != 0) {
@@ -136,7 +136,7 @@ void Broker::look_for_group(Instant now) {
     failure_ = group.error();
   } else if (now > started_ + kReunion) {
     failure_ = address_in_use(local_,
-                              "processes that share it have lost their broker and don't come back (stopped?); end "
+                              "processes that share it have lost their broker and don't reconnect (stopped?); end "
                               "them (see: ss -lupn sport = 4791)");
   }
 }
@@ -196,7 +196,7 @@ void Broker::keep(Connection& connection, std::uint8_t slot, Fd bag) {
   if (group_) failure_.reset();
   const bool is_ours = group_ && (is_first || group_->is_bag(bag.get()));
   if (!is_ours || !group_->keep(slot)) {
-    refuse(connection, address_in_use(local_, "somebody else has slot " + std::to_string(slot)));
+    refuse(connection, address_in_use(local_, "another process has slot " + std::to_string(slot)));
     return;
   }
   connection.slot = slot;

@@ -42,7 +42,7 @@ void Inquiry::connect() {
   const auto me = own_user();
   if (!me) {
     return fail({ECHILD,
-                 "users can't be told apart in this user namespace, which does not map them (see "
+                 "users can't be distinguished in this user namespace, which does not map them (see "
                  "/proc/self/uid_map)"});
   }
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -54,8 +54,8 @@ void Inquiry::connect() {
   }
   const auto user = peer_user(fd.get());
   if (!user || *user != *me) {
-    const std::string other = user ? "processes of user " + std::to_string(*user) : "others";
-    return fail(address_in_use(local_, other + " share it, and only those of one user can"));
+    const std::string other = user ? "processes of user " + std::to_string(*user) : "other processes";
+    return fail(address_in_use(local_, other + " share it; only processes of one user can"));
   }
   const auto descriptors = std::span(&descriptor_, descriptor_ < 0 ? 0 : 1);
   if (!send_message(fd.get(), request_, descriptors)) return try_again_soon();
@@ -89,14 +89,14 @@ void Inquiry::await_reply() {
   } else if (errno != EAGAIN && errno != EINTR) {
     try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
   } else if (os_now() >= deadline_) {
-    fail(address_in_use(local_, "the broker of those who share it does not answer"));
+    fail(address_in_use(local_, "the broker of the processes that share it does not answer"));
   }
 }
 
 void Inquiry::try_again_soon() {
   connection_.reset();
   next_ = os_now() + kRetry;
-  if (next_ >= deadline_) fail(address_in_use(local_, "the broker of those who share it does not answer"));
+  if (next_ >= deadline_) fail(address_in_use(local_, "the broker of the processes that share it does not answer"));
 }
 
 }  // namespace uroce::engine

@@ -46,20 +46,20 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   }
   if (const auto qpn = after(text, "qp:")) {
     fault.qp = parse_qp(*qpn);
-    return fault.qp ? Failure{} : "a QP is its number, or its place among those that were created: qp:0x11, qp:1st";
+    return fault.qp ? Failure{} : "a QP is its number, or its place in the order of creation: qp:0x11, qp:1st";
   }
   if (const auto size = after(text, "size:")) {
     const std::size_t dots = size->find("..");
     const auto from = parse_number(size->substr(0, dots));
     const auto to = dots == size->npos ? from : parse_number(size->substr(dots + 2));
-    if (!from || !to || *from > *to) return "size: wants payload bytes such as 0 or 100..200";
+    if (!from || !to || *from > *to) return "size: needs a number of payload bytes, such as 0 or 100..200";
     fault.size_min = *from;
     fault.size_max = *to;
     return {};
   }
   if (const auto op = after(text, "op:")) {
     if (parse_operation(*op, fault)) return {};
-    return "op: wants the beginning of an opcode's name, such as send, rc_write_last, read, read_response_middle, "
+    return "op: needs the beginning of an opcode's name, such as send, rc_write_last, read, read_response_middle, "
            "atomic, ack, nak, rnr, compare_swap";
   }
   const auto probability = parse_probability(text);
@@ -75,13 +75,13 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
   auto [conditions, which] = split_at(value, '#');
   if (which) {
     const auto range = parse_which(*which);
-    if (!range) return "# wants the number of a packet, or a range such as 2..5";
+    if (!range) return "# needs the number of a packet, or a range such as 2..5";
     fault.which = *range;
   }
   if (kind == Kind::kReorder) {
     const std::size_t colon = conditions.rfind(':');
     fault.distance = colon == conditions.npos ? 0 : parse_number(conditions.substr(colon + 1)).value_or(0);
-    if (fault.distance == 0) return "reorder wants at its end how many packets overtake: reorder=2%:3";
+    if (fault.distance == 0) return "reorder needs the number of overtaking packets at its end: reorder=2%:3";
     conditions = conditions.substr(0, colon);
   }
   std::vector<std::string_view> parts = split(conditions, '@');
@@ -106,7 +106,7 @@ Failure take_interval(std::string_view value, std::vector<Interval>& list) {
   const auto period = period_text ? parse_duration(*period_text) : std::optional(Duration{});
   const bool fits =
       range && range->first < range->second && period && (!period_text || *period >= range->second - range->first);
-  if (!fits) return "wanted: a range of times since the start such as 2s..3s, and perhaps how often: 2s..3s/10s";
+  if (!fits) return "expected: a range of times since the start such as 2s..3s, optionally with a period: 2s..3s/10s";
   list.push_back({range->first, range->second, *period});
   return {};
 }
@@ -129,7 +129,7 @@ Failure take_qp_fault(std::string_view value, std::vector<QpFault>& list) {
   const auto name = after(qp_text, "qp:");
   const auto qp = name ? parse_qp(*name) : std::nullopt;
   const auto at = time_text ? parse_duration(*time_text) : std::nullopt;
-  if (!qp || !at) return "wanted: a QP and the time since the start, such as qp:1st@1s or qp:0x11@1s";
+  if (!qp || !at) return "expected: a QP and the time since the start, such as qp:1st@1s or qp:0x11@1s";
   list.push_back({*qp, *at});
   return {};
 }
@@ -152,7 +152,7 @@ Failure take_call(std::string_view value, FaultSpec& spec) {
   const auto parts = parse_nth(value);
   const auto error = parts ? parse_errno(parts->value) : std::nullopt;
   if (!error || parts->subject.empty())
-    return "wanted: a verb, which call, and an errno, such as ibv_create_cq#3:ENOMEM";
+    return "expected: a verb, which call, and an errno, such as ibv_create_cq#3:ENOMEM";
   spec.calls.push_back({std::string(parts->subject), parts->which, *error});
   return {};
 }
@@ -163,7 +163,7 @@ Failure take_wr(std::string_view value, FaultSpec& spec) {
   const auto qp = name ? parse_qp(*name) : std::nullopt;
   const auto status = parts ? parse_status(parts->value) : std::nullopt;
   if (!qp || !status) {
-    return "wanted: a QP, which of its send WRs, and a completion status without IBV_WC_, such as "
+    return "expected: a QP, which of its send WRs, and a completion status without IBV_WC_, such as "
            "qp:1st#5:RETRY_EXC_ERR";
   }
   spec.wrs.push_back({*qp, parts->which, *status});
@@ -186,27 +186,27 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
   }
   if (key == "rnr") {
     const auto probability = parse_probability(value);
-    if (!probability) return "wanted: a probability such as 5%";
+    if (!probability) return "expected: a probability such as 5%";
     spec.rnr = *probability;
     return {};
   }
   if (key == "blackout") return take_interval(value, spec.blackouts);
   if (key == "port") {
     const auto interval = after(value, "down@");
-    return interval ? take_port_down(*interval, spec.port_down) : "wanted: port=down@2s..3s";
+    return interval ? take_port_down(*interval, spec.port_down) : "expected: port=down@2s..3s";
   }
   if (key == "qp_fatal") return take_qp_fault(value, spec.qp_fatal);
   if (key == "cq_overflow") return take_qp_fault(value, spec.cq_overflow);
   if (key == "device_fatal") {
     const auto at = parse_duration(value);
-    if (!at) return "wanted: the time since the start, such as 5s";
+    if (!at) return "expected: the time since the start, such as 5s";
     spec.device_fatal = *at;
     return {};
   }
   if (key == "call") return take_call(value, spec);
   if (key == "wr") return take_wr(value, spec);
-  return "there is no such fault; there are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with rx. in "
-         "front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
+  return "there is no such fault; the names are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with rx. "
+         "in front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
 }
 
 /// Gives what `item` has added its text.

@@ -74,11 +74,12 @@ void add_place(CLI::App& app, Options& o, Role role) {
                  "TCP port of the server" + std::string(role == Role::kServer ? "; 0 = any free one" : ""))
       ->capture_default_str()
       ->group(group);
-  app.add_option("gid-index,--gid-index", o.device.gid_index, "Entry of the device's GID table: which of its addresses")
+  app.add_option("gid-index,--gid-index", o.device.gid_index,
+                 "Entry of the device's GID table, which selects the address")
       ->capture_default_str()
       ->group(group);
   app.add_option("num-qp,--num-qp", o.session.workload.qps,
-                 role == Role::kServer ? "Queue pairs that a client may have at most" : "Queue pairs")
+                 role == Role::kServer ? "Maximum number of queue pairs of a client" : "Queue pairs")
       ->check(in_range(1u, kMaxQps))
       ->type_name("N")
       ->capture_default_str()
@@ -86,12 +87,12 @@ void add_place(CLI::App& app, Options& o, Role role) {
   add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {
     app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);
-    app.add_flag("--loop", o.loop, "Serve one client after the other until interrupted")->group(group);
+    app.add_flag("--loop", o.loop, "Serve one client after another until interrupted")->group(group);
   } else {
     app.add_option_function<double>(
            "--connect-timeout",
            [&o](double s) { o.connect_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)); },
-           "How long to try to connect, for a server that is about to start")
+           "How long to try to connect, while the server starts")
         ->check(in_range(0.001, 3600.0))
         ->type_name("SECONDS")
         ->default_str("3")
@@ -144,19 +145,19 @@ void add_transport(CLI::App& app, Options& o, Role role) {
   };
   small("--timeout", rts.timeout, {0, 31}, "Local ACK timeout, 4.096 us * 2^N; 0 = never");
   small("--retry-cnt", rts.retry_cnt, {0, 7}, "Retries after a timeout or a sequence error");
-  small("--rnr-retry", rts.rnr_retry, {0, 7}, "Retries when the peer has no receive posted; 7 = for ever");
+  small("--rnr-retry", rts.rnr_retry, {0, 7}, "Retries when the peer has no receive posted; 7 = forever");
   small("--min-rnr-timer", o.session.min_rnr_timer, {0, 31},
         "How long our RNR NAKs ask the peer to wait; 12 = 0.64 ms");
   small("--rd-atomic", rts.max_rd_atomic, {1, 128},
-        "READs and atomics under way per QP, at most what the devices allow");
+        "Outstanding READs and atomics per QP; reduced to what the devices allow");
   app.add_flag("--events", o.session.events,
                std::string("Sleep on a completion channel instead of polling") +
                    (role == Role::kClient ? " (the server does so too)" : ""))
       ->group(group);
-  add_size(app, "--max-memory", o.session.max_memory, "Most memory to use for buffers", "1G", group);
+  add_size(app, "--max-memory", o.session.max_memory, "Largest amount of memory for buffers", "1G", group);
   app.add_option_function<unsigned>(
          "--stall-limit", [&o](unsigned s) { o.session.stall_limit = std::chrono::seconds(s); },
-         "Give up when nothing completes for so many seconds; 0 = never")
+         "Give up when nothing completes for this time; 0 = never")
       ->type_name("SECONDS")
       ->default_str("30")
       ->group(group);
@@ -171,10 +172,12 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_BACKEND")
       ->default_str("uroce")
       ->group(group);
-  app.add_option("--pcap", o.pcap, "Write all RoCE packets to FILE (backend uroce); .pcapng: with what --faults did")
+  app.add_option("--pcap", o.pcap,
+                 "Write all RoCE packets to FILE (backend uroce); .pcapng: with comments on injected faults")
       ->type_name("FILE")
       ->group(group);
-  app.add_option("--faults", o.faults, "Make the NIC and its network misbehave, e.g. loss=1%,dup=0.1% (docs/faults.md)")
+  app.add_option("--faults", o.faults,
+                 "Inject faults into the NIC and its network, e.g. loss=1%,dup=0.1% (docs/faults.md)")
       ->type_name("SPEC")
       ->check(CLI::Validator(check_faults, ""))
       ->group(group);
@@ -184,7 +187,7 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_SEED")
       ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
-  app.add_flag("--trace", o.trace, "Tell every step and the QPs' states, on stderr")->group(group);
+  app.add_flag("--trace", o.trace, "Print every step and the QPs' states on stderr")->group(group);
 }
 
 }  // namespace
@@ -194,7 +197,7 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
   options.session.role = role;
   const bool client = role == Role::kClient;
   if (!client) options.session.workload.qps = kMaxQps;
-  CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports how that went."
+  CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports the results."
                       : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
                client ? "rdma_client" : "rdma_server");
   app.set_version_flag("--version", version_text(app.get_name()));

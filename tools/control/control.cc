@@ -23,7 +23,7 @@ const char* type_name(MessageType type) {
     case MessageType::kMetadata:
       return "its QP metadata";
     case MessageType::kReady:
-      return "its word that it is ready";
+      return "its ready message";
     case MessageType::kCompleted:
       return "a progress report";
     case MessageType::kVerified:

@@ -40,7 +40,8 @@ void check_library(Findings& findings) {
     return findings.bad("library: " + library + " is missing", "build the target uroce_libibverbs");
   }
   if (::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return findings.good("library: " + library);
-  findings.bad(fmt::format("library: it does not load: {}", ::dlerror()), "install what it needs (`ldd` shows it)");
+  findings.bad(fmt::format("library: it can't be loaded: {}", ::dlerror()),
+               "install the libraries that it needs (`ldd` lists them)");
 }
 
 /// What the kernel has of its own under the names that ours will have.
@@ -76,8 +77,7 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
         holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
     const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
     if (holder.address == "0.0.0.0" || holder.address == "::") {
-      findings.note(what,
-                    "no NIC can have an IP address as long as this runs (the kernel's rdma_rxe, or a RoCE dissector?)");
+      findings.note(what, "no NIC can use an IP address while this runs (the kernel's rdma_rxe, or a RoCE dissector?)");
     } else {
       findings.note(what, "nothing to do: the next NIC takes another address");
     }
@@ -95,7 +95,8 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
     findings.good("addresses: " + proto::to_string(candidate) + " is free");
     return candidate;
   }
-  findings.bad("addresses: UDP port 4791 can't be had on any of 127.0.0.1 .. 127.0.0.254", "end what has the port");
+  findings.bad("addresses: UDP port 4791 is in use on all of 127.0.0.1 .. 127.0.0.254",
+               "end the process that uses the port");
   return std::nullopt;
 }
 
@@ -103,13 +104,13 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
 void check_sockets(Findings& findings, const proto::Gid& address) {
   const std::array addresses{address};
   const auto sockets = engine::open_port(addresses, engine::EngineChoice::kSocket);
-  if (!sockets) return findings.bad("sockets: " + sockets.error().sentence, "nothing works without UDP sockets");
+  if (!sockets) return findings.bad("sockets: " + sockets.error().sentence, "uroce needs UDP sockets");
   constexpr std::uint32_t kWanted = 1 << 20;
   const std::uint32_t got = (*sockets)->info().receive_buffer_bytes;
   if (got >= kWanted) {
     findings.good(fmt::format("receive buffer: {} KiB", got >> 10));
   } else {
-    findings.note(fmt::format("receive buffer: only {} KiB, so that bursts may be lost and sent again", got >> 10),
+    findings.note(fmt::format("receive buffer: only {} KiB; bursts may be lost and sent again", got >> 10),
                   "sysctl -w net.core.rmem_max=8388608");
   }
   const long sends = read_number("/proc/sys/net/core/wmem_max").value_or(kWanted);
@@ -123,15 +124,15 @@ void check_sockets(Findings& findings, const proto::Gid& address) {
 /// Why io_uring is refused, and how to get it.
 std::string io_uring_remedy() {
   if (read_number("/proc/sys/kernel/io_uring_disabled").value_or(0) != 0) {
-    return "sysctl -w kernel.io_uring_disabled=0; until then sockets are used: the same packets, more slowly";
+    return "sysctl -w kernel.io_uring_disabled=0; until then sockets are used: the same packets, but slower";
   }
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("Seccomp:") || line.ends_with("0")) continue;
     return "a seccomp filter is in force; Docker: --security-opt seccomp=unconfined, or a profile with io_uring_*. "
-           "Until then sockets are used: the same packets, more slowly";
+           "Until then sockets are used: the same packets, but slower";
   }
-  return "sockets are used instead: the same packets, more slowly";
+  return "sockets are used instead: the same packets, but slower";
 }
 
 void check_io_uring(Findings& findings, const proto::Gid& address) {
@@ -146,8 +147,8 @@ void check_io_uring(Findings& findings, const proto::Gid& address) {
 
 void check_broker(Findings& findings) {
   if (const auto broker = engine::find_broker()) return findings.good("sharing of addresses: " + *broker);
-  findings.note("sharing of addresses: there is no uroce-broker beside this program",
-                "every process needs an address of its own; or install uroce whole");
+  findings.note("sharing of addresses: there is no uroce-broker next to this program",
+                "every process needs its own address; or install all of uroce");
 }
 
 void check_memlock(Findings& findings) {
@@ -156,7 +157,7 @@ void check_memlock(Findings& findings) {
   if (limit.rlim_cur == RLIM_INFINITY) return findings.good("locked memory: unlimited");
   const std::string size = fmt::format("locked memory: {} KiB", limit.rlim_cur >> 10);
   // Memory regions are not pinned; only programs that look at the limit themselves care.
-  findings.note(size, "uroce pins nothing; a program that insists on more wants `ulimit -l unlimited`");
+  findings.note(size, "uroce pins nothing; if a program requires more: `ulimit -l unlimited`");
 }
 
 void check_ipv6(Findings& findings) {
@@ -177,7 +178,7 @@ void check_captures(Findings& findings) {
   if (in_path("tshark")) return findings.good("captures: tshark is installed");
   if (in_path("wireshark")) return findings.good("captures: wireshark is installed");
   findings.note("captures: neither tshark nor wireshark is installed",
-                "apt install tshark, to read what --pcap captures (which itself needs nothing)");
+                "apt install tshark, to read captures (--pcap itself does not need it)");
 }
 
 }  // namespace
@@ -204,7 +205,7 @@ int doctor() {
   check_captures(findings);
   check_environment(findings);
   fmt::print("{}\n",
-             findings.any_bad() ? "\nThe emulated NICs can't work like this." : "\nThe emulated NICs can work here.");
+             findings.any_bad() ? "\nThe emulated NICs can't work here." : "\nThe emulated NICs can work here.");
   return findings.any_bad() ? 1 : 0;
 }
 

@@ -41,7 +41,7 @@ bool check_named_address(Findings& findings, const proto::Gid& address) {
   const auto interface = ibv::interface_name(address);
   if (!interface) {
     findings.bad("UROCE_ADDR: no interface of this machine has the address " + text,
-                 "name one that it has (see: ip address), or add this one: ip address add");
+                 "use one that it has (see: ip address), or add this one: ip address add");
     return false;
   }
   if (!is_up(*interface)) {
@@ -51,7 +51,7 @@ bool check_named_address(Findings& findings, const proto::Gid& address) {
   }
   if (const std::string holder = port_taken_by(text); !holder.empty()) {
     findings.bad(fmt::format("UROCE_ADDR: UDP port 4791 of {} is in use by {}", text, holder),
-                 "end what has the port, or name another address");
+                 "end the process that uses the port, or name another address");
     return false;
   }
   return true;

@@ -61,16 +61,16 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
 
   RunOptions options;
-  CLI::App* const run_command = app.add_subcommand("run", "Run a program of libibverbs on emulated NICs");
+  CLI::App* const run_command = app.add_subcommand("run", "Run a program that uses libibverbs on emulated NICs");
   add_settings(*run_command, options);
   run_command->add_option("command", options.command, "The command and its arguments, after --")->required();
   run_command->positionals_at_end();
 
   CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
-  CLI::App* const info = app.add_subcommand("info", "What the NICs can do, like ibv_devinfo");
-  CLI::App* const gids = app.add_subcommand("gids", "Their GID tables, like show_gids");
+  CLI::App* const info = app.add_subcommand("info", "Show the attributes of the NICs, like ibv_devinfo");
+  CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
   CLI::App* const doctor_command =
-      app.add_subcommand("doctor", "Find out what keeps NICs from working on this machine");
+      app.add_subcommand("doctor", "Find out why NICs do not work on this machine, and what to do");
 
   app.set_version_flag("--version", version_text("uroce"));
 
