@@ -205,7 +205,8 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
   }
   if (key == "call") return take_call(value, spec);
   if (key == "wr") return take_wr(value, spec);
-  return "there is no such fault; the names are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with rx. "
+  return "there is no such fault; the names are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with "
+         "rx. "
          "in front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
 }
 
