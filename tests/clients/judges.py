@@ -2,6 +2,7 @@
 raises AssertionError with what is wrong.
 """
 
+import json
 import re
 
 
@@ -10,6 +11,15 @@ def says(*texts):
     def judge(output, _=""):
         for text in texts:
             assert text in output, f"the output does not say '{text}'"
+    return judge
+
+
+def json_list(wanted):
+    """The output is a list whose first element has, among others, these members."""
+    def judge(output, _=""):
+        first = json.loads(output)[0]
+        for name, value in wanted.items():
+            assert first.get(name) == value, f"{name} is {first.get(name)}, should be {value}"
     return judge
 
 

@@ -167,6 +167,20 @@ def perftest_by_cm(op, kind, options="", size=4100):
     return rdma_cm(tag, command, command + " {}", judges.perftest(kind, [8 if size is None else size], 100), connections=2)
 
 
+def iproute2():
+    """rdma of iproute2, which asks by netlink; in words and as JSON."""
+    yield Case("rdma_link", "rdma link", judges.says("link uroce0/1 state ACTIVE physical_state LINK_UP netdev lo"))
+    yield Case("rdma_link_json", "rdma link show -j",
+               judges.json_list({"ifname": "uroce0", "port": 1, "state": "ACTIVE", "netdev": "lo"}))
+    yield Case("rdma_dev", "rdma dev", judges.says("uroce0: node_type ca", "node_guid 0200:7fff:fe00:0001"))
+    yield Case("rdma_dev_json", "rdma -j dev", judges.json_list({"ifname": "uroce0", "node_type": "ca"}))
+    yield Case("rdma_statistic", "rdma statistic show", judges.says("link uroce0/1 sent_pkts"))
+    yield Case("rdma_statistic_json", "rdma -j statistic show",
+               judges.json_list({"ifname": "uroce0", "port": 1, "sent_pkts": 0}))
+    # A program with QPs that asks, by another process, what there is. (pyverbs is for Debian's Python.)
+    yield Case("rdma_res_qp", f"/usr/bin/python3 {HERE}/rdma_res.py", judges.says("ok"))
+
+
 MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
 
 GROUPS = {
@@ -177,6 +191,7 @@ GROUPS = {
         Case("dlopen", "dlopen_probe", judges.says("64 bytes written")),  # ours, but made as NCCL and others are
         Case("ucx_info", "ucx_info -d", judges.says("Device: uroce0:1")),
     ],
+    "rdma": list(iproute2()),
     "memcheck": [
         Case("memcheck_devinfo", f"{MEMCHECK} ibv_devinfo -v", judges.says("PORT_ACTIVE")),
         Case("memcheck_rc_pingpong", f"{MEMCHECK} ibv_rc_pingpong -g 1 -n 50 -c", judges.pingpong(50), TCP_PORT),

@@ -396,6 +396,16 @@ static void probe_descriptors(void) {
   close(file);
 }
 
+/// Sockets other than NETLINK_RDMA are the kernel's, whatever they are given.
+static void probe_sockets(void) {
+  void* volatile nowhere = (void*)8;
+  const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+  printf("socket %s, socket %s", outcome(fd), outcome(socket(-1, SOCK_DGRAM, 0)));
+  printf(", sendto %s %s", outcome(sendto(fd, "x", 1, 0, NULL, 0)), outcome(sendto(fd, "x", 1, 0, nowhere, 12)));
+  printf(", sendmsg %s\n", outcome(sendmsg(fd, nowhere, 0)));
+  close(fd);
+}
+
 int main(int argc, char** argv) {
   if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
   file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
@@ -404,5 +414,6 @@ int main(int argc, char** argv) {
   probe_directories();
   probe_bad_pointers();
   probe_descriptors();
+  probe_sockets();
   return 0;
 }

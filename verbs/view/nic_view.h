@@ -23,10 +23,11 @@ struct WireCounters {
 
 struct NicView {
   std::uint32_t index = 0;
-  std::string name;        ///< "uroce0"
-  std::string verbs_name;  ///< "uverbs0"
-  std::string firmware;    ///< As ibv_query_device() has it.
-  std::string interface;   ///< The network interface that has its address, e.g. "lo", or empty.
+  std::string name;                   ///< "uroce0"
+  std::string verbs_name;             ///< "uverbs0"
+  std::string firmware;               ///< As ibv_query_device() has it.
+  std::string interface;              ///< The network interface that has its address, e.g. "lo", or empty.
+  std::uint32_t interface_index = 0;  ///< Its number; 0: none.
   std::array<std::uint8_t, 8> guid{};
   std::vector<proto::Gid> gids;  ///< 0 is link-local.
   std::uint32_t port_capabilities = 0;
@@ -37,6 +38,14 @@ struct NicView {
   WireCounters wire;
 };
 
+/// A QP of some process.
+struct QpView {
+  std::uint32_t qpn = 0, dest_qpn = 0, rq_psn = 0, sq_psn = 0;  ///< PSNs as they were set last.
+  std::uint8_t type = 0, state = 0;                             ///< ibv_qp_type, ibv_qp_state
+  bool is_connected = false;                                    ///< RC or UC.
+  std::uint32_t pid = 0;
+};
+
 /// Where the view gets its facts, each time that a file is opened.
 class NicSource {
  public:
@@ -45,6 +54,8 @@ class NicSource {
   virtual std::uint32_t count() const = 0;
   /// As it is now; names and the number of GIDs are the same at each call. `index` < count().
   virtual NicView nic(std::uint32_t index) const = 0;
+  /// Its QPs, of all processes that we may look into.
+  virtual std::vector<QpView> qps(std::uint32_t /*index*/) const { return {}; }
 };
 
 }  // namespace uroce::view

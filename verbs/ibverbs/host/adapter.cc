@@ -117,21 +117,22 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     config.first_local_qpn = opened->slot.first_local;
   }
   choose_numbers(config, *seed, index);
-  auto published = PublishedCounters::make(
-      counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses));
+  const std::string name =
+      counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
   return std::shared_ptr<Adapter>(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
-                                              std::move(opened->slot), std::move(published)));
+                                              std::move(opened->slot), name));
 }
 
 Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
                  std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-                 std::unique_ptr<PublishedCounters> published)
+                 const std::string& published_name)
     : index_(index),
       guid_(guid_of(main_address(config.gids))),
       pcap_(std::move(pcap)),
       tap_(tap),
       slot_(std::move(slot)),
-      published_(std::move(published)),
+      published_(PublishedCounters::make(published_name)),
+      published_qps_(PublishedQps::make(published_name)),
       nic_(complete(std::move(config))),
       cm_(cm_config_for(nic_.config(), guid_)),
       port_(*port),
@@ -289,6 +290,7 @@ void Adapter::after_fork_in_child() {
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
   published_.reset();
+  published_qps_.reset();
 }
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {

@@ -19,6 +19,7 @@
 #include "verbs/ibverbs/host/facts.h"
 #include "verbs/ibverbs/host/guarded_memory.h"
 #include "verbs/ibverbs/host/published_counters.h"
+#include "verbs/ibverbs/host/published_qps.h"
 #include "verbs/nic/device/nic.h"
 
 namespace uroce::ibv {
@@ -86,10 +87,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
  private:
   friend class NicLock;
   /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
-  /// `published`: where others see the counters, or null.
+  /// `published_name`: under which others see counters and QPs.
   Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
           std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-          std::unique_ptr<PublishedCounters> published);
+          const std::string& published_name);
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
@@ -109,6 +110,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
   std::unique_ptr<PublishedCounters> published_;
+  std::unique_ptr<PublishedQps> published_qps_;
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
   GuardedMemory memory_;
   nic::Nic nic_;
@@ -141,6 +143,13 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// Has other processes see `qp` as it is now, or no more.
+  void show(const nic::Qp& qp) const {
+    if (adapter_.published_qps_) adapter_.published_qps_->show(qp);
+  }
+  void hide(const nic::Qp& qp) const {
+    if (adapter_.published_qps_) adapter_.published_qps_->hide(qp);
+  }
   /// To be called before the NIC forgets what `qp` has to send: sends it, a burst at most.
   void send_last_answers(nic::Qp* qp) {
     if (!adapter_.works()) return;

@@ -1,7 +1,10 @@
 #include "verbs/ibverbs/host/nic_source.h"
 
+#include <net/if.h>
+
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/device.h"
+#include "verbs/ibverbs/host/published_qps.h"
 
 namespace uroce::ibv {
 namespace {
@@ -24,6 +27,7 @@ class ProcessSource : public view::NicSource {
     const proto::Gid& address = main_address(view.gids);
     view.guid = guid_of(address);
     view.interface = interface_name(address).value_or("");
+    view.interface_index = ::if_nametoindex(view.interface.c_str());
     if (device_table().lids) view.lid = lid_of(address);
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();
@@ -32,6 +36,11 @@ class ProcessSource : public view::NicSource {
     view.counters = port.counters.nic;
     view.wire = port.counters.wire;
     return view;
+  }
+
+  std::vector<view::QpView> qps(std::uint32_t index) const override {
+    const Device& device = *(*devices())->at(index);
+    return published_qps(counters_name(index, device.addresses));
   }
 };
 

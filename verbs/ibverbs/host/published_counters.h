@@ -1,5 +1,4 @@
-// Counters that other processes of the user can read, as they can those of a kernel's NIC. They are in a memfd that the
-// process has open and nobody else: it has a name for who looks through /proc, and is gone with its process.
+// Counters that other processes of the user can read, as they can those of a kernel's NIC (published_memory.h).
 #pragma once
 
 #include <cstddef>

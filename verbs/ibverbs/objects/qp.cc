@@ -61,6 +61,7 @@ void take_from_nic(QueuePair& qp) {
   if (!lock) return;
   lock.send_last_answers(qp.nic_qp);
   for (const proto::Gid& group : lock->groups_of(qp.nic_qp)) lock.port().leave_group(group);
+  lock.hide(*qp.nic_qp);
   lock->destroy_qp(qp.nic_qp);
   release(lock, qp.source_port);
 }
@@ -114,6 +115,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
     }
     qp->nic_qp = *made;
     base.handle = base.qp_num = qp->nic_qp->qpn();
+    lock.show(*qp->nic_qp);
   }
   const std::scoped_lock lock(context.objects_mutex);
   context.qps.insert(qp);
@@ -155,6 +157,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
     ours.source_port = held;
   }
   if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  lock.show(*ours.nic_qp);
   lock.posted();
   return 0;
 }

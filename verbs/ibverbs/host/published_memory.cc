@@ -1,0 +1,48 @@
+#include "verbs/ibverbs/host/published_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+
+namespace uroce::ibv {
+
+std::string published_name(const std::string& kind, const std::string& name) {
+  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; only has to spread.
+  for (char c : name + "/" UROCE_VERSION) {
+    hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
+  }
+  return "uroce-" + kind + '-' + std::to_string(hash);
+}
+
+engine::Fd publish_memory(const std::string& published, std::size_t size, void** memory) {
+  engine::Fd fd(::memfd_create(published.c_str(), MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return {};
+  *memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  return *memory == MAP_FAILED ? engine::Fd{} : std::move(fd);
+}
+
+void for_each_published(const std::string& published, const std::function<void(int, std::uint32_t)>& see) {
+  const std::string link = "/memfd:" + published + " (deleted)";
+  std::set<std::pair<dev_t, ino_t>> seen;  // A child of fork() has its parent's open as well.
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string pid = process.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    for (const auto& file : std::filesystem::directory_iterator(process.path() / "fd", error)) {
+      if (std::filesystem::read_symlink(file.path(), error) != link) continue;
+      const engine::Fd memory(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+      struct stat status {};
+      if (!memory || ::fstat(memory.get(), &status) != 0) continue;
+      if (seen.insert({status.st_dev, status.st_ino}).second) {
+        see(memory.get(), static_cast<std::uint32_t>(std::stoul(pid)));
+      }
+    }
+  }
+}
+
+}  // namespace uroce::ibv

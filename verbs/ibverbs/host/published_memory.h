@@ -1,0 +1,23 @@
+// Memory that other processes of the user can read, as they can ask a kernel about its NICs: a memfd that the process
+// has open and nobody else. It has a name for who looks through /proc, and is gone with its process.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "engine/os/fd.h"
+
+namespace uroce::ibv {
+
+/// The name of a memfd: `kind` tells what is in it, `name` of which NIC. Another build of ours may keep other things
+/// there; it has other names then.
+std::string published_name(const std::string& kind, const std::string& name);
+
+/// `size` bytes of zeros under that name, mapped at `*memory`. Invalid where there is no shared memory.
+engine::Fd publish_memory(const std::string& published, std::size_t size, void** memory);
+
+/// Calls `see(descriptor, pid)` for each process of ours, this one too, that publishes under that name. Takes
+/// milliseconds.
+void for_each_published(const std::string& published, const std::function<void(int, std::uint32_t)>& see);
+
+}  // namespace uroce::ibv
