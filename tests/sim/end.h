@@ -60,6 +60,9 @@ class End final : public QpOwner {
   bool done() const { return ops_left_ == 0 && sends_.pending().empty(); }
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
+  /// All receives that it shares are held by others, at least one of them by a UC QP, which keeps that of a message
+  /// whose rest was lost until another message comes.
+  bool has_lost_receives() const;
   void note_fault() { ++faults_; }
   /// A forged packet has reached one of the QPs: it costs as much as a lost one, and draws a NAK that may arrive later.
   void note_forgery();
