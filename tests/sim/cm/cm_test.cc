@@ -92,7 +92,7 @@ TEST(ConnectionManagement, DeathsAreNoticed) {
 TEST(ConnectionManagement, NoticesNumbersThatDoNotCross) {
   const Scenario scenario = one_connect(cm::Transport::kUc);
   const auto change = [](auto field) { return [field](MutBytes mad) { mad[proto::cm::Mad::kSize + field] ^= 1; }; };
-  constexpr std::size_t kPsnOfReq = 46, kPsnOfRep = 22, kQpnOfReq = 34, kPrivateOfRep = 36 + 5;
+  constexpr std::size_t kPsnOfReq = 46, kPsnOfRep = 22, kQpnOfReq = 34, kPrivateOfRep = 36 + 10;
   EXPECT_THAT(run_with_lies(scenario, Attribute::kReq, change(kPsnOfReq)), HasSubstr("PSNs do not cross"));
   EXPECT_THAT(run_with_lies(scenario, Attribute::kRep, change(kPsnOfRep)), HasSubstr("PSNs do not cross"));
   EXPECT_THAT(run_with_lies(scenario, Attribute::kReq, change(kQpnOfReq)), HasSubstr("other parameters"));

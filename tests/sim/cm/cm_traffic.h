@@ -39,7 +39,7 @@ class CmTraffic final : public Traffic {
   /// How often the network has harmed packets between these two so far.
   std::uint64_t faults(const CmSide& side) const;
   /// The side that this one is connected with, as far as it knows.
-  CmSide* peer_of(const CmSide& side);
+  CmSide* peer_of(const CmSide& side) const;
   /// The other side has said, or will say, nothing to this one for a reason that is not the network's.
   bool peer_is_silent(const CmSide& side);
   /// The same of its QP.

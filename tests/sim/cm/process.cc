@@ -143,7 +143,7 @@ void CmProcess::connect(CmAttempt& attempt) {
     request.service_id = service(plan.transport, plan.to_nobody);
     request.local = local;
     request.remote = remote;
-    request.private_data = write_private_data(attempt.number, false);
+    request.private_data = write_private_data({attempt.number}, false);
     id = cm_.sidr_request(request, now());
   } else {
     create_qp(side);
@@ -153,7 +153,7 @@ void CmProcess::connect(CmAttempt& attempt) {
     request.local = local;
     request.remote = remote;
     request.params = params(side);
-    request.private_data = write_private_data(attempt.number, false);
+    request.private_data = write_private_data({attempt.number}, false);
     id = cm_.connect(request, now());
   }
   if (!id) incorrect("{}: connecting fails with errno {}", name(), id.error());
@@ -182,7 +182,7 @@ void CmProcess::answer(CmSide& side) {
     case CmAttemptPlan::Answer::kAccept:
       break;
   }
-  const cm::PrivateData words = write_private_data(side.attempt.number, true);
+  const cm::PrivateData words = write_private_data({side.attempt.number, side.request}, true);
   cm::Errno error = 0;
   if (plan.transport == Transport::kUd) {
     side.qpn = kFakeQpns + static_cast<std::uint32_t>(sides_.size());
@@ -200,7 +200,7 @@ void CmProcess::answer(CmSide& side) {
 }
 
 void CmProcess::refuse(CmSide& side) {
-  const cm::PrivateData words = write_private_data(side.attempt.number, side.passive);
+  const cm::PrivateData words = write_private_data({side.attempt.number, side.request}, side.passive);
   const cm::Errno error =
       side.attempt.plan.transport == Transport::kUd
           ? cm_.sidr_reply(side.id, {.status = cm::SidrStatus::kReject, .private_data = words}, now())

@@ -48,6 +48,7 @@ class CmProcess {
   // process_events.cc: what it is told.
   void on_event(const cm::Event& event);
   void on_request(const cm::Event& event);
+  CmSide* who_answers(const CmSide& side, const cm::Event& event, std::size_t field) const;
   void on_response(CmSide& side, const cm::Event& event);
   void on_established(CmSide& side, const cm::Event& event);
   void on_end(CmSide& side, const cm::Event& event);

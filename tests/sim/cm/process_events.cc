@@ -64,7 +64,8 @@ void CmProcess::on_event(const cm::Event& event) {
 void CmProcess::on_request(const cm::Event& event) {
   const bool is_datagram = event.private_data.size == cm::kSidrReqPrivateData;
   CmAttempt& attempt = traffic_.attempt(
-      read_private_data(event.private_data, false, is_datagram ? cm::kSidrReqPrivateData : cm::kReqPrivateData));
+      read_private_data(event.private_data, false, is_datagram ? cm::kSidrReqPrivateData : cm::kReqPrivateData)
+          .attempt);
   const CmAttemptPlan& plan = attempt.plan;
   if (is_datagram != (plan.transport == Transport::kUd)) incorrect("attempt {}: another transport", attempt.number);
   if (attempt.client == nullptr || plan.server != number_ || plan.to_nobody) {
@@ -85,6 +86,7 @@ void CmProcess::on_request(const cm::Event& event) {
     }
   }
   CmSide& side = add_side(attempt, true);
+  side.request = attempt.servers.size();
   attempt.servers.push_back(&side);
   side.id = event.id;
   if (!by_id_.emplace(event.id, &side).second) incorrect("0x{:08x} is in use", event.id);
@@ -93,13 +95,19 @@ void CmProcess::on_request(const cm::Event& event) {
   later(side, plan.answer_after, &CmProcess::answer);
 }
 
+/// The server's side that has sent this.
+CmSide* CmProcess::who_answers(const CmSide& side, const cm::Event& event, std::size_t field) const {
+  const CmWords words = read_private_data(event.private_data, true, field);
+  const auto& servers = side.attempt.servers;
+  if (words.attempt != side.attempt.number || words.request >= servers.size())
+    incorrect("a reply that nobody has sent");
+  return servers[words.request];
+}
+
 void CmProcess::on_response(CmSide& side, const cm::Event& event) {
   if (side.passive || side.step != Step::kAsked) incorrect("a reply that is not due");
-  read_private_data(event.private_data, true, cm::kRepPrivateData);
-  const auto& servers = side.attempt.servers;
-  const auto from = std::find_if(servers.begin(), servers.end(),
-                                 [&](const CmSide* server) { return server->qpn == event.params.qpn; });
-  if (from == servers.end()) incorrect("a reply that nobody has sent");
+  side.answered_by = who_answers(side, event, cm::kRepPrivateData);
+  if (side.answered_by->qpn != event.params.qpn) incorrect("a reply with another QPN");
   if (event.params.responder_resources != 2 || event.params.initiator_depth != 3) {
     incorrect("a reply with other parameters");
   }
@@ -114,11 +122,8 @@ void CmProcess::on_established(CmSide& side, const cm::Event& event) {
     incorrect("ESTABLISHED that is not due");
   }
   if (!is_datagram) return up(side);
-  read_private_data(event.private_data, true, cm::kSidrRepPrivateData);
-  const auto& servers = side.attempt.servers;
-  if (std::none_of(servers.begin(), servers.end(), [&](const CmSide* server) {
-        return server->qpn == event.datagram.qpn && (server->qpn ^ 0x55AA) == event.datagram.qkey;
-      })) {
+  const CmSide& server = *who_answers(side, event, cm::kSidrRepPrivateData);
+  if (event.datagram.qpn != server.qpn || event.datagram.qkey != (server.qpn ^ 0x55AA)) {
     incorrect("a QPN or Q_Key that nobody has given");
   }
   stage_.tally.add("CM: datagram services found");

@@ -26,22 +26,23 @@ std::string CmSide::name() const {
                      process.name(), kSteps[static_cast<int>(step)]);
 }
 
-cm::PrivateData write_private_data(std::size_t attempt, bool passive) {
+cm::PrivateData write_private_data(const CmWords& words, bool passive) {
   cm::PrivateData out;
   out.size = kWritten;
-  store_be<4>(out.bytes.data(), static_cast<std::uint32_t>(attempt));
-  for (std::size_t i = 4; i < kWritten; ++i) out.bytes[i] = pattern(attempt, passive, i);
+  store_be<4>(out.bytes.data(), words.attempt);
+  store_be<4>(out.bytes.data() + 4, words.request);
+  for (std::size_t i = 8; i < kWritten; ++i) out.bytes[i] = pattern(words.attempt, passive, i);
   return out;
 }
 
-std::size_t read_private_data(const cm::PrivateData& in, bool from_passive, std::size_t field) {
-  const auto attempt = static_cast<std::size_t>(load_be<4>(in.bytes.data()));
+CmWords read_private_data(const cm::PrivateData& in, bool from_passive, std::size_t field) {
+  const CmWords words{load_be<4>(in.bytes.data()), load_be<4>(in.bytes.data() + 4)};
   if (in.size != field) incorrect("private data of {} bytes, the field has {}", in.size, field);
-  for (std::size_t i = 4; i < in.bytes.size(); ++i) {
-    const std::uint8_t expected = i < kWritten ? pattern(attempt, from_passive, i) : std::uint8_t{0};
+  for (std::size_t i = 8; i < in.bytes.size(); ++i) {
+    const std::uint8_t expected = i < kWritten ? pattern(words.attempt, from_passive, i) : std::uint8_t{0};
     if (in.bytes[i] != expected) incorrect("byte {} of private data is {}, should be {}", i, in.bytes[i], expected);
   }
-  return attempt;
+  return words;
 }
 
 }  // namespace uroce::simulator

@@ -33,8 +33,10 @@ struct CmSide {
   const bool passive;
   cm::Id id = 0;
   std::uint32_t qpn = 0;
-  nic::Qp* qp = nullptr;  ///< RC only.
-  std::size_t slot = 0;   ///< Of the process' memory.
+  nic::Qp* qp = nullptr;          ///< RC only.
+  std::size_t slot = 0;           ///< Of the process' memory.
+  std::size_t request = 0;        ///< Server: which request of the attempt it is.
+  CmSide* answered_by = nullptr;  ///< Client: whose reply it has.
   Step step{};
   bool was_up = false;
   bool exited_timewait = false;
@@ -49,10 +51,14 @@ struct CmSide {
   std::string name() const;
 };
 
-/// What a side puts into its messages: the attempt and a pattern.
-cm::PrivateData write_private_data(std::size_t attempt, bool passive);
-/// The attempt; a violation when it isn't what the other side has written, padded with zeros to `field` bytes.
-std::size_t read_private_data(const cm::PrivateData& in, bool from_passive, std::size_t field);
+/// What a side says of itself in its messages; of a client `request` is 0.
+struct CmWords {
+  std::size_t attempt = 0, request = 0;
+};
+/// Puts it into private data, with a pattern behind it.
+cm::PrivateData write_private_data(const CmWords& words, bool passive);
+/// A violation when it isn't what the other side has written, padded with zeros to `field` bytes.
+CmWords read_private_data(const cm::PrivateData& in, bool from_passive, std::size_t field);
 
 /// A connect and everybody who has to do with it.
 struct CmAttempt {
