@@ -2,6 +2,7 @@
 # Installs what is missing, builds, and measures every figure beside its baseline: docs/performance.md says what they mean.
 #   tools/bench.sh             5 rounds of a second each: some 6 minutes
 #   tools/bench.sh quick       under two minutes with the build's cache warm: to see that it works
+#   tools/bench.sh record      as without a word, and adds a line to docs/bench-history.ndjson, to be committed
 #   tools/bench.sh plot        also throughput over message size, into docs/ (another 6 minutes)
 # More arguments go to tests/bench/bench.py, e.g. parts of names: tools/bench.sh quick WRITE
 # Results: the table here, everything in build/bench.json.
@@ -13,6 +14,7 @@ options=(--rounds 5 --seconds 1)
 packages=$PACKAGES_BENCH
 case ${1:-} in
   quick) options=(--rounds 1 --seconds 0.5); shift ;;
+  record) options+=(--record "$ROOT/docs/bench-history.ndjson"); shift ;;
   plot) options+=(--plot "$ROOT/docs/throughput.svg"); packages+=" python3-matplotlib"; shift ;;
 esac
 # shellcheck disable=SC2086

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The benchmark: every figure beside its baseline, both measured in the same run and in turns; medians.
 
-    bench.py [--rounds N] [--seconds S] [--bin DIR] [--json FILE] [--plot FILE] [PATTERN...]
+    bench.py [--rounds N] [--seconds S] [--bin DIR] [--json FILE] [--record FILE] [--plot FILE] [PATTERN...]
 
 Prints a table: what was measured, its baseline, their ratio, the target. PATTERN: only points whose name contains one.
 Performance is no pass mark: the exit status tells only whether everything ran and all data arrived intact."""
@@ -10,6 +10,7 @@ import json
 import statistics
 import sys
 
+import history
 import measure
 
 GIB = 2**30
@@ -184,6 +185,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
     parser.add_argument("--bin", help="where the programs are", default=measure.BIN)
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--record", metavar="FILE", help="append the figures to this history, a line for each run")
     parser.add_argument("--plot", metavar="FILE", help="throughput over message size, as SVG (needs matplotlib)")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     args = parser.parse_args()
@@ -215,6 +217,8 @@ def main():
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
+    if args.record:
+        history.append(args.record, report, args.rounds, args.seconds)
 
 
 if __name__ == "__main__":

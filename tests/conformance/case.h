@@ -1,5 +1,6 @@
 // The conformance table: what the NIC does in each case, who says that it should, and what Linux' Soft-RoCE does. One
-// row is one Case: the test measures it and compares, docs/conformance.md is printed from it.
+// row is one Case: the test measures it and compares, docs/conformance.md is printed from it. What only our
+// implementation promises is in tests/ibverbs; whether every exported function survives nonsense, in tests/every_verb.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace uroce::conformance {
 
-/// What is supposed to happen, and who says so. A clause with "?" is our reading, its number not certain.
+/// What is supposed to happen, and who says so. A clause with "?" is our reading; nothing confirmed its number.
 struct Rule {
   const char* text;
   const char* source;

@@ -33,7 +33,7 @@ between two virtual machines.
 
 A cell has the result of the call (errno, and the work request that `bad_wr` names), then completions (status, wr_id; length and
 operation when they succeed), then the state of the QP. A is the requester, B the responder. "IBTA Vol 1" is the InfiniBand Architecture
-Specification; a "?" after a clause marks a number that is not certain.
+Specification; a "?" after a clause marks a number that nothing confirmed: the reading is ours.
 
 `conformance_document` prints this page from the table in `tests/conformance`: edit there.
 )";

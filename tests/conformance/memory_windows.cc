@@ -13,7 +13,7 @@ constexpr Rule kRebind{"a type 2 window is invalidated before it is bound again"
                        "IBTA Vol 1, 10.6.7.2 ?; MW_BIND_ERR"};
 constexpr Rule kInvalidate{"LOCAL_INV takes a type 2 window back", "IBTA Vol 1, 10.6.5 ?; ibv_post_send(3)"};
 constexpr Rule kDealloc{"a window that is not bound can go", "ibv_alloc_mw(3)"};
-constexpr Rule kQpGoes{"type 2B windows end with their QP", "IBTA Vol 1, 10.6.7.2.4 ?"};
+constexpr Rule kQpGoes{"type 2B windows end with their QP", "IBTA Vol 1, 10.6.7.2.4"};
 constexpr Rule kInvalidateMr{"an ordinary MR can't be invalidated", "IBTA Vol 1, 10.6.5 ?"};
 constexpr Rule kBindRights{"a window needs IBV_ACCESS_MW_BIND, the rights of its MR and its bounds; MW_BIND_ERR",
                            "IBTA Vol 1, 10.6.7 ?; ibv_bind_mw(3)"};

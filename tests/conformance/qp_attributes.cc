@@ -13,7 +13,7 @@ constexpr Rule kPkeyIndex{"pkey_index names an entry of the port's P_Key table",
 constexpr Rule kMtu{"path_mtu is 256 to 4096, within what the port carries", "IBTA Vol 1, 11.2.5.2; ibv_modify_qp(3)"};
 constexpr Rule k24Bits{"PSNs and QPNs have 24 bits", "IBTA Vol 1, 9.2 (BTH)"};
 constexpr Rule kRnrTimer{"the RNR timer is a code of 5 bits", "IBTA Vol 1, 9.7.5.2.8"};
-constexpr Rule kTimeout{"the local ACK timeout is a code of 5 bits", "IBTA Vol 1, 9.7.6.1.3 ?"};
+constexpr Rule kTimeout{"the local ACK timeout is a code of 5 bits", "IBTA Vol 1, 9.7.6.1.3"};
 constexpr Rule kRetries{"retry counts have 3 bits; for RNR, 7 means for ever", "IBTA Vol 1, 9.7.5.2.8 and 12.7 (REQ)"};
 constexpr Rule kRdAtomic{"at most what the device announces", "IBTA Vol 1, 11.2.5.2; ibv_query_device(3)"};
 constexpr Rule kGlobal{"RoCE addresses are GIDs: no address without a global route", "IBTA Vol 1, Annex A16 and A17"};

@@ -1,6 +1,7 @@
 // Calls every function that libibverbs.so.1 exports and every verb that programs reach through a context, with
 // arguments as a program would pass them and with some that none should: nothing may crash, and what works must be what
-// support.def says. A function in the lists without a call here does not link.
+// support.def says. A function in the lists without a call here does not link. What a call does in each situation is
+// not asked here: tests/conformance has what the specification says, tests/ibverbs what we promise beyond it.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

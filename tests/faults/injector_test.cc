@@ -300,10 +300,11 @@ TEST(FaultInjector, ConditionsMeanNothingThatIsNotRoce) {
   EXPECT_FALSE(injector.decide(Direction::kReceived, std::vector<std::uint8_t>(64, 0xFF)).drop);
 }
 
-TEST(FaultInjector, AnythingCanBeLookedAt) {
-  Injector injector(spec_of("loss=50%,corrupt=50%"));
+TEST(FaultInjector, WhatIsNoPacketIsHitAsPacketsAre) {
   for (std::size_t size = 0; size < 64; ++size) {
-    injector.decide(Direction::kReceived, std::vector<std::uint8_t>(size, 0xFF));
+    Injector injector(spec_of("rx.loss=100%,rx.corrupt=50%,rx.drop=op:send"));
+    EXPECT_TRUE(injector.decide(Direction::kReceived, std::vector<std::uint8_t>(size, 0xFF)).drop) << size << " bytes";
+    EXPECT_EQ(injector.counters().of(Kind::kDrop), 1u) << size << " bytes";
   }
 }
 

@@ -1,4 +1,7 @@
 // Two NICs in one process, seen through the verbs.
+// tests/ibverbs: what our implementation promises (errno of misuse, life cycles, lost memory), with its objects at
+// hand. tests/conformance: what the specification and Soft-RoCE say to a use; a table, from which a document is
+// printed. tests/every_verb: that libibverbs.so.1, linked as programs link it, survives every call; also nonsense.
 #pragma once
 
 #include <gtest/gtest.h>
