@@ -191,10 +191,14 @@ void Broker::answer(Connection& connection, const BrokerRequest& request) {
 }
 
 void Broker::keep(Connection& connection, std::uint8_t slot, Fd bag) {
-  const bool is_first = !group_;
-  if (is_first) group_ = SlotGroup::from_bag(std::move(bag));
+  bool is_ours;
+  if (group_) {
+    is_ours = group_->is_bag(bag.get());
+  } else {
+    group_ = SlotGroup::from_bag(std::move(bag));
+    is_ours = group_.has_value();
+  }
   if (group_) failure_.reset();
-  const bool is_ours = group_ && (is_first || group_->is_bag(bag.get()));
   if (!is_ours || !group_->keep(slot)) {
     refuse(connection, address_in_use(local_, "another process has slot " + std::to_string(slot)));
     return;

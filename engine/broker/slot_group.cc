@@ -22,6 +22,7 @@ Result<Fd, SetupError> make_bag(const std::vector<Fd>& sockets) {
   Fd bag(ends[0]);
   const Fd in(ends[1]);
   std::vector<int> descriptors;
+  descriptors.reserve(sockets.size());
   for (const Fd& socket : sockets) descriptors.push_back(socket.get());
   if (!send_message(in.get(), kMark, descriptors)) {
     return Err{SetupError{errno, std::string("can't keep ") + std::to_string(kSlots) +

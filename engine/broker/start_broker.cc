@@ -22,6 +22,7 @@
 
 /// clone(2) by the name that sanitizers do not intercept: the thread sanitizer takes every clone() for a fork(), and in
 /// a process that shares our memory turns itself off for the caller.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 extern "C" int __clone(int (*body)(void*), void* stack, int flags, void* argument, ...);
 
 namespace uroce::engine {

@@ -9,8 +9,6 @@
 namespace uroce::engine::faults {
 namespace {
 
-using proto::Bth;
-
 constexpr std::uint64_t chain(std::uint64_t hash, std::uint64_t value) {
   return mix(hash * 0x9E3779B97F4A7C15u + value + 1);
 }

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs clang-tidy (.clang-tidy) over the sources of proto, verbs, engine and tools; build/release has to be configured.
+#   tools/tidy.sh                        all of them: some ten minutes on two cores
+#   tools/tidy.sh --since COMMIT         those that differ from COMMIT
+#   tools/tidy.sh --seconds N ...        begins no file after N seconds, and says how many were left out
+# Exits with 1 when it found something. tools/check.sh runs it with --since and --seconds.
+set -euo pipefail
+# shellcheck source=tools/lib/setup.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
+cd "$ROOT"
+since="" seconds=86400
+while [ $# -gt 0 ]; do
+  case $1 in
+    --since) since=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    *) die "what is $1? (--since COMMIT, --seconds N)" ;;
+  esac
+done
+install_packages clang-tidy
+[ -f build/release/compile_commands.json ] || die "build/release is not configured: cmake --preset release"
+
+sources=(':(glob)proto/**/*.cc' ':(glob)verbs/**/*.cc' ':(glob)engine/**/*.cc' ':(glob)tools/**/*.cc')
+if [ -n "$since" ]; then
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- "${sources[@]}")
+else
+  mapfile -t files < <(git ls-files -- "${sources[@]}")
+fi
+[ ${#files[@]} -gt 0 ] || { echo "tidy: no file has changed"; exit 0; }
+
+found=$(mktemp) begun=$(mktemp)
+trap 'rm -f "$found" "$begun"' EXIT
+export UROCE_TIDY_END=$(($(date +%s) + seconds)) UROCE_TIDY_BEGUN=$begun
+# What the compiler says of its own is not asked: -w.
+status=0
+printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I{} bash -c '
+  [ "$(date +%s)" -lt "$UROCE_TIDY_END" ] || exit 0
+  echo "$1" >>"$UROCE_TIDY_BEGUN"
+  clang-tidy -p build/release --quiet --warnings-as-errors="*" --extra-arg=-w "$1" 2>/dev/null' _ {} >"$found" || status=1
+cat "$found"
+echo "tidy: $(wc -l <"$begun") of ${#files[@]} files looked at"
+exit $status
