@@ -8,10 +8,27 @@ cd "$ROOT"
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $PACKAGES_TEST
 
-jobs=$(nproc)
+# The last lines say how it ended, and where the time went.
+step=setup step_began=0
+times=()
+enter() { # enter STEP
+  times+=("$((SECONDS - step_began)) s $step")
+  step=$1 step_began=$SECONDS
+}
+finish() {
+  local status=$?
+  enter end
+  printf '%s\n' '' "${times[@]}"
+  if [ $status -eq 0 ]; then say "check.sh: all passed, $SECONDS s"; else say "check.sh: FAILED in: ${times[-1]#* s }"; fi
+}
+trap finish EXIT
+
+# One more than cores: many tests wait more than they compute.
+jobs=$(($(nproc) + 1))
 run_tests() { # run_tests PRESET CTEST_ARGUMENT...
   local preset=$1
   shift
+  enter "tests, $preset"
   say "tests (preset $preset)"
   ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --progress --no-tests=error "$@"
 }
@@ -24,10 +41,21 @@ labels() { echo "^(${1// /|})\$"; }
 
 if [ "${1:-}" != quick ]; then
   # The sanitizers see all of the libraries here; the end-to-end runs would only be slower, not see more.
+  enter "build, asan"
   build asan $(targets "$ASAN")
   run_tests asan -L "$(labels "$ASAN")"
+  enter "build, tsan"
   build tsan $(targets "$TSAN")
   run_tests tsan -L "$(labels "$TSAN")"
 fi
+enter "build, release"
 build release
 run_tests release
+# clang-tidy on what differs from UROCE_BASE (else from origin/main, else in the last commit), as far as 90 seconds reach.
+enter tidy
+base=${UROCE_BASE:-$(git rev-parse -q --verify origin/main || true)}
+if [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then base=HEAD~1; fi
+if git rev-parse -q --verify "$base^{commit}" >/dev/null; then
+  say "tidy (what differs from $base)"
+  tools/tidy.sh --since "$base" --seconds 90
+fi

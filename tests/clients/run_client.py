@@ -137,12 +137,11 @@ def is_refused(capture):
 
 def check_captures(captures):
     """The names of the checkers that found something. (77: the machine has no tshark.)"""
-    found = []
+    running = {}
     for checker in (["icrc_check.py", "--ours"], ["tshark_check.py"]) if captures else ():
         command = [sys.executable, str(HERE.parent / "wire" / checker[0]), *checker[1:], *map(str, captures)]
-        if subprocess.run(command, stdin=subprocess.DEVNULL, timeout=4 * TIMEOUT).returncode not in (0, 77):
-            found.append(checker[0])
-    return found
+        running[checker[0]] = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    return [name for name, process in running.items() if process.wait(4 * TIMEOUT) not in (0, 77)]
 
 
 def start(command, log, cwd=None, settings=None):
