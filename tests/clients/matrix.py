@@ -143,10 +143,11 @@ def open_mpi(ranks, mtu=0, transports="rc_verbs,ud_verbs"):
                 judges.says(f"ok: {ranks} ranks"), settings=root, mtu=mtu, speaks=True, needs=("mpi_check",))
 
 
-def libfabric(endpoint, mtu=0):
+def libfabric(provider, endpoint, sizes, mtu=0):
     """fi_pingpong with contents checked, three messages a size. Takes GID 0, as libfabric does."""
-    return Case(f"fi_pingpong_{endpoint}" + (f"_mtu_{mtu}" if mtu else ""), f"fi_pingpong -p verbs -e {endpoint} -c -I 3",
-                judges.fi_pingpong(["64", "256", "1k", "4k", "64k", "1m"]), LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
+    name = f"fi_pingpong_{endpoint}" + (f"_mtu_{mtu}" if mtu else "")
+    return Case(name, f"fi_pingpong -p '{provider}' -e {endpoint} -c -I 3", judges.fi_pingpong(sizes.split()),
+                LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
 
 
 # Requests do not find their way yet where processes share an address.
@@ -207,7 +208,11 @@ GROUPS = {
     "unreliable": list(unreliable()),
     "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
     "open_mpi": [open_mpi(2), open_mpi(4), open_mpi(2, 9000), open_mpi(4, 1500)],
-    "libfabric": [libfabric("rdm"), libfabric("rdm", 1500)],
+    "libfabric": [
+        libfabric("verbs", "dgram", "64 256 1k"),
+        libfabric("verbs;ofi_rxd", "rdm", "64 256 1k 4k 64k 1m"),
+        libfabric("verbs;ofi_rxd", "rdm", "64 256 1k 4k 64k 1m", 1500),
+    ],
     "rdmacm": [
         rdma_cm("rping", "rping -s -a {} -v -C 10", "rping -c -a {} -v -C 10", judges.rping(10)),
         rdma_cm("rping_64k", "rping -s -a {} -V -S 65535 -C 20", "rping -c -a {} -V -S 65535 -C 20", judges.nothing_wrong),
