@@ -1,5 +1,6 @@
 #include "engine/broker/lease.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -58,6 +59,7 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
   lease->slot_ = reply.slot;
   lease->first_local_ = reply.first_local;
   lease->socket_ = std::move(answer->descriptors[0]);
+  lease->steering_ = Fd(::fcntl(lease->socket_.get(), F_DUPFD_CLOEXEC, 0));
   lease->bag_ = std::move(answer->descriptors[1]);
   lease->connection_ = std::move(answer->connection);
   lease->thread_ = start_background_thread([raw = lease.get()] { raw->keep(); });
@@ -73,6 +75,7 @@ Lease::~Lease() {
   waiter_.wake();
   thread_->join();
   socket_.reset();
+  steering_.reset();
   bag_.reset();
   if (!connection_) return;
   ::shutdown(connection_.get(), SHUT_WR);
@@ -127,6 +130,7 @@ void Lease::after_fork_in_child() {
   renewal_.reset();
   bag_.reset();
   socket_.reset();
+  steering_.reset();
   waiter_.close();
   mutex_.unlock();
 }

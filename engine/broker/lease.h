@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/broker/cm_steering.h"
 #include "engine/broker/inquiry.h"
 #include "engine/os/waiter.h"
 #include "engine/port/udp_socket.h"
@@ -31,6 +32,12 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   std::uint8_t slot() const { return slot_; }
+  const proto::Gid& local() const { return local_; }
+  /// Has management packets reach their processes (cm_steering.h), and requests for `service` this one.
+  int steer_management() const { return engine::steer_management(local_, slot_, steering_.get()); }
+  Result<Fd, int> claim_service(std::uint32_t service) const {
+    return engine::claim_service(local_, service, slot_, steering_.get());
+  }
   /// See BrokerReply.
   std::uint16_t first_local() const { return first_local_; }
   /// The slot's socket, once.
@@ -52,6 +59,7 @@ class Lease {
   std::uint8_t slot_ = 0;
   std::uint16_t first_local_ = 0;
   Fd socket_;
+  Fd steering_;  ///< The same socket, once more.
   Fd bag_;
   Waiter waiter_;
   std::mutex mutex_;  ///< Guards what follows, against a fork() too. Nobody waits with it.

@@ -150,15 +150,10 @@ def libfabric(provider, endpoint, sizes, mtu=0):
                 LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
 
 
-# Requests do not find their way yet where processes share an address.
-ALONE = {"UROCE_BROKER": "off"}
-
-
 def rdma_cm(name, server, client, judge, connections=1, **more):
     """A pair that connects by RDMA CM. `client`: {} stands for the server's address."""
     command, _, to = client.partition(" ")
-    return Case(f"cm_{name}", command, judge, RDMA_CM, server=server, to=to, connections=connections,
-                settings=ALONE, **more)
+    return Case(f"cm_{name}", command, judge, RDMA_CM, server=server, to=to, connections=connections, **more)
 
 
 def perftest_by_cm(op, kind, options="", size=4100):
@@ -224,6 +219,10 @@ GROUPS = {
         rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True),
         rdma_cm("udaddy_4", "udaddy -c 4", "udaddy -c 4 -s {}", judges.both_say("return status 0"), 4, datagrams=True),
         rdma_cm("client_server", "/usr/bin/rdma_server", "/usr/bin/rdma_client -s {}", judges.both_say("end 0")),
+        rdma_cm("rping_shared", "rping -s -a {} -v -C 10", "rping -c -a {} -v -C 10", judges.rping(10), shared=True),
+        rdma_cm("ucmatose_shared", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10,
+                shared=True),
+        rdma_cm("udaddy_shared", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True, shared=True),
         rdma_cm("cmtime", "cmtime", "cmtime -c 100 -s {}", judges.client_says("disconnect"), 100, endless=True),
     ],
     "qperf": [

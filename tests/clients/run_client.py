@@ -107,7 +107,7 @@ class Runner:
         logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
         server = start(self.command(case, "server", SERVER, program=case.server.format(SERVER)), logs["server"],
                        settings=case.settings)
-        command = self.command(case, "client", CLIENT, case.to.format(SERVER))
+        command = self.command(case, "client", SERVER if case.shared else CLIENT, case.to.format(SERVER))
         deadline = time.monotonic() + REFUSED_FOR
         try:
             wait_until_bound(SERVER, server)

@@ -37,6 +37,9 @@ struct ForkHandlers {
     auto* const own = new Front;
     own->channels_ = locked->channels_;
     for (const auto& [inode, channel] : own->channels_) channel->abandon();
+    locked->ids_.for_each([](Id& id) {
+      for (Listening& one : id.listening) one.claims.clear();  // They are the parent's, and end with it.
+    });
     current.store(own);
   }
 };

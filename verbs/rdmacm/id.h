@@ -34,6 +34,7 @@ struct Options {
 struct Listening {
   std::shared_ptr<ibv::Adapter> adapter;
   cm::ListenerId listener = 0;
+  std::vector<engine::Fd> claims{};  ///< Where processes share the address.
 };
 
 /// Made and destroyed by commands, under the front's command mutex; children also by events, under its event mutex.

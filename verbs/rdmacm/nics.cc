@@ -48,6 +48,7 @@ Result<std::shared_ptr<ibv::Adapter>, int> Nics::open(ibv::Device& device) {
   auto opened = device.open();
   if (!opened.ok()) return opened;
   if (!(*opened)->works()) return Err{ENODEV};
+  if (const int error = (*opened)->steer_management()) return Err{error};
   (*opened)->set_cm_sink(&sink_);
   held_.push_back({&device, *opened});
   return opened;

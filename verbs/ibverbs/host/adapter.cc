@@ -240,6 +240,26 @@ void Adapter::set_cm_sink(CmSink* sink) {
   cm_sink_ = sink;
 }
 
+int Adapter::steer_management() {
+  for (const auto& lease : slot_.leases) {
+    if (const int error = lease->steer_management()) return error;
+  }
+  return 0;
+}
+
+Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& listen) {
+  std::vector<engine::Fd> claims;
+  for (const auto& lease : slot_.leases) {
+    const proto::Gid& local = lease->local();
+    const bool is_meant = listen.address ? *listen.address == local : local.is_v4() ? listen.takes_v4 : listen.takes_v6;
+    if (!is_meant) continue;
+    auto claim = lease->claim_service(static_cast<std::uint32_t>(listen.service_id));
+    if (!claim.ok()) return Err{claim.error()};
+    claims.push_back(std::move(*claim));
+  }
+  return claims;
+}
+
 /// After every turn of the crank; the runner holds the lock.
 void Adapter::publish_counters() {
   const std::uint64_t packets = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts;

@@ -73,6 +73,12 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void remove(Context& context);
   /// Who gets the events of the connection manager from now on. Without it there is nobody to cause any.
   void set_cm_sink(CmSink* sink);
+  /// Where processes share the NIC's addresses: has management packets reach the process that they are for. 0, or an
+  /// errno value.
+  int steer_management();
+  /// And the requests for what this listens to, this process, until the result is gone. EADDRINUSE: another process
+  /// listens. Nothing to do, and an empty result, when the NIC has its addresses alone.
+  Result<std::vector<engine::Fd>, int> claim_requests(const cm::Listen& listen);
   /// The port's state; it is down only when a fault says so.
   bool is_port_up();
   /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.

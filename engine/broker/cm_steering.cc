@@ -1,0 +1,138 @@
+#include "engine/broker/cm_steering.h"
+
+#include <linux/filter.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proto/address.h"
+
+namespace uroce::engine {
+namespace {
+
+// From the UDP payload on: BTH (12 bytes), DETH (8), the MAD header (24), and the message.
+constexpr std::uint32_t kSlotOfQpn = 5, kAttribute = 36, kRequestId = 44, kRemoteId = 48, kServiceLow = 56;
+constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
+
+/// How long others may hold the lock, in steps of a millisecond.
+constexpr int kPatience = 2000;
+
+std::string prefix_of(const proto::Gid& local) { return "uroce-cm-" + proto::to_string(local) + '-'; }
+
+/// A Unix socket with this abstract name; nothing when somebody has it.
+Fd bind_name(const std::string& name) {
+  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
+  return fd;
+}
+
+/// One process at a time looks and steers. The lock ends with its process.
+Fd lock_steering(const proto::Gid& local) {
+  for (int i = 0; i < kPatience; ++i) {
+    if (Fd lock = bind_name(prefix_of(local) + "lock")) return lock;
+    ::usleep(1000);
+  }
+  return {};
+}
+
+std::vector<CmRoute> current_routes(const proto::Gid& local) {
+  std::ifstream file("/proc/net/unix");
+  return parse_cm_routes(std::string(std::istreambuf_iterator<char>(file), {}), local);
+}
+
+std::string name_of(const proto::Gid& local, const CmRoute& route) {
+  return prefix_of(local) + std::to_string(route.service) + '-' + std::to_string(route.slot);
+}
+
+int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socket) {
+  std::vector<sock_filter> steer{
+      /*  0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kSlotOfQpn),
+      /*  1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      /*  2 */ BPF_STMT(BPF_RET | BPF_A, 0),
+      /*  3 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute),
+      /*  4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kReq, 9, 0),
+      /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrReq, 8, 0),
+      /*  6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrRep, 3, 0),
+      /*  7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kMra, 0, 1),
+      /*  8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kDrep, 0, 3),
+      /*  9 */ BPF_STMT(BPF_RET | BPF_K, 0),
+      /* 10 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRequestId),
+      /* 11 */ BPF_STMT(BPF_RET | BPF_A, 0),
+      /* 12 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRemoteId),
+      /* 13 */ BPF_STMT(BPF_RET | BPF_A, 0),
+      /* 14 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kServiceLow),
+  };
+  for (const CmRoute& route : routes) {
+    steer.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, route.service, 0, 1));
+    steer.push_back(BPF_STMT(BPF_RET | BPF_K, route.slot));
+  }
+  steer.push_back(BPF_STMT(BPF_RET | BPF_K, otherwise));
+  if (steer.size() > BPF_MAXINSNS) return ENOBUFS;
+  const sock_fprog program{.len = static_cast<unsigned short>(steer.size()), .filter = steer.data()};
+  return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0 ? 0 : errno;
+}
+
+/// The whole of `text` as a number, or nothing.
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid& local) {
+  const std::string prefix = '@' + prefix_of(local);
+  std::vector<CmRoute> routes;
+  while (!listing.empty()) {
+    const std::string_view line = listing.substr(0, listing.find('\n'));
+    listing.remove_prefix(std::min(line.size() + 1, listing.size()));
+    const std::size_t at = line.find(prefix);
+    if (at == std::string_view::npos) continue;
+    const std::string_view name = line.substr(at + prefix.size());
+    const std::size_t dash = name.find('-');
+    if (dash == std::string_view::npos) continue;
+    const auto service = number<std::uint32_t>(name.substr(0, dash));
+    const auto slot = number<std::uint8_t>(name.substr(dash + 1));
+    if (service && slot) routes.push_back({*service, *slot});
+  }
+  return routes;
+}
+
+Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket) {
+  const Fd lock = lock_steering(local);
+  if (!lock) return Err{EAGAIN};
+  std::vector<CmRoute> routes = current_routes(local);
+  const auto is_it = [service](const CmRoute& route) { return route.service == service; };
+  if (std::any_of(routes.begin(), routes.end(), is_it)) return Err{EADDRINUSE};
+  const CmRoute own{service, slot};
+  Fd name = bind_name(name_of(local, own));
+  if (!name) return Err{errno};
+  routes.push_back(own);
+  if (const int error = attach(routes, slot, socket)) return Err{error};
+  return name;
+}
+
+int steer_management(const proto::Gid& local, std::uint8_t slot, int socket) {
+  const Fd lock = lock_steering(local);
+  return lock ? attach(current_routes(local), slot, socket) : EAGAIN;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,127 @@
+// The kernel hands each management packet to the process that it is for.
+#include "engine/broker/cm_steering.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "engine/broker/slots.h"
+#include "engine/port/socket_address.h"
+#include "tests/support/own_network.h"
+
+namespace uroce::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::uint32_t kService = 0x01061C16;
+constexpr std::uint8_t kOurs = 5, kOther = 6;
+const proto::Gid kLocal = proto::Gid::from_v4(127, 0, 0, 77);
+
+TEST(CmRoutes, AreReadFromTheNamesOfUnixSockets) {
+  const char* const listing =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "0000: 00000002 00000000 00000000 0002 01 42 @uroce-cm-127.0.0.77-17177622-5\n"
+      "0000: 00000002 00000000 00000000 0002 01 43 @uroce-cm-127.0.0.78-17177622-6\n"
+      "0000: 00000002 00000000 00000000 0002 01 44 @uroce-cm-127.0.0.77-lock\n"
+      "0000: 00000002 00000000 00000000 0002 01 45 @uroce-cm-127.0.0.77-1-300\n"
+      "0000: 00000002 00000000 00000000 0002 01 46 @uroce-cm-127.0.0.77-2x-3\n"
+      "0000: 00000002 00000000 00000000 0001 01 47 /run/socket\n"
+      "0000: 00000002 00000000 00000000 0002 01 48 @uroce-cm-127.0.0.77-9-127";
+  EXPECT_THAT(parse_cm_routes(listing, kLocal), ElementsAre(CmRoute{17177622, 5}, CmRoute{9, 127}));
+  EXPECT_THAT(parse_cm_routes("", kLocal), IsEmpty());
+}
+
+class CmSteeringTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    UROCE_NEEDS_OWN_NETWORK();
+    auto sockets = open_slot_sockets(kLocal);
+    ASSERT_TRUE(sockets) << sockets.error().sentence;
+    sockets_ = std::move(*sockets);
+    for (const std::uint8_t slot : {kManagementSlot, kOurs, kOther}) ASSERT_TRUE(revive_slot(socket(slot)));
+    sender_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  }
+
+  int socket(std::uint8_t slot) const { return sockets_[slot].get(); }
+
+  /// Which slot gets a message with this attribute, these IDs' slots, and this service.
+  int who_gets(std::uint16_t attribute, std::uint8_t first_id, std::uint8_t second_id, std::uint32_t service = 0,
+               std::uint8_t slot_of_qpn = 0) {
+    std::array<std::uint8_t, 280> packet{};
+    packet[5] = slot_of_qpn;
+    packet[7] = 1;
+    packet[36] = static_cast<std::uint8_t>(attribute >> 8);
+    packet[37] = static_cast<std::uint8_t>(attribute);
+    packet[44] = first_id;
+    packet[48] = second_id;
+    for (std::size_t i = 0; i < 4; ++i) packet[56 + i] = static_cast<std::uint8_t>(service >> (24 - 8 * i));
+    const SocketAddress to(kLocal, proto::kRocePort);
+    EXPECT_GT(::sendto(sender_.get(), packet.data(), packet.size(), 0, to.get(), to.size), 0);
+    std::array<pollfd, 3> looks{};
+    const std::array<std::uint8_t, 3> slots{kManagementSlot, kOurs, kOther};
+    for (std::size_t i = 0; i < slots.size(); ++i) looks[i] = {.fd = socket(slots[i]), .events = POLLIN, .revents = 0};
+    constexpr int kLong = 5000;
+    EXPECT_EQ(::poll(looks.data(), looks.size(), kLong), 1);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (looks[i].revents == 0) continue;
+      EXPECT_GT(::recv(looks[i].fd, packet.data(), packet.size(), MSG_DONTWAIT), 0);
+      return slots[i];
+    }
+    return -1;
+  }
+
+  std::vector<Fd> sockets_;
+  Fd sender_;
+};
+
+TEST_F(CmSteeringTest, AnswersGoToTheSlotInTheIdThatTheyAreFor) {
+  ASSERT_EQ(steer_management(kLocal, kOurs, socket(kOurs)), 0);
+  for (std::uint16_t attribute = 0x11; attribute <= 0x16; ++attribute) {
+    EXPECT_EQ(who_gets(attribute, kOurs, kOther), kOther) << attribute;
+  }
+  EXPECT_EQ(who_gets(0x18, kOther, kOurs), kOther) << "SIDR_REP: its request's";
+  EXPECT_EQ(who_gets(0x12, kOurs, 0), kManagementSlot) << "for nobody";
+  EXPECT_EQ(who_gets(0x19, kOurs, kOther), kManagementSlot) << "LAP";
+  EXPECT_EQ(who_gets(0x10, 0, 0, 0, kOther), kOther) << "no management packet";
+}
+
+TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
+  const auto claim = claim_service(kLocal, kService, kOther, socket(kOther));
+  ASSERT_TRUE(claim);
+  ASSERT_EQ(steer_management(kLocal, kOurs, socket(kOurs)), 0) << "by another process";
+  for (const std::uint16_t attribute : {std::uint16_t{0x10}, std::uint16_t{0x17}}) {
+    EXPECT_EQ(who_gets(attribute, 9, 9, kService), kOther);
+    EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurs) << "it refuses what nobody listens for";
+  }
+}
+
+TEST_F(CmSteeringTest, OneProcessListensForAService) {
+  auto claim = claim_service(kLocal, kService, kOurs, socket(kOurs));
+  ASSERT_TRUE(claim);
+  auto again = claim_service(kLocal, kService, kOther, socket(kOther));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error(), EADDRINUSE);
+  *claim = Fd();
+  again = claim_service(kLocal, kService, kOther, socket(kOther));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(who_gets(0x10, 9, 9, kService), kOther);
+}
+
+TEST_F(CmSteeringTest, AThousandListeners) {
+  std::vector<Fd> claims;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    auto claim = claim_service(kLocal, kService + i, i % 2 == 0 ? kOurs : kOther, socket(kOurs));
+    ASSERT_TRUE(claim) << i;
+    claims.push_back(std::move(*claim));
+  }
+  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 998), kOurs);
+  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 999), kOther);
+}
+
+}  // namespace
+}  // namespace uroce::engine
