@@ -223,6 +223,12 @@ GROUPS = {
         rdma_cm("ucmatose_shared", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10,
                 shared=True),
         rdma_cm("udaddy_shared", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True, shared=True),
+        rdma_cm("rstream", "rstream -T b -S 64 -C 100", "rstream -T b -S 64 -C 100 -s {}", judges.both_say("custom"),
+                shared=True),
+        rdma_cm("rstream_verify", "rstream -T v -S 4096 -C 100", "rstream -T v -S 4096 -C 100 -s {}",
+                judges.both_say("custom")),
+        rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
+                judges.both_say("custom"), shared=True),
         rdma_cm("cmtime", "cmtime", "cmtime -c 100 -s {}", judges.client_says("disconnect"), 100, endless=True),
     ],
     "qperf": [
