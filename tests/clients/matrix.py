@@ -147,7 +147,8 @@ def libfabric(provider, endpoint, sizes, mtu=0):
     """fi_pingpong with contents checked, three messages a size. Takes GID 0, as libfabric does."""
     name = f"fi_pingpong_{endpoint}" + (f"_mtu_{mtu}" if mtu else "")
     return Case(name, f"fi_pingpong -p '{provider}' -e {endpoint} -c -I 3", judges.fi_pingpong(sizes.split()),
-                LIBFABRIC_PORT, shared=not mtu, mtu=mtu)
+                LIBFABRIC_PORT, shared=not mtu, mtu=mtu,
+                missing="its control connection fails now and then with EINTR; not understood yet")
 
 
 def rdma_cm(name, server, client, judge, connections=1, **more):
