@@ -1,5 +1,7 @@
 #include "verbs/view/port_counters.h"
 
+#include <vector>
+
 namespace uroce::view {
 namespace {
 
@@ -16,44 +18,27 @@ std::uint64_t bad_packets(const NicView& nic) {
          nic.counters.wrong_source + nic.counters.wrong_state_or_service;
 }
 
-constexpr CounterRow kHwCounters[] = {
-    // rxe
-    {"sent_pkts", [](const NicView& nic) { return nic.counters.sent_pkts; }},
-    {"rcvd_pkts", [](const NicView& nic) { return nic.counters.rcvd_pkts; }},
-    {"duplicate_request", [](const NicView& nic) { return nic.counters.duplicate_request; }},
-    {"out_of_seq_request", [](const NicView& nic) { return nic.counters.out_of_seq_request; }},
-    {"rcvd_rnr_err", [](const NicView& nic) { return nic.counters.rcvd_rnr_err; }},
-    {"send_rnr_err", [](const NicView& nic) { return nic.counters.send_rnr_err; }},
-    {"rcvd_seq_err", [](const NicView& nic) { return nic.counters.rcvd_seq_err; }},
-    {"ack_deferred", never},
-    {"retry_exceeded_err", [](const NicView& nic) { return nic.counters.retry_exceeded_err; }},
-    {"retry_rnr_exceeded_err", [](const NicView& nic) { return nic.counters.retry_rnr_exceeded_err; }},
-    {"completer_retry_err", times_gone_back},
-    {"send_err", [](const NicView& nic) { return nic.wire.send_errors; }},
-    {"link_downed", [](const NicView& nic) { return nic.link_downed; }},
-    {"rdma_sends", [](const NicView& nic) { return nic.counters.rdma_sends; }},
-    {"rdma_recvs", [](const NicView& nic) { return nic.counters.rdma_recvs; }},
-    // mlx5, for the same things
-    {"out_of_sequence", [](const NicView& nic) { return nic.counters.out_of_seq_request; }},
-    {"out_of_buffer", [](const NicView& nic) { return nic.counters.send_rnr_err; }},
-    {"packet_seq_err", [](const NicView& nic) { return nic.counters.rcvd_seq_err; }},
-    {"implied_nak_seq_err", [](const NicView& nic) { return nic.counters.implied_nak; }},
-    {"local_ack_timeout_err", [](const NicView& nic) { return nic.counters.local_ack_timeout_err; }},
-    {"rnr_nak_retry_err", [](const NicView& nic) { return nic.counters.rcvd_rnr_err; }},
-    {"rx_icrc_encapsulated", [](const NicView& nic) { return nic.counters.icrc_errors; }},
-    {"np_ecn_marked_roce_packets", [](const NicView& nic) { return nic.counters.ecn_marked_pkts; }},
-    {"np_cnp_sent", never},
-    {"rp_cnp_handled", never},
-    {"rp_cnp_ignored", never},
-    // our own
-    {"sent_payload_bytes", [](const NicView& nic) { return nic.counters.sent_payload_bytes; }},
-    {"rcvd_payload_bytes", [](const NicView& nic) { return nic.counters.rcvd_payload_bytes; }},
-    {"qkey_violations", [](const NicView& nic) { return nic.counters.qkey_violations; }},
-    {"icrc_id_recovered", [](const NicView& nic) { return nic.counters.icrc_id_recovered; }},
-    {"ghost_acks", [](const NicView& nic) { return nic.counters.ghost_acks; }},
-    {"retransmitted_pkts", [](const NicView& nic) { return nic.counters.retransmitted_pkts; }},
-    {"receive_overruns", [](const NicView& nic) { return nic.wire.receive_overruns; }},
-};
+std::vector<CounterRow> make_hw_counters() {
+  std::vector<CounterRow> rows;
+  const auto add = [&rows](const char* name, std::uint64_t (*value)(const NicView&)) {
+    if (*name != '\0') rows.push_back({name, value});
+  };
+  // What the NIC counts, as rxe calls it, and as mlx5 does.
+#define UROCE_COUNTER(name, also, meaning)                                           \
+  add(#name, [](const NicView& nic) -> std::uint64_t { return nic.counters.name; }); \
+  add(also, [](const NicView& nic) -> std::uint64_t { return nic.counters.name; });
+#include "verbs/nic/model/events.def"
+  // What follows from it, or comes from elsewhere.
+  add("ack_deferred", never);
+  add("completer_retry_err", times_gone_back);
+  add("send_err", [](const NicView& nic) { return nic.wire.send_errors; });
+  add("link_downed", [](const NicView& nic) { return nic.link_downed; });
+  add("np_cnp_sent", never);
+  add("rp_cnp_handled", never);
+  add("rp_cnp_ignored", never);
+  add("receive_overruns", [](const NicView& nic) { return nic.wire.receive_overruns; });
+  return rows;
+}
 
 constexpr std::uint64_t kBytesPerUnit = 4;  ///< PortXmitData and PortRcvData count words.
 
@@ -83,7 +68,10 @@ constexpr CounterRow kPortCounters[] = {
 
 }  // namespace
 
-std::span<const CounterRow> hw_counters() { return kHwCounters; }
+std::span<const CounterRow> hw_counters() {
+  static const std::vector<CounterRow>* const kRows = new std::vector<CounterRow>(make_hw_counters());
+  return *kRows;
+}
 std::span<const CounterRow> port_counters() { return kPortCounters; }
 
 }  // namespace uroce::view

@@ -23,8 +23,11 @@ const proto::Gid kPeer = proto::Gid::from_v4(10, 0, 0, 2);
 
 Script::Script(Setup s)
     : memory(1 << 20),
-      nic(nic::NicConfig{
-          .gids = {{}, kUs}, .window_bytes = s.window_bytes, .advertise_credits = s.credits, .strict = s.strict}),
+      nic(nic::NicConfig{.gids = {{}, kUs},
+                         .window_bytes = s.window_bytes,
+                         .advertise_credits = s.credits,
+                         .strict = s.strict,
+                         .trace = s.trace}),
       setup(s) {
   pd = nic.alloc_pd();
   cq = *nic.create_cq(s.cqe, nullptr);

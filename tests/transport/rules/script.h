@@ -50,6 +50,7 @@ struct Setup {
   bool strict = false;                      ///< NicConfig::strict.
   std::uint32_t srq_wr = 0;                 ///< Not 0: the QP is attached to an SRQ of so many receives.
   QpState state = QpState::kRts;
+  nic::TraceSink* trace = nullptr;  ///< NicConfig::trace.
 };
 
 class Script {

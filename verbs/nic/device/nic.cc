@@ -41,14 +41,12 @@ constexpr proto::Service service_of(QpType type) {
 }  // namespace
 
 struct Nic::Core final : QpEnv {
-  Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
-      : QpEnv(nic_config, nic_mrs, nic_counters),
-        qps(nic_config.qpn_slot, nic_config.first_local_qpn),
-        scheduler(window) {}
+  Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& counters)
+      : QpEnv(nic_config, nic_mrs, counters), qps(nic_config.qpn_slot, nic_config.first_local_qpn), scheduler(window) {}
 
   void complete(Cq& cq, const Completion& completion) override {
     Completion stamped = completion;
-    stamped.when = now;
+    stamped.when = trace.now;
     switch (cq.push(stamped)) {
       case Cq::PushResult::kQueued:
         return;
@@ -96,7 +94,6 @@ struct Nic::Core final : QpEnv {
   MulticastTable multicast;
   CqHealth cq_health;
   std::deque<Event> events;
-  Instant now{};  ///< The latest that we have heard of.
   std::vector<std::unique_ptr<Pd>> pds;
   std::vector<std::unique_ptr<Cq>> cqs;
   std::vector<std::unique_ptr<Srq>> srqs;
@@ -111,32 +108,34 @@ Nic::Nic(NicConfig config)
 Nic::~Nic() = default;
 
 void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
-  core_->now = now;
-  ++counters_.rcvd_pkts;
-  if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) ++counters_.ecn_marked_pkts;
+  Trace& trace = core_->trace;
+  trace.now = now;
+  trace.note<TraceKind::kPacketIn>(0, datagram.payload.size(), datagram.path.tclass);
+  if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) trace.note<TraceKind::kEcnMarked>(0);
   const auto packet = proto::parse_packet(datagram.payload);
   if (!packet) {
-    ++counters_.parse_errors;
+    trace.note<TraceKind::kDropMalformed>(0, datagram.payload.size());
     return;
   }
+  const std::uint32_t dest_qp = packet->dest_qp();
   const proto::IcrcCheck icrc = proto::check_icrc(datagram.path, datagram.payload);
   if (!icrc.ok) {
-    ++counters_.icrc_errors;
+    trace.note<TraceKind::kDropIcrc>(0, dest_qp, packet->psn().value());
     return;
   }
   if (!accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
-    ++counters_.wrong_pkey;
+    trace.note<TraceKind::kDropPkey>(0, packet->bth().get<proto::Bth::PKey>(), packet->psn().value());
     return;
   }
-  if (packet->dest_qp() == kMulticastQpn) {
+  if (dest_qp == kMulticastQpn) {
     const bool anybody = core_->multicast.for_each_in(
         datagram.path.destination, [&](Qp& member) { deliver(member, *packet, datagram.path, icrc.ip_id, now); });
-    if (!anybody) ++counters_.unknown_qp;
+    if (!anybody) trace.note<TraceKind::kDropUnknownQp>(0, dest_qp, packet->psn().value());
     return;
   }
-  Qp* const qp = core_->qps.find(packet->dest_qp());
+  Qp* const qp = core_->qps.find(dest_qp);
   if (qp == nullptr) {
-    ++counters_.unknown_qp;
+    trace.note<TraceKind::kDropUnknownQp>(0, dest_qp, packet->psn().value());
     return;
   }
   deliver(*qp, *packet, datagram.path, icrc.ip_id, now);
@@ -144,7 +143,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
 
 void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
   if (packet.op().service != service_of(qp.type())) {
-    ++counters_.wrong_state_or_service;
+    core_->trace.note<TraceKind::kDropService>(qp.qpn(), packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;
   }
   qp.on_packet(packet, path, ip_id, now);
@@ -152,7 +151,7 @@ void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std
 }
 
 void Nic::on_timeout(Instant now) {
-  core_->now = now;
+  core_->trace.now = now;
   DeadlineHeap& heap = core_->deadlines;
   while (!heap.empty() && heap.front().links.deadline <= now) {
     Qp& qp = heap.front();
@@ -164,7 +163,7 @@ void Nic::on_timeout(Instant now) {
 
 std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   Core& c = *core_;
-  c.now = now;
+  c.trace.now = now;
   while (Qp* const qp = c.scheduler.next()) {
     proto::Transmit out;
     const TxStatus status = qp->poll_transmit(now, frame, out);
@@ -172,8 +171,8 @@ std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
     c.fail_overflowed();
     c.scheduler.asked(*qp, status);
     if (status != TxStatus::kSent) continue;
-    ++counters_.sent_pkts;
     out.sender = qp->qpn();
+    c.trace.note<TraceKind::kPacketOut>(out.sender, out.size);
     return out;
   }
   return std::nullopt;
@@ -276,7 +275,7 @@ Errno Nic::post_recv(Qp* qp, const RecvWr& wr) {
 
 Errno Nic::check_send(const Qp* qp, const SendWr& wr, std::uint32_t ahead) const { return qp->check_send(wr, ahead); }
 
-void Nic::set_time(Instant now) { core_->now = now; }
+void Nic::set_time(Instant now) { core_->trace.now = now; }
 
 void Nic::prefer(Qp* qp) {
   if (qp->links.ready) core_->scheduler.prefer(*qp);

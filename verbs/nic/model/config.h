@@ -7,6 +7,7 @@
 
 #include "proto/base/clock.h"
 #include "verbs/nic/model/limits.h"
+#include "verbs/nic/model/trace.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/nic/model/user_memory.h"
 
@@ -35,6 +36,7 @@ struct NicConfig {
   bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
   InjectedFaults faults{};
   UserMemory* memory = &steady_memory();  ///< How the memory of programs is touched; outlives the NIC.
+  TraceSink* trace = nullptr;             ///< Hears what happens in the NIC, which it outlives.
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 

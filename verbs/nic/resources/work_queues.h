@@ -69,11 +69,24 @@ class SendQueue {
     return {inline_.data() + slot(index) * max_inline_, at(index).length};
   }
 
-  /// Takes the slot at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR.
-  SendWqe& push(const SendWr& wr) {
+  /// Takes the slot at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR,
+  /// `length` bytes. What depends on the transport service is the caller's to fill in.
+  SendWqe& push(const SendWr& wr, std::uint64_t length, bool signal_all) {
     UROCE_ASSERT(!full());
     SendWqe& wqe = wqes_[slot(tail_)];
     wqe = SendWqe{};
+    wqe.wr_id = wr.wr_id;
+    wqe.op = wr.op;
+    wqe.signaled = signal_all || (wr.flags & kSignaled) != 0;
+    wqe.solicited = (wr.flags & kSolicited) != 0;
+    wqe.fence = (wr.flags & kFence) != 0;
+    wqe.imm = wr.imm;
+    wqe.rkey = wr.rkey;
+    wqe.remote_addr = wr.remote_addr;
+    wqe.compare_add = wr.compare_add;
+    wqe.swap = wr.swap;
+    wqe.bind = wr.bind;
+    wqe.length = wqe.is_atomic() ? 8 : static_cast<std::uint32_t>(length);
     if (wr.flags & kInline) {
       std::uint8_t* to = inline_.data() + slot(tail_) * max_inline_;
       for (const Sge& sge : wr.sges) {

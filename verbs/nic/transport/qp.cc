@@ -40,23 +40,22 @@ void Qp::learn_id(std::uint16_t ip_id) {
 }
 
 void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
-  Counters& counters = c_.env.counters;
   const bool connected = type() != QpType::kUd;
   if (connected && !plausible_id(ip_id)) {
-    ++counters.icrc_errors;
+    c_.note<TraceKind::kDropIdentification>(ip_id, packet.psn().value());
     return;
   }
-  if (ip_id != 0) ++counters.icrc_id_recovered;
+  if (ip_id != 0) c_.note<TraceKind::kIdRecovered>(ip_id, packet.psn().value());
   const bool is_response = packet.op().kind == proto::Kind::kReadResponse ||
                            packet.op().kind == proto::Kind::kAcknowledge ||
                            packet.op().kind == proto::Kind::kAtomicAcknowledge;
   if (is_response ? !rights(state()).complete : !rights(state()).respond) {
-    ++counters.wrong_state_or_service;
+    c_.note<TraceKind::kDropState>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;
   }
   // IBTA Vol 1, 9.6.1.?: a connected QP hears only its peer.
   if (connected && (path.source != c_.attr.path.destination || path.destination != c_.attr.path.source)) {
-    ++counters.wrong_source;
+    c_.note<TraceKind::kDropSource>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;
   }
   bool from_peer = false;
@@ -65,6 +64,7 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
   } else {
     if (connected && state() == QpState::kRtr && !communication_established_) {
       communication_established_ = true;
+      c_.note<TraceKind::kEstablished>(packet.psn().value());
       c_.env.raise(Event::Kind::kCommEst, this);
     }
     from_peer = responder_->on_request({packet, path, ip_id});
@@ -101,6 +101,11 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
   return may_request && requester_->waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
 }
 
+void Qp::set_state(QpState to) {
+  c_.note<TraceKind::kState>(static_cast<std::uint64_t>(state()), static_cast<std::uint64_t>(to));
+  c_.attr.state = to;
+}
+
 /// Draws the consequences of what the halves found.
 void Qp::settle() {
   if (state() == QpState::kErr || state() == QpState::kReset) return;
@@ -116,12 +121,12 @@ void Qp::settle() {
 
 /// IBTA Vol 1, 10.3.1.6: of UC and UD, only the sending half suffers from a send that failed.
 void Qp::enter_send_error() {
-  c_.attr.state = QpState::kSqe;
+  set_state(QpState::kSqe);
   requester_->flush();
 }
 
 void Qp::enter_error(std::optional<Event::Kind> why) {
-  c_.attr.state = QpState::kErr;
+  set_state(QpState::kErr);
   if (why) c_.env.raise(*why, this);
   responder_->flush();
   requester_->flush();
@@ -183,7 +188,7 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
 }
 
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
-  c_.attr.state = to;
+  set_state(to);
   switch (to) {
     case QpState::kReset:
       requester_->clear();

@@ -56,6 +56,7 @@ class Qp {
   void enter(QpState from, QpState to, const QpAttr& attr);
   void settle();
   void enter_send_error();
+  void set_state(QpState to);
 
   QpContext c_;
   TimerTable timers_;

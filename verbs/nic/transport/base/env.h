@@ -2,8 +2,8 @@
 #pragma once
 
 #include "verbs/nic/model/config.h"
-#include "verbs/nic/model/counters.h"
 #include "verbs/nic/model/event.h"
+#include "verbs/nic/model/trace.h"
 #include "verbs/nic/resources/mr_table.h"
 #include "verbs/nic/transport/base/window.h"
 
@@ -11,8 +11,8 @@ namespace uroce::nic {
 
 class QpEnv {
  public:
-  QpEnv(const NicConfig& nic_config, MrTable& nic_mrs, Counters& nic_counters)
-      : config(nic_config), mrs(nic_mrs), counters(nic_counters), window(nic_config.window_bytes) {}
+  QpEnv(const NicConfig& nic_config, MrTable& nic_mrs, Counters& counters)
+      : config(nic_config), mrs(nic_mrs), trace(counters, nic_config.trace), window(nic_config.window_bytes) {}
   virtual ~QpEnv() = default;
 
   /// Queues a completion and raises what follows from it (notification, overflow).
@@ -23,7 +23,7 @@ class QpEnv {
 
   const NicConfig& config;
   MrTable& mrs;
-  Counters& counters;
+  Trace trace;
   Window window;
 };
 

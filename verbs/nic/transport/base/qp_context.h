@@ -4,6 +4,8 @@
 #include "proto/packet.h"
 #include "proto/timing.h"
 #include "verbs/nic/model/qp_state.h"
+#include "verbs/nic/resources/sges.h"
+#include "verbs/nic/resources/work_queues.h"
 #include "verbs/nic/transport/base/env.h"
 
 namespace uroce::nic {
@@ -32,6 +34,28 @@ struct QpContext {
   }
   /// Takes back a window that belongs to this QP; see MrTable::invalidate().
   bool invalidate(std::uint32_t rkey) const { return env.mrs.invalidate(rkey, init.pd, qpn); }
+
+  /// PSNs that a message, or the response to a READ, of so many bytes takes.
+  std::uint32_t packets_for(std::uint32_t length) const { return length == 0 ? 1 : (length + mtu() - 1) / mtu(); }
+  /// Copies what WQE `index` sends from `offset` on into a packet. False: a key or a range is wrong.
+  bool fill_payload(const SendQueue& queue, std::uint64_t index, std::size_t offset, MutBytes out) const {
+    if (!queue.at(index).is_inline) return gather(env.mrs, init.pd, queue.sges(index), offset, out);
+    if (!out.empty()) std::memcpy(out.data(), queue.inline_data(index).data() + offset, out.size());
+    return true;
+  }
+  /// With what the `nth` send WR of this QP is to fail, if a fault wants that.
+  std::optional<WcStatus> injected_failure(std::uint64_t nth) const {
+    const auto& fail_send = env.config.faults.fail_send;
+    return fail_send ? fail_send(qpn, nth) : std::nullopt;
+  }
+
+  /// Says what happens to this QP, and counts it.
+  template <TraceKind kKind>
+  void note(std::uint64_t a = 0, std::uint64_t b = 0) const {
+    env.trace.note<kKind>(qpn, a, b);
+  }
+  void note_received(std::size_t payload) const { env.trace.counters.rcvd_payload_bytes += payload; }
+  void note_sent(std::size_t payload) const { env.trace.counters.sent_payload_bytes += payload; }
 
   void complete(Cq& cq, Completion completion) const {
     completion.qpn = qpn;

@@ -24,6 +24,10 @@ inline Completion receive_of(const proto::PacketView& packet, std::uint32_t sour
     completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
     completion.flags |= kWcWithImm;
   }
+  if (packet.has<proto::Ieth>()) {
+    completion.imm = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
+    completion.flags |= kWcWithInv;
+  }
   return completion;
 }
 

@@ -26,6 +26,14 @@ class Receives {
   }
   /// True when a receive is held or can be.
   bool available() const { return held_ || (srq() ? !srq()->empty() : !own_.empty()); }
+  /// The same for the request `psn`, unless a fault has it refused.
+  bool available_for(Psn psn) const {
+    if (!available()) return false;
+    const auto& refuse_receive = c_.env.config.faults.refuse_receive;
+    if (!refuse_receive || !refuse_receive(c_.qpn, psn)) return true;
+    c_.note<TraceKind::kInjectedRnr>(psn.value());
+    return false;
+  }
   bool held() const { return held_; }
   bool shared() const { return srq() != nullptr; }
   /// Bytes that fit into the receive that is held or that hold() would take. There must be one.
@@ -59,6 +67,7 @@ class Receives {
     completion.wr_id = front().wr_id;
     if (!srq()) own_.pop();
     held_ = false;
+    if (completion.status == WcStatus::kSuccess) c_.note<TraceKind::kReceived>(completion.byte_len);
     c_.complete(*c_.init.recv_cq, completion);
   }
   void fail(WcStatus status) { complete(failed_receive(status)); }

@@ -66,28 +66,10 @@ Errno Requester::check(const SendWr& wr, std::uint32_t ahead) const {
 
 Errno Requester::post(const SendWr& wr) {
   if (const Errno error = check(wr, 0)) return error;
-  const std::uint64_t length = total_length(wr.sges);
-  const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
-
-  SendWqe& wqe = sq_.push(wr);
-  wqe.wr_id = wr.wr_id;
-  wqe.op = wr.op;
-  wqe.signaled = c_.init.sq_sig_all || (wr.flags & kSignaled) != 0;
-  wqe.solicited = (wr.flags & kSolicited) != 0;
-  wqe.fence = (wr.flags & kFence) != 0;
-  wqe.imm = wr.imm;
-  wqe.rkey = wr.rkey;
-  wqe.remote_addr = wr.remote_addr;
-  wqe.compare_add = wr.compare_add;
-  wqe.swap = wr.swap;
-  wqe.length = is_atomic ? 8 : static_cast<std::uint32_t>(length);
-  const auto& fail_send = c_.env.config.faults.fail_send;
-  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
+  SendWqe& wqe = sq_.push(wr, total_length(wr.sges), c_.init.sq_sig_all);
+  wqe.injected_status = c_.injected_failure(++posted_);
   wqe.first_psn = post_;
-  wqe.bind = wr.bind;
-  wqe.packets = wqe.is_local()             ? 0
-                : is_atomic || length == 0 ? 1
-                                           : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  wqe.packets = wqe.is_local() ? 0 : wqe.is_atomic() ? 1 : c_.packets_for(wqe.length);
   wqe.ssn = post_ssn_;
   post_ = wqe.end_psn();
   post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : wqe.is_local() ? 0 : 1);

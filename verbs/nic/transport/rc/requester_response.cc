@@ -14,7 +14,7 @@ bool Requester::on_response(const proto::PacketView& packet, Instant now) {
   if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
     if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge)
       take_credits(packet);  // Said again, to tell of them.
-    ++c_.env.counters.ghost_acks;
+    c_.note<TraceKind::kGhostAck>(packet.bth().get<proto::Bth::Opcode>(), psn.value());
     return false;
   }
   switch (packet.op().kind) {
@@ -64,11 +64,11 @@ bool Requester::is_refused_already() const { return next_ == una_; }
 
 void Requester::on_rnr(std::uint8_t timer, Instant now) {
   if (timers_.running(Timer::kRnr)) return;  // The same RNR NAK again: nothing has been sent since the first one.
-  ++c_.env.counters.rcvd_rnr_err;
+  c_.note<TraceKind::kRnrNakIn>(una_.value(), timer);
   constexpr std::uint8_t kForEver = 7;
   if (c_.attr.rnr_retry != kForEver && !is_refused_already()) {
     if (rnr_left_ == 0) {
-      ++c_.env.counters.retry_rnr_exceeded_err;
+      c_.note<TraceKind::kRnrRetriesExceeded>(una_.value());
       fail_head(WcStatus::kRnrRetryExcErr);
       return;
     }
@@ -79,11 +79,13 @@ void Requester::on_rnr(std::uint8_t timer, Instant now) {
 }
 
 void Requester::on_nak(proto::NakCode code) {
+  if (code != proto::NakCode::kPsnSequenceError)
+    c_.note<TraceKind::kNakIn>(static_cast<std::uint64_t>(code), una_.value());
   switch (code) {
     case proto::NakCode::kPsnSequenceError:
       // Packets that followed one refused with RNR arrive out of sequence: what they draw is no further loss.
       if (timers_.running(Timer::kRnr) || is_refused_already()) return;
-      ++c_.env.counters.rcvd_seq_err;
+      c_.note<TraceKind::kSequenceNakIn>(una_.value());
       return retry();
     case proto::NakCode::kInvalidRequest:
       return fail_head(WcStatus::kRemInvReqErr);
@@ -110,7 +112,7 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), std::uint64_t{index} * c_.mtu(), packet.payload())) {
     return fail_head(WcStatus::kLocProtErr);
   }
-  c_.env.counters.rcvd_payload_bytes += expected;
+  c_.note_received(expected);
   advance_una(1);
   note_progress(now);
 }
@@ -189,7 +191,7 @@ void Requester::complete_head(WcStatus status) {
     c_.complete(*c_.init.send_cq, completion);
   }
   const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;
-  if (is_send && status == WcStatus::kSuccess) ++c_.env.counters.rdma_sends;
+  if (is_send && status == WcStatus::kSuccess) c_.note<TraceKind::kSent>(wqe.length);
   if (!wqe.is_local()) credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));
   sq_.pop();
   if (cursor_ < sq_.head()) cursor_ = sq_.head();
@@ -206,6 +208,7 @@ void Requester::fail_head(WcStatus status) {
   if (failed_) return;
   release_window();
   failed_ = true;
+  c_.note<TraceKind::kSendFailed>(static_cast<std::uint64_t>(status), una_.value());
   complete_head(status);
 }
 

@@ -5,13 +5,17 @@ namespace uroce::nic {
 
 void Requester::on_timeout(Instant now) {
   timers_.take_expired(Timer::kRnr, now);  // Nothing to do but to be allowed to send again.
-  if (timers_.take_expired(Timer::kCredit, now)) try_without_credit_ = true;
+  if (timers_.take_expired(Timer::kCredit, now)) {
+    c_.note<TraceKind::kCreditProbe>(next_.value());
+    try_without_credit_ = true;
+  }
   if (timers_.take_expired(Timer::kStall, now)) {
+    c_.note<TraceKind::kStalled>(una_.value());
     release_window();
     counted_from_ = next_;
   }
   if (timers_.take_expired(Timer::kAck, now)) {
-    ++c_.env.counters.local_ack_timeout_err;
+    c_.note<TraceKind::kAckTimeout>(una_.value(), retry_left_);
     missing_response_retried_ = false;
     retry();
   }
@@ -20,7 +24,7 @@ void Requester::on_timeout(Instant now) {
 /// Sends again from the oldest unacknowledged packet, if the retry count still allows it.
 void Requester::retry() {
   if (retry_left_ == 0) {
-    ++c_.env.counters.retry_exceeded_err;
+    c_.note<TraceKind::kRetriesExceeded>(una_.value());
     fail_head(WcStatus::kRetryExcErr);
     return;
   }
@@ -32,7 +36,7 @@ void Requester::retry() {
 /// response behind the gap says the same again, so only the first one counts until there is progress or a timeout.
 void Requester::retry_once_for_missing_response() {
   if (missing_response_retried_) return;
-  ++c_.env.counters.implied_nak;
+  c_.note<TraceKind::kImpliedNak>(una_.value());
   missing_response_retried_ = true;
   retry();
 }

@@ -77,7 +77,10 @@ bool Requester::waits_for_credit(const SendWqe& wqe, Instant now) {
   if (sent_before) return false;
   if (!credits_.is_limited(wqe.ssn)) return true;
   if (!credits_.heard() || try_without_credit_) return false;
-  if (!timers_.running(Timer::kCredit)) timers_.set(Timer::kCredit, now + kCreditPatience);
+  if (!timers_.running(Timer::kCredit)) {
+    c_.note<TraceKind::kCreditWait>(next_.value());
+    timers_.set(Timer::kCredit, now + kCreditPatience);
+  }
   return true;
 }
 
@@ -126,6 +129,7 @@ TxStatus Requester::send_next(Instant now, MutBytes frame, proto::Transmit& out)
   const SendWqe& wqe = sq_.at(cursor_);
   if (waits_for_credit(wqe, now)) return TxStatus::kIdle;
   if (!c_.env.window.has_room()) {
+    c_.note<TraceKind::kWindowFull>(next_.value());
     waits_for_window_ = true;
     return TxStatus::kIdle;
   }
@@ -138,11 +142,7 @@ TxStatus Requester::send_next(Instant now, MutBytes frame, proto::Transmit& out)
 }
 
 bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
-  const SendWqe& wqe = sq_.at(cursor_);
-  const std::size_t offset = std::size_t{packet} * c_.mtu();
-  if (!wqe.is_inline) return gather(c_.env.mrs, c_.init.pd, sq_.sges(cursor_), offset, out);
-  if (!out.empty()) std::memcpy(out.data(), sq_.inline_data(cursor_).data() + offset, out.size());
-  return true;
+  return c_.fill_payload(sq_, cursor_, std::size_t{packet} * c_.mtu(), out);
 }
 
 bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const {
@@ -180,7 +180,7 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
   if (op.has_payload) {
     const std::uint32_t size = wqe.packet_bytes(packet, c_.mtu());
     if (!fill_payload(builder.payload(size), packet)) return false;
-    c_.env.counters.sent_payload_bytes += size;
+    c_.note_sent(size);
   }
 
   for (std::uint32_t i = packet; i < end; ++i) {
@@ -197,7 +197,7 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
 
 void Requester::account_sent(Psn end, Instant now) {
   const SendWqe& wqe = sq_.at(cursor_);
-  if (next_ - max_ < 0) ++c_.env.counters.retransmitted_pkts;
+  if (next_ - max_ < 0) c_.note<TraceKind::kRetransmitted>(next_.value());
   if (wqe.needs_response()) reads_.push_back(end);
   const bool starts_message = next_ == max_ && (wqe.is_read() || next_ == wqe.first_psn);
   if (starts_message && !wqe.takes_receive()) credits_.on_message_without_receive();

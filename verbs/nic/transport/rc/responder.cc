@@ -64,7 +64,11 @@ bool Responder::on_request(const Arrival& arrival) {
   Verdict verdict;
   for (const Check& check : checks()) {
     verdict = (this->*check.run)(packet);
-    if (verdict.kind != Verdict::Kind::kContinue) break;
+    if (verdict.kind == Verdict::Kind::kContinue) continue;
+    if (verdict.kind != Verdict::Kind::kDrop) {
+      c_.note<TraceKind::kRefused>(static_cast<std::uint64_t>(&check - checks().data()), packet.psn().value());
+    }
+    break;
   }
   if (verdict.kind == Verdict::Kind::kContinue) verdict = execute(packet);
   switch (verdict.kind) {
@@ -73,7 +77,7 @@ bool Responder::on_request(const Arrival& arrival) {
     case Verdict::Kind::kDrop:
       return false;
     case Verdict::Kind::kRnr:
-      ++c_.env.counters.send_rnr_err;
+      c_.note<TraceKind::kRnrNak>(expected().value(), c_.attr.min_rnr_timer);
       schedule(expected(), proto::syndrome::Rnr{c_.attr.min_rnr_timer});
       if (!in_time || refused_ - expected() < 0) refused_ = expected();
       nak_sent_ = true;
@@ -82,7 +86,7 @@ bool Responder::on_request(const Arrival& arrival) {
       refuse(verdict.code);
       return false;
   }
-  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  c_.note_received(packet.payload().size());
   const proto::Kind kind = packet.op().kind;
   const bool answered_by_data =
       kind == proto::Kind::kReadRequest || kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd;
@@ -104,6 +108,7 @@ void Responder::refuse(NakCode code) {
 
 /// What the program hears of a fatal NAK.
 void Responder::fail_with(NakCode code) {
+  c_.note<TraceKind::kNak>(static_cast<std::uint64_t>(code), expected().value());
   failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
              : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
                                                    : Event::Kind::kQpFatal;
@@ -202,7 +207,7 @@ Responder::Verdict Responder::build_read_response(MutBytes frame, proto::Transmi
     return Verdict::nak(NakCode::kRemoteOperationalError);
   }
   out = c_.finish(builder);
-  c_.env.counters.sent_payload_bytes += size;
+  c_.note_sent(size);
 
   r.begun = true;
   r.va += size;

@@ -31,6 +31,14 @@ class Responder final : public ResponderHalf {
   void clear() override;
   std::optional<Event::Kind> failure() const override { return failure_; }
 
+  /// A check of an inbound request, for documentation.
+  struct CheckFacts {
+    const char* name;
+    const char* objection;  ///< What the requester hears when the check objects.
+  };
+  /// In the order in which they are made.
+  static std::vector<CheckFacts> check_facts();
+
  private:
   /// What a check says of a request; the first one that does not continue decides.
   struct Verdict {
@@ -43,7 +51,7 @@ class Responder final : public ResponderHalf {
     static Verdict rnr() { return {Kind::kRnr, {}}; }
   };
   struct Check {
-    const char* name;
+    CheckFacts facts;
     Verdict (Responder::*run)(const proto::PacketView&);
   };
   // responder_checks.cc
@@ -55,15 +63,12 @@ class Responder final : public ResponderHalf {
   Verdict check_length(const proto::PacketView& packet);
   Verdict check_access(const proto::PacketView& packet);
 
-  bool refuses_on_request(Psn psn) const;
-
   // responder_execute.cc
   Verdict execute(const proto::PacketView& packet);
   Verdict execute_send(const proto::PacketView& packet);
   Verdict execute_write(const proto::PacketView& packet);
   Verdict execute_read(const proto::PacketView& packet);
   Verdict execute_atomic(const proto::PacketView& packet);
-  void complete_receive(const proto::PacketView& packet, WcOpcode opcode, std::uint32_t byte_len);
   void finish_message();
   void on_duplicate(const proto::PacketView& packet);
 

@@ -11,14 +11,22 @@ using proto::PacketView;
 
 std::span<const Responder::Check> Responder::checks() {
   static constexpr Check kChecks[] = {
-      {"packet sequence number", &Responder::check_psn},
-      {"opcode sequence", &Responder::check_sequence},
-      {"opcode supported by the QP", &Responder::check_opcode},
-      {"receive and replay resources", &Responder::check_resources},
-      {"R_Key, bounds and rights", &Responder::check_access},
-      {"length", &Responder::check_length},
+      {{"packet sequence number", "duplicate: its answer again, or nothing; behind a gap: one NAK 0x60 for all"},
+       &Responder::check_psn},
+      {{"opcode sequence", "NAK 0x61, invalid request"}, &Responder::check_sequence},
+      {{"opcode supported by the QP", "NAK 0x61, invalid request"}, &Responder::check_opcode},
+      {{"receive and replay resources", "no receive: RNR NAK; too many READs and atomics: NAK 0x61"},
+       &Responder::check_resources},
+      {{"R_Key, bounds and rights", "NAK 0x62, remote access error"}, &Responder::check_access},
+      {{"length", "NAK 0x61, invalid request"}, &Responder::check_length},
   };
   return kChecks;
+}
+
+std::vector<Responder::CheckFacts> Responder::check_facts() {
+  std::vector<CheckFacts> all;
+  for (const Check& check : checks()) all.push_back(check.facts);
+  return all;
 }
 
 /// 9.7.4.1.2: expected, duplicate (the half of the number space before), or out of sequence.
@@ -29,11 +37,11 @@ Responder::Verdict Responder::check_psn(const PacketView& packet) {
     return Verdict::go_on();
   }
   if (distance < 0) {
-    ++c_.env.counters.duplicate_request;
+    c_.note<TraceKind::kDuplicate>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     on_duplicate(packet);
     return Verdict::drop();
   }
-  ++c_.env.counters.out_of_seq_request;
+  c_.note<TraceKind::kOutOfSequence>(packet.psn().value(), expected().value());
   // 9.7.5.1.4?: one NAK, then silence until the expected packet arrives.
   if (!nak_sent_ || packet.psn() - refused_ > 0) refused_ = packet.psn();
   if (!nak_sent_) schedule(expected(), proto::syndrome::Nak{NakCode::kPsnSequenceError});
@@ -92,12 +100,6 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
   return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on() : Verdict::nak(NakCode::kRemoteAccessError);
 }
 
-/// An injected fault: there is a receive, but we say that there is none.
-bool Responder::refuses_on_request(Psn psn) const {
-  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
-  return refuse_receive && refuse_receive(c_.qpn, psn);
-}
-
 /// 9.7.4.1.7? and 9.7.5.2.8: a receive WQE where one is consumed (else RNR NAK), a place in the replay ring for a READ
 /// or atomic.
 Responder::Verdict Responder::check_resources(const PacketView& packet) {
@@ -108,9 +110,7 @@ Responder::Verdict Responder::check_resources(const PacketView& packet) {
       // More outstanding than max_dest_rd_atomic allows.
       return responses_.full(false) ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
     default:
-      return packet.op().consumes_receive && (!receives_.available() || refuses_on_request(packet.psn()))
-                 ? Verdict::rnr()
-                 : Verdict::go_on();
+      return packet.op().consumes_receive && !receives_.available_for(packet.psn()) ? Verdict::rnr() : Verdict::go_on();
   }
 }
 

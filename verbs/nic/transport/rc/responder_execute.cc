@@ -48,7 +48,7 @@ Responder::Verdict Responder::execute_send(const PacketView& packet) {
     if (packet.has<proto::Ieth>() && !c_.invalidate(packet.header<proto::Ieth>().get<proto::Ieth::RKey>())) {
       return Verdict::nak(NakCode::kRemoteAccessError);
     }
-    complete_receive(packet, WcOpcode::kRecv, static_cast<std::uint32_t>(message_.offset));
+    receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
     finish_message();
   }
   ++expected_;
@@ -76,30 +76,12 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
   if (packet.op().ends()) {
     if (packet.op().consumes_receive) {
       receives_.hold();
-      complete_receive(packet, WcOpcode::kRecvWithImm, static_cast<std::uint32_t>(message_.offset));
+      receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
     }
     finish_message();
   }
   ++expected_;
   return Verdict::go_on();
-}
-
-void Responder::complete_receive(const PacketView& packet, WcOpcode opcode, std::uint32_t byte_len) {
-  Completion completion;
-  completion.opcode = opcode;
-  completion.byte_len = byte_len;
-  completion.src_qp = c_.attr.dest_qpn;
-  completion.solicited = packet.bth().get<proto::Bth::SolicitedEvent>() != 0;
-  if (packet.has<proto::ImmDt>()) {
-    completion.imm = packet.header<proto::ImmDt>().get<proto::ImmDt::Data>();
-    completion.flags |= kWcWithImm;
-  }
-  if (packet.has<proto::Ieth>()) {
-    completion.imm = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
-    completion.flags |= kWcWithInv;
-  }
-  receives_.complete(completion);
-  ++c_.env.counters.rdma_recvs;
 }
 
 void Responder::finish_message() {
@@ -114,7 +96,7 @@ Responder::Verdict Responder::execute_read(const PacketView& packet) {
   replay.va = reth.get<proto::Reth::Va>();
   replay.rkey = reth.get<proto::Reth::RKey>();
   replay.length = reth.get<proto::Reth::DmaLength>();
-  replay.packets = replay.length == 0 ? 1 : (replay.length + c_.mtu() - 1) / c_.mtu();
+  replay.packets = c_.packets_for(replay.length);
   replay_.add(replay);
   expected_ += replay.packets;
   finish_message();
@@ -179,7 +161,7 @@ void Responder::on_duplicate(const PacketView& packet) {
           offset + length > saved->length) {
         return;
       }
-      const std::uint32_t packets = length == 0 ? 1 : (length + c_.mtu() - 1) / c_.mtu();
+      const std::uint32_t packets = c_.packets_for(length);
       enqueue({.is_duplicate = true,
                .begun = offset != 0,
                .psn = psn,

@@ -32,7 +32,7 @@ bool UcResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
   const bool in_sequence = packet.psn() == expected_;
   if (!in_sequence) {
-    ++c_.env.counters.out_of_seq_request;
+    c_.note<TraceKind::kOutOfSequence>(packet.psn().value(), expected_.value());
     lose_message();
   }
   expected_ = packet.psn() + 1;
@@ -41,7 +41,7 @@ bool UcResponder::on_request(const Arrival& arrival) {
     lose_message();
     return false;
   }
-  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  c_.note_received(packet.payload().size());
   if (packet.op().ends()) message_ = {};
   return in_sequence;
 }
@@ -62,9 +62,9 @@ bool UcResponder::take_packet(const PacketView& packet) {
 }
 
 bool UcResponder::lacks_receive(const PacketView& packet) const {
-  if (!packet.op().consumes_receive) return false;
-  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
-  return !receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()));
+  if (!packet.op().consumes_receive || receives_.available_for(packet.psn())) return false;
+  c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
+  return true;
 }
 
 bool UcResponder::take_send(const PacketView& packet) {

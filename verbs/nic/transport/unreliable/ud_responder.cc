@@ -18,16 +18,18 @@ void UdResponder::clear() {
 
 bool UdResponder::can_take(const PacketView& packet) {
   // IBTA Vol 1, 10.2.5.
-  if (packet.header<proto::Deth>().get<proto::Deth::QKey>() != c_.attr.qkey) {
-    ++c_.env.counters.qkey_violations;
+  const std::uint32_t qkey = packet.header<proto::Deth>().get<proto::Deth::QKey>();
+  if (qkey != c_.attr.qkey) {
+    c_.note<TraceKind::kDropQkey>(qkey, packet.psn().value());
     return false;
   }
   const std::size_t size = packet.payload().size();
   if (size > proto::mtu_bytes(c_.env.config.mtu_max)) return false;
-  const auto& refuse_receive = c_.env.config.faults.refuse_receive;
-  if (!receives_.available() || (refuse_receive && refuse_receive(c_.qpn, packet.psn()))) return false;
   // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for whoever needs it.
-  if (proto::Grh::kSize + size > receives_.next_length()) return false;
+  if (!receives_.available_for(packet.psn()) || proto::Grh::kSize + size > receives_.next_length()) {
+    c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
+    return false;
+  }
   receives_.hold();
   return true;
 }
@@ -43,7 +45,7 @@ bool UdResponder::on_request(const Arrival& arrival) {
     failure_ = Event::Kind::kQpFatal;
     return false;
   }
-  c_.env.counters.rcvd_payload_bytes += packet.payload().size();
+  c_.note_received(packet.payload().size());
   const std::uint32_t source = packet.header<proto::Deth>().get<proto::Deth::SourceQp>();
   Completion completion = receive_of(packet, source, grh.size() + packet.payload().size());
   completion.flags |= kWcGrh;

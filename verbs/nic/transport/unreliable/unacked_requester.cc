@@ -64,21 +64,10 @@ Errno UnackedRequester::check(const SendWr& wr, std::uint32_t ahead) const {
 
 Errno UnackedRequester::post(const SendWr& wr) {
   if (const Errno error = check(wr, 0)) return error;
-  const std::uint64_t length = total_length(wr.sges);
-
   if (is_ud()) targets_[sq_.tail() % targets_.size()] = *wr.target;
-  SendWqe& wqe = sq_.push(wr);
-  wqe.wr_id = wr.wr_id;
-  wqe.op = wr.op;
-  wqe.signaled = c_.init.sq_sig_all || (wr.flags & kSignaled) != 0;
-  wqe.solicited = (wr.flags & kSolicited) != 0;
-  wqe.imm = wr.imm;
-  wqe.rkey = wr.rkey;
-  wqe.remote_addr = wr.remote_addr;
-  wqe.length = static_cast<std::uint32_t>(length);
-  const auto& fail_send = c_.env.config.faults.fail_send;
-  wqe.injected_status = fail_send ? fail_send(c_.qpn, ++posted_) : std::nullopt;
-  wqe.packets = is_ud() || length == 0 ? 1 : static_cast<std::uint32_t>((length + c_.mtu() - 1) / c_.mtu());
+  SendWqe& wqe = sq_.push(wr, total_length(wr.sges), c_.init.sq_sig_all);
+  wqe.injected_status = c_.injected_failure(++posted_);
+  wqe.packets = is_ud() ? 1 : c_.packets_for(wqe.length);
   return 0;
 }
 
@@ -107,7 +96,7 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
     return TxStatus::kIdle;
   }
   const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
-  c_.env.counters.sent_payload_bytes += size;
+  c_.note_sent(size);
   take_window(size, now);
   ++next_;
   if (++packet_ == wqe.packets) {
@@ -120,9 +109,7 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
 bool UnackedRequester::fill_payload(MutBytes out) const {
   const std::uint64_t head = sq_.head();
   const std::size_t offset = std::size_t{packet_} * (is_ud() ? 0 : c_.mtu());
-  if (!sq_.at(head).is_inline) return gather(c_.env.mrs, c_.init.pd, sq_.sges(head), offset, out);
-  if (!out.empty()) std::memcpy(out.data(), sq_.inline_data(head).data() + offset, out.size());
-  return true;
+  return c_.fill_payload(sq_, head, offset, out);
 }
 
 bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
@@ -159,17 +146,17 @@ void UnackedRequester::take_window(std::uint32_t payload, Instant now) {
   const std::uint64_t cost = Window::cost(payload);
   c_.env.window.take(cost);
   held_ += cost;
-  if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + kUnackedHold);
+  if (!timers_.running(Timer::kHold)) timers_.set(Timer::kHold, now + kUnackedHold);
 }
 
 void UnackedRequester::release_window() {
   c_.env.window.give_back(held_);
   held_ = 0;
-  timers_.stop(Timer::kStall);
+  timers_.stop(Timer::kHold);
 }
 
 void UnackedRequester::on_timeout(Instant now) {
-  if (timers_.take_expired(Timer::kStall, now)) release_window();
+  if (timers_.take_expired(Timer::kHold, now)) release_window();
 }
 
 void UnackedRequester::complete_head(WcStatus status) {

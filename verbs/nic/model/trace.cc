@@ -1,0 +1,43 @@
+#include "verbs/nic/model/trace.h"
+
+#include "proto/base/check.h"
+
+namespace uroce::nic {
+namespace {
+
+struct Row {
+  const char *name, *a, *b;
+};
+
+constexpr Row kRows[] = {
+#define UROCE_EVENT(id, name, counter, a, b, meaning) {name, a, b},
+#include "verbs/nic/model/events.def"
+};
+
+const Row& row(TraceKind kind) {
+  UROCE_ASSERT(kind < TraceKind::kCount);
+  return kRows[static_cast<std::size_t>(kind)];
+}
+
+void append(std::string& line, const char* name, std::uint64_t value) {
+  if (*name != '\0') line.append(" ").append(name).append("=").append(std::to_string(value));
+}
+
+}  // namespace
+
+void Trace::tell(TraceKind kind, std::uint32_t qpn, std::uint64_t a, std::uint64_t b) const {
+  sink_->on_event({now, kind, qpn, a, b});
+}
+
+const char* name_of(TraceKind kind) { return row(kind).name; }
+
+std::string to_string(const TraceEvent& event) {
+  const Row& facts = row(event.kind);
+  std::string line = facts.name;
+  if (event.qpn != 0) append(line, "qpn", event.qpn);
+  append(line, facts.a, event.a);
+  append(line, facts.b, event.b);
+  return line;
+}
+
+}  // namespace uroce::nic
