@@ -3,13 +3,10 @@
 #pragma once
 
 #include "engine/port/port.h"
+#include "engine/run/tunables.h"
 #include "engine/sans_io.h"
 
 namespace uroce::engine {
-
-/// Packets sent before the next look at what has arrived, and the other way round: neither direction, and no thread
-/// that waits for the NIC, has to wait for long.
-inline constexpr std::size_t kCrankBurst = 64;
 
 struct Progress {
   std::size_t received = 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
 namespace uroce::engine {
@@ -20,7 +21,7 @@ class PollWatch {
   /// A poll at `now`. What two threads do at the same moment may be counted once: this is a heuristic.
   void on_poll(Instant now) {
     const std::int64_t time = count(now);
-    const Demand& demand = time < strict_until_.load(std::memory_order_relaxed) ? kStrict : kUsual;
+    const PollDemand& demand = time < strict_until_.load(std::memory_order_relaxed) ? kStrictRow : kUsualRow;
     const std::int64_t gap = time - last_.exchange(time, std::memory_order_relaxed);
     const std::uint32_t row = gap <= demand.gap_max.count() ? row_.load(std::memory_order_relaxed) + 1 : 1;
     if (row <= demand.row) row_.store(row, std::memory_order_relaxed);
@@ -42,20 +43,10 @@ class PollWatch {
   /// Until when the poller is trusted to come again; in the past when nobody polls.
   Instant trusted_until() const {
     if (!trusted_.load(std::memory_order_relaxed)) return Instant::min();
-    return Instant{Duration{last_.load(std::memory_order_relaxed)}} + kTrust;
+    return Instant{Duration{last_.load(std::memory_order_relaxed)}} + kPollerTrust;
   }
 
  private:
-  /// What makes a row: so many polls, none of them later than so long after the one before.
-  struct Demand {
-    std::uint32_t row;
-    Duration gap_max;
-  };
-  static constexpr Demand kUsual{8, std::chrono::microseconds(100)};
-  static constexpr Demand kStrict{512, std::chrono::microseconds(10)};
-  static constexpr Duration kStrictFor = std::chrono::milliseconds(200);
-  static constexpr Duration kTrust = std::chrono::milliseconds(1);
-
   static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
 
   std::atomic<std::int64_t> last_ = 0;

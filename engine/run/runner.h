@@ -138,10 +138,6 @@ class Runner {
     return take_transmits(nic_, *port_, now);
   }
 
-  /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
-  static constexpr std::size_t kStream = 8;
-  static constexpr Duration kLinger = std::chrono::microseconds(50);
-
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
       const Instant trusted_until = polls_.trusted_until();
@@ -160,9 +156,9 @@ class Runner {
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
   /// too, pays a part. Looks out for them a little, without the lock. Returns whether something came.
   bool linger() {
-    if (received_since_sleep_ < kStream) return false;
+    if (received_since_sleep_ < kStreamPackets) return false;
     const Instant now = os_now();
-    const Instant end = std::min(now + kLinger, wake_at_.value_or(Instant::max()));
+    const Instant end = std::min(now + kStreamLinger, wake_at_.value_or(Instant::max()));
     // No yield(): on a busy machine that gives the core away for milliseconds.
     while (!port_->wait(now, /*for_packets=*/true)) {
       if (os_now() >= end) return false;

@@ -18,17 +18,9 @@
 namespace uroce::ibv {
 namespace {
 
-/// In a train a packet costs the receive buffer half of what it does alone; and trains want room to become long.
-constexpr std::uint64_t kGsoWindowBytes = 640 * 1024;
-
-/// A peer that nobody polls answers when its background thread has taken over, after about a millisecond, and when its
-/// host has a core for it. What waits for less than that goes back for nothing. (rxe waits at least a jiffy, 1 to 10
-/// ms.)
-constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
-
 nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
-  config.ack_timeout_floor = kAckTimeoutFloor;
+  config.ack_timeout_floor = nic::kAckTimeoutFloor;
   config.gids = gid_table(addresses, device_table().first_gid);
   for (const proto::Gid& address : addresses) {
     const auto mtu = interface_mtu(address);
@@ -111,7 +103,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   }
   nic::NicConfig config = config_for(addresses);
   config.strict = *strict;
-  if (*choice == engine::EngineChoice::kGso) config.window_bytes = kGsoWindowBytes;
+  if (*choice == engine::EngineChoice::kGso) config.window_bytes = nic::kTrainWindowBytes;
   if (!opened->slot.leases.empty()) {
     config.qpn_slot = opened->slot.slot;
     config.first_local_qpn = opened->slot.first_local;

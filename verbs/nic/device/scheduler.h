@@ -1,6 +1,6 @@
-// Whose turn it is to send. QPs with something to send take turns of Qp::kTurn packets. The NIC's window interrupts a
-// turn but does not end it: else, of many QPs, each would send a packet or two and have to ask for an ACK of them.
-// A pace per QP or per peer (congestion control) belongs here too.
+// Whose turn it is to send. QPs with something to send take turns of kTurnPackets packets. The NIC's window interrupts
+// a turn but does not end it: else, of many QPs, each would send a packet or two and have to ask for an ACK of them. A
+// pace per QP or per peer (congestion control) belongs here too.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class Scheduler {
     qp.links.ready = false;
     if (admitted_ == &qp) admitted_ = nullptr;
     if (status == TxStatus::kWindow) return make_waiting(qp);
-    qp.links.turn_left = Qp::kTurn;
+    qp.links.turn_left = kTurnPackets;
     if (status == TxStatus::kSent) make_ready(qp);
   }
   void forget(Qp& qp) {
@@ -54,7 +54,7 @@ class Scheduler {
   void make_waiting(Qp& qp) {
     if (qp.links.waiting) return;
     qp.links.waiting = true;
-    if (qp.links.turn_left < Qp::kTurn) {
+    if (qp.links.turn_left < kTurnPackets) {
       waiting_.push_front(&qp);
     } else {
       waiting_.push_back(&qp);

@@ -8,6 +8,7 @@
 #include "proto/base/clock.h"
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/model/trace.h"
+#include "verbs/nic/model/tunables.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/nic/model/user_memory.h"
 
@@ -29,9 +30,10 @@ struct NicConfig {
   std::vector<Gid> gids;                      ///< GID table from index 0 on.
   std::uint8_t qpn_slot = 0;                  ///< Top byte of every QPN: which of several NICs that share an address.
   std::uint16_t first_local_qpn = kFirstQpn;  ///< Where local numbers begin (not below kFirstQpn).
-  std::uint64_t key_seed = 0;               ///< lkeys and rkeys follow from it; 0: they count from 0x1f8 on, readable.
-  std::uint8_t mtu_max = 5;                 ///< Path MTU enum, 1..5.
-  std::uint64_t window_bytes = 160 * 1024;  ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
+  std::uint64_t key_seed = 0;  ///< lkeys and rkeys follow from it; 0: they count from 0x1f8 on, readable.
+  std::uint8_t mtu_max = 5;    ///< Path MTU enum, 1..5.
+  std::uint64_t window_bytes =
+      kWindowBytes;               ///< Receive-buffer bytes our unacknowledged packets may take at the peers.
   bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
   bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
   InjectedFaults faults{};

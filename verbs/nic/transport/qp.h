@@ -2,6 +2,7 @@
 // moves the QP to ERR here.
 #pragma once
 
+#include "verbs/nic/model/tunables.h"
 #include "verbs/nic/transport/base/halves.h"
 
 namespace uroce::nic {
@@ -36,16 +37,15 @@ class Qp {
   const QpInit& init() const { return c_.init; }
   bool draining() const { return state() == QpState::kSqd && !drained_; }
 
-  static constexpr int kTurn = 16;  ///< Packets that a QP may send before it is another's turn.
   /// What the NIC keeps with a QP: its place in lists and in order.
   struct Links {
-    std::uint32_t nth = 0;   ///< Which of the NIC's QPs, as they were created, from 1.
-    std::uint32_t life = 0;  ///< How often it has been reset.
-    bool ready = false;      ///< In the list of QPs to ask for packets.
-    bool waiting = false;    ///< In the list of QPs that the NIC's window held back.
-    int turn_left = kTurn;   ///< Packets.
-    std::size_t heap = 0;    ///< 1 + index in the deadline heap; 0: not in it.
-    Instant deadline{};      ///< As the heap knows it.
+    std::uint32_t nth = 0;         ///< Which of the NIC's QPs, as they were created, from 1.
+    std::uint32_t life = 0;        ///< How often it has been reset.
+    bool ready = false;            ///< In the list of QPs to ask for packets.
+    bool waiting = false;          ///< In the list of QPs that the NIC's window held back.
+    int turn_left = kTurnPackets;  ///< Packets.
+    std::size_t heap = 0;          ///< 1 + index in the deadline heap; 0: not in it.
+    Instant deadline{};            ///< As the heap knows it.
   } links;
 
  private:

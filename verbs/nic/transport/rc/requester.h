@@ -12,22 +12,15 @@
 #pragma once
 
 #include "proto/syndrome.h"
+#include "verbs/nic/model/tunables.h"
 #include "verbs/nic/resources/work_queues.h"
 #include "verbs/nic/transport/base/halves.h"
 #include "verbs/nic/transport/rc/credit_limit.h"
 
 namespace uroce::nic {
 
-/// Largest READ request on the wire. A longer READ becomes several, all but the last ending on a multiple of this.
-inline constexpr std::uint32_t kReadPieceBytes = 64 * 1024;
 /// PSNs that may be outstanding: one more, and an old packet could be taken for a new one (IBTA Vol 1, 9.7.2).
 inline constexpr std::uint32_t kMaxPsnsOutstanding = (1u << 23) - 1;
-/// Inside a long message every so many packets ask for an ACK.
-inline constexpr std::uint32_t kAckEvery = 16;
-/// After so long without progress our packets are out of every receive buffer: read, or lost.
-inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
-/// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
-inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 
 class Requester final : public RequesterHalf {
  public:

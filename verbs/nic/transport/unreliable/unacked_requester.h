@@ -3,14 +3,11 @@
 // QP: it goes to SQE.
 #pragma once
 
+#include "verbs/nic/model/tunables.h"
 #include "verbs/nic/resources/work_queues.h"
 #include "verbs/nic/transport/base/halves.h"
 
 namespace uroce::nic {
-
-/// For so long an unacknowledged packet counts against the NIC's window: then it has left the peer's receive buffer, or
-/// is lost. Nobody will tell.
-inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
 
 class UnackedRequester final : public RequesterHalf {
  public:

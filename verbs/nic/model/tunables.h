@@ -1,0 +1,37 @@
+// The numbers by which the transport is tuned, with their units and reasons. None of them is of the protocol: peers
+// work with any. What programs may ask for is in limits.h, what a NIC is made with in config.h, what the engine waits
+// for in engine/run/tunables.h.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/clock.h"
+
+namespace uroce::nic {
+
+/// Bytes of receive buffer that unacknowledged packets of ours may take at the peers, as Window::cost() counts. An
+/// ordinary user's socket has at least net.core.rmem_default, 208 KiB, of which others need some.
+inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
+/// The same where packets go in trains: one costs the receive buffer half of what it does alone, and trains want room
+/// to become long.
+inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
+/// Packets that a QP may send before it is another's turn.
+inline constexpr int kTurnPackets = 16;
+/// Bytes of the largest READ request on the wire. A longer READ becomes several, all but the last ending on a multiple
+/// of this: its responses must not overrun our own receive buffer (ADR 5).
+inline constexpr std::uint32_t kReadPieceBytes = 64 * 1024;
+/// Inside a long message every so many packets ask for an ACK, so that the window moves on.
+inline constexpr std::uint32_t kAckEvery = 16;
+/// After so long without progress our packets are out of every receive buffer: read, or lost.
+inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
+/// UC and UD: for so long a packet counts against the window. Then it has left the peer's receive buffer, or is lost;
+/// nothing tells.
+inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
+/// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
+inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
+/// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread
+/// has taken over, after about a millisecond, and when its host has a core for it. What waits for less than that goes
+/// back for nothing. (rxe waits at least a jiffy, 1 to 10 ms.)
+inline constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
+
+}  // namespace uroce::nic
