@@ -95,7 +95,8 @@ class PacketBuilder {
   std::size_t size_;  ///< Without ICRC.
 };
 
-/// The largest packet: RC WRITE with the longest header stack, MTU 4096, pad and ICRC.
+/// No packet is larger. BTH, at most 28 bytes of extended headers (AtomicETH), immediate data, MTU 4096, ICRC; no
+/// opcode has all of them.
 inline constexpr std::size_t kMaxPacketSize = 12 + 28 + 4 + 4096 + kIcrcSize;
 
 }  // namespace uroce::proto

@@ -86,6 +86,8 @@ class Nic {
   bool break_qp(std::uint32_t qpn);
   bool overflow_send_cq(std::uint32_t qpn);
 
+  /// What the owner has to be told next, in order of occurrence; poll until there is nothing. An event of an object
+  /// that is destroyed is forgotten with it.
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
