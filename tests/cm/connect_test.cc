@@ -265,6 +265,42 @@ TEST_F(Lab, NobodyListens) {
   expect_nothing_left();
 }
 
+// perftest's server listens anew for each of its connections, and its client does not wait for that.
+TEST_F(Lab, ARequestWaitsForTheNextListener) {
+  b.cm->unlisten(listen(), world.now());
+  connect();
+  world.run_for(900ms);
+  EXPECT_THAT(names(), ElementsAre("a REQ"));
+  const ListenerId listener = listen();
+  settle(b);
+  const Event request = expect(b, Kind::kRequest);
+  EXPECT_EQ(request.listener, listener);
+  EXPECT_EQ(request.params.qpn, kActive.qpn);
+  EXPECT_EQ(accept(request.id), 0);
+  expect(a, Kind::kResponse);
+}
+
+TEST_F(Lab, ARequestDoesNotWaitForLongForAListener) {
+  b.cm->unlisten(listen(), world.now());
+  const Id id = connect();
+  inject(b, kGidA, sent.back().mad);  // The same again is one request.
+  world.run_for(900ms);
+  EXPECT_THAT(names(), ElementsAre("a REQ"));
+  world.run_for(200ms);
+  EXPECT_EQ(expect(a, Kind::kRejected).status, 8);
+  EXPECT_THAT(names(), ElementsAre("a REQ", "b REJ"));
+  destroy(a, id);
+  connect();
+  EXPECT_EQ(expect(a, Kind::kRejected).status, 8);
+}
+
+// Linux rejects it at once.
+TEST_F(KernelLab, ARequestDoesNotWaitForAListener) {
+  b.cm->unlisten(listen(), world.now());
+  connect();
+  EXPECT_EQ(expect(a, Kind::kRejected).status, 8);
+}
+
 TEST_F(Lab, AProgramRejects) {
   listen();
   const Id id_a = connect();

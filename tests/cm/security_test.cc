@@ -207,7 +207,7 @@ TEST_F(Lab, AFloodOfRequestsIsBounded) {
       inject(b, source, mad);
     }
   };
-  flood(kStranger, 300);
+  flood(kStranger, Cm::kMaxHalfOpenPerSource + 10);
   EXPECT_EQ(b.cm->size(), 1u + Cm::kMaxHalfOpenPerSource);
   for (std::uint8_t host = 20; host < 30; ++host) flood(Gid::from_v4(10, 77, 0, host), 200);
   EXPECT_EQ(b.cm->size(), Cm::kMaxBacklog);

@@ -6,6 +6,7 @@
 
 #include "proto/icrc.h"
 #include "verbs/cm/core.h"
+#include "verbs/cm/times.h"
 
 namespace uroce::cm {
 namespace {
@@ -97,6 +98,10 @@ void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
 
 void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
+  for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
+    const auto message = wire::parse_message(request.mad);
+    core_->on_req({*message, request.path, now});
+  }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
     core_->on_deadline(*core_->find(core_->timers.begin()->second), now);
   }
@@ -116,10 +121,11 @@ std::optional<proto::Transmit> Cm::poll_transmit(Instant, MutBytes frame) {
 }
 
 std::optional<Instant> Cm::next_deadline() const {
-  const auto memory = core_->sidr_answers.next_deadline();
-  if (core_->timers.empty()) return memory;
-  const Instant timer = core_->timers.begin()->first;
-  return memory ? std::min(*memory, timer) : timer;
+  std::optional<Instant> first = core_->sidr_answers.next_deadline();
+  const auto consider = [&first](Instant deadline) { first = first ? std::min(*first, deadline) : deadline; };
+  if (const auto latecomer = core_->latecomers.next_deadline()) consider(*latecomer);
+  if (!core_->timers.empty()) consider(core_->timers.begin()->first);
+  return first;
 }
 
 // --- calls
@@ -130,6 +136,7 @@ Result<ListenerId, Errno> Cm::listen(const Listen& listen) {
   if (what.backlog == 0 || what.backlog > kMaxBacklog) what.backlog = kMaxBacklog;
   const Listener* const listener = core_->listeners.add(what);
   if (listener == nullptr) return Err{EADDRINUSE};
+  core_->latecomers.listener_back(what.service_id);
   return listener->id;
 }
 
@@ -138,7 +145,11 @@ void Cm::unlisten(ListenerId id, Instant now) {
   if (listener == nullptr) return;
   const std::set<Id> unfetched = std::exchange(listener->backlog, {});
   for (const Id request : unfetched) core_->destroy(*core_->find(request), now);
+  const std::uint64_t service_id = listener->what.service_id;
   core_->listeners.remove(id);
+  if (core_->is_improved() && !core_->listeners.has_service(service_id)) {
+    core_->latecomers.listener_gone(service_id, now + core_->scaled(kListenerGrace));
+  }
 }
 
 void Cm::fetched(Id id) {

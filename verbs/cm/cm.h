@@ -19,8 +19,8 @@ class Cm {
  public:
   // Limits that hold whatever the network sends.
   static constexpr std::uint32_t kMaxBacklog = 1024;
-  static constexpr std::uint32_t kMaxHalfOpen = 4096;          ///< Requests that are not accepted yet, in all ...
-  static constexpr std::uint32_t kMaxHalfOpenPerSource = 256;  ///< ... and from one address.
+  static constexpr std::uint32_t kMaxHalfOpen = 4096;           ///< Requests that are not accepted yet, in all ...
+  static constexpr std::uint32_t kMaxHalfOpenPerSource = 1000;  ///< ... and from one address.
   static constexpr std::uint32_t kStrangerAnswersPerSecond = 1000;
 
   explicit Cm(CmConfig config);
@@ -40,7 +40,8 @@ class Cm {
   // --- passive side -------------------------------------------------------------------------------------------------
   /// EADDRINUSE: the same service, address and family are taken. The rules of port spaces are the caller's.
   Result<ListenerId, Errno> listen(const Listen& listen);
-  /// Requests that have not been fetched are rejected (28, UD: status 2); those that have live on.
+  /// Requests that have not been fetched are rejected (28, UD: status 2); those that have live on. A REQ that comes in
+  /// the next second waits for another listener; then it is rejected (8).
   void unlisten(ListenerId listener, Instant now);
   /// The program has seen the kRequest of `id`: its place in the backlog is free again.
   void fetched(Id id);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "verbs/cm/cm.h"
+#include "verbs/cm/latecomers.h"
 #include "verbs/cm/limits.h"
 #include "verbs/cm/listeners.h"
 #include "verbs/cm/messages.h"
@@ -98,6 +99,7 @@ struct Cm::Core {
   Listeners listeners;
   HalfOpen half_open{kMaxHalfOpen, kMaxHalfOpenPerSource};
   RecentAnswers sidr_answers;
+  Latecomers latecomers;
   RateLimit stranger_answers{kStrangerAnswersPerSecond};
   std::set<std::pair<Instant, Id>> timers;
 

@@ -57,7 +57,10 @@ void Cm::Core::on_req(const Incoming& in) {
     refuse(in, RejectReason::kStaleConnection);
     return disconnect_stale(known->second, in.now);
   }
-  if (!listeners.has_service(service_id)) return refuse(in, RejectReason::kInvalidServiceId);
+  if (!listeners.has_service(service_id)) {
+    if (latecomers.keep(service_id, in.path, in.message.bytes(), in.now)) return;
+    return refuse(in, RejectReason::kInvalidServiceId);
+  }
   if ((req.get<Req::PKey>() & 0x7FFF) != 0x7FFF || !is_ours(remote)) {
     return refuse(in, RejectReason::kInvalidGid, our_gid);
   }

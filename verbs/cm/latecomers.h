@@ -1,0 +1,73 @@
+// Requests for a service whose listener has just gone. perftest's server listens anew for each of its connections, and
+// its client does not wait for that: a REJ would be the end of it. So such requests wait a little for the next
+// listener.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "verbs/cm/connection.h"
+
+namespace uroce::cm {
+
+class Latecomers {
+ public:
+  static constexpr std::size_t kMost = 64;  ///< Requests, and services. Beyond that there is no waiting.
+
+  struct Request {
+    Instant until{};
+    std::uint64_t service_id = 0;
+    proto::Path path{};
+    Mad mad{};
+  };
+
+  /// The last listener of the service is gone; requests for it may wait until then.
+  void listener_gone(std::uint64_t service_id, Instant until) {
+    if (gone_.size() < kMost || gone_.contains(service_id)) gone_[service_id] = until;
+  }
+  /// Keeps the request, or the one that it repeats. False: it must be answered now.
+  bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant now) {
+    const auto gone = gone_.find(service_id);
+    if (gone == gone_.end() || gone->second <= now) return false;
+    for (const Request& waiting : waiting_) {
+      if (waiting.path.source == path.source && std::equal(mad.begin(), mad.end(), waiting.mad.begin())) return true;
+    }
+    if (waiting_.size() == kMost) return false;
+    Request& request = waiting_.emplace_back(Request{gone->second, service_id, path, {}});
+    std::copy(mad.begin(), mad.end(), request.mad.begin());
+    return true;
+  }
+  /// There is a listener again: requests for it are due at once.
+  void listener_back(std::uint64_t service_id) {
+    gone_.erase(service_id);
+    for (Request& request : waiting_) {
+      if (request.service_id == service_id) request.until = Instant::min();
+    }
+  }
+  /// Takes out what is due.
+  std::vector<Request> take_due(Instant now) {
+    std::vector<Request> due;
+    std::erase_if(gone_, [now](const auto& service) { return service.second <= now; });
+    std::erase_if(waiting_, [&](const Request& request) {
+      if (request.until > now) return false;
+      due.push_back(request);
+      return true;
+    });
+    return due;
+  }
+  /// When the first request is due.
+  std::optional<Instant> next_deadline() const {
+    std::optional<Instant> first;
+    for (const Request& request : waiting_) {
+      if (!first || request.until < *first) first = request.until;
+    }
+    return first;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, Instant> gone_;
+  std::deque<Request> waiting_;
+};
+
+}  // namespace uroce::cm
