@@ -51,11 +51,11 @@ fi
 enter "build, release"
 build release
 run_tests release
-# clang-tidy on what differs from UROCE_BASE (else from origin/main, else in the last commit), as far as 90 seconds reach.
+# clang-tidy on what differs from UROCE_BASE (else from origin/main, else in the last commit), as far as 30 seconds reach.
 enter tidy
 base=${UROCE_BASE:-$(git rev-parse -q --verify origin/main || true)}
 if [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then base=HEAD~1; fi
 if git rev-parse -q --verify "$base^{commit}" >/dev/null; then
   say "tidy (what differs from $base)"
-  tools/tidy.sh --since "$base" --seconds 90
+  tools/tidy.sh --since "$base" --seconds 30
 fi
