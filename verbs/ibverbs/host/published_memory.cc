@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <set>
 
+#include "proto/quiet_signals.h"
+
 namespace uroce::ibv {
 
 std::string published_name(const std::string& kind, const std::string& name) {
@@ -21,6 +23,7 @@ std::string published_name(const std::string& kind, const std::string& name) {
 
 engine::Fd publish_memory(const std::string& published, std::size_t size, void** memory) {
   engine::Fd fd(::memfd_create(published.c_str(), MFD_CLOEXEC));
+  const proto::QuietSignals quiet;  // Without room for it under RLIMIT_FSIZE, others do not see it.
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return {};
   *memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   return *memory == MAP_FAILED ? engine::Fd{} : std::move(fd);
