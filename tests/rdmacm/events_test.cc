@@ -166,6 +166,7 @@ TEST_F(EventsTest, DatagramsAskForTheirPeersNumber) {
 }
 
 TEST_F(EventsTest, NobodyServesADatagram) {
+  listening(RDMA_PS_TCP);  // Another service, so that the NIC is open.
   connecting(RDMA_PS_UDP);
   const auto refused = client_.next();
   EXPECT_EQ(refused.event, kUnreachable);
