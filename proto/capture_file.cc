@@ -174,6 +174,12 @@ CaptureFile::Error CaptureFile::append(Bytes records) {
   return add_to_stream(section);
 }
 
+void CaptureFile::leave() {
+  if (!fd_ || is_stream_) return;
+  const Pen pen(fd_.get());
+  if (pen.error() == 0) static_cast<void>(find_end());  // When even that fails, there is nobody left to tell.
+}
+
 /// At `end_`, with the pen in hand.
 CaptureFile::Error CaptureFile::add_to_file(Bytes records) {
   if (const int error = write_to_file(fd_.get(), records, end_); error != 0) {

@@ -34,6 +34,8 @@ class CaptureFile {
   /// Appends whole records, all or (in a regular file) none of them. After an error the file is not to be used any
   /// more.
   Error append(Bytes records);
+  /// Nothing more is coming from here: cuts off what a killed process has left incomplete at the end of a regular file.
+  void leave();
 
   pcap_format::Format format() const { return format_; }
   const std::string& path() const { return path_; }

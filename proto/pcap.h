@@ -60,8 +60,10 @@ class PcapWriter {
   }
 
   PcapWriter(PcapWriter&&) = default;
-  /// Flushes.
-  ~PcapWriter() { flush(); }
+  /// Flushes, and leaves the file whole.
+  ~PcapWriter() {
+    if (!flush()) file_.leave();
+  }
 
   /// Appends a frame; buffered, all of it. The comment is for files that have room for one, and at most 65535 bytes.
   void write(std::int64_t time_ns, Bytes frame, std::string_view comment = {},

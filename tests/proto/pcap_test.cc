@@ -200,6 +200,22 @@ TEST_F(Pcap, WhatAKilledWriterLeftHalfWrittenIsCutOff) {
   }
 }
 
+TEST_F(Pcap, TheLastWriterLeavesWholeWhatAKilledOneLeftHalfWritten) {
+  for (const char* name : {"a.pcap", "a.pcapng"}) {
+    {
+      auto last = PcapWriter::create(file(name));
+      auto killed = PcapWriter::create(file(name));
+      ASSERT_TRUE(last.ok() && killed.ok());
+      killed->write(1, test::kSendFrame);
+      killed->write(2, test::kSendFrame);
+      EXPECT_EQ(killed->flush(), std::nullopt);
+      fs::resize_file(file(name), fs::file_size(file(name)) - 15);
+      killed->abandon();
+    }
+    EXPECT_THAT(times(file(name)), testing::ElementsAre(1));
+  }
+}
+
 TEST_F(Pcap, WritesRaiseNoSignals) {
   const std::string fifo = file("fifo");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
