@@ -58,7 +58,7 @@ def main():
             out = run("--seeds", "4..9", "--sabotage", kind, status=status, folder=folder)
             assert f"seed 4: {kind}" in out, out
             assert len((folder / "uroce-sim-seed-4.pcap").read_bytes()) > 100, kind
-            replay = re.search(r"^replay: (\S+) (--seed 4 --verbose)$", out, re.M)
+            replay = re.search(r"^replay: '(.+)' (--seed 4 --verbose)$", out, re.M)
             assert replay and replay.group(1) == SIM, out
             again = run(*replay.group(2).split(), "--sabotage", kind, status=status, folder=folder)
             assert kind == "crash" or next(l for l in out.splitlines() if l.startswith("seed 4")) in again

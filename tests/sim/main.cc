@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     app.exit(error);
     return kExitUsage;
   }
-  campaign.program = argv[0];
+  campaign.program = fmt::format("'{}'", argv[0]);  // Its path may have spaces, and the line is to be pasted.
   if (campaign.wrap) campaign.program += " --wrap";
   return campaign.run();
 }
