@@ -141,7 +141,7 @@ BrokerStart::State BrokerStart::look() {
   if (size > 0 && report[0] == kBrokerListens) return State::kListens;
   const std::string why = size > 0 ? std::string(report.data(), static_cast<std::size_t>(size)) : "it says nothing";
   error_ = {ECHILD, executable_ + " does not start: " + why};
-  return State::kFailed;
+  return size == 0 ? State::kVanished : State::kFailed;
 }
 
 }  // namespace uroce::engine

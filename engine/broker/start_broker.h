@@ -27,7 +27,8 @@ class BrokerStart {
  public:
   enum class State : std::uint8_t {
     kUnderWay,
-    kListens,  ///< The new one, or another.
+    kListens,   ///< The new one, or another.
+    kVanished,  ///< It has ended without a word, as one that somebody kills.
     kFailed,
   };
 
@@ -37,7 +38,7 @@ class BrokerStart {
   State look();
   int fd() const { return report_.get(); }
   Instant deadline() const { return deadline_; }
-  /// Why it failed.
+  /// Why it failed, or that it vanished.
   const SetupError& error() const { return error_; }
 
  private:

@@ -1,6 +1,7 @@
 // Leases and their broker.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <set>
 
 #include "engine/broker/start_broker.h"
@@ -191,6 +192,18 @@ TEST_F(LeaseTest, WithoutABrokerThereIsNoLease) {
     EXPECT_EQ(error.error, ECHILD);
     EXPECT_THAT(error.sentence, HasSubstr(executable));
   }
+}
+
+TEST_F(LeaseTest, ABrokerThatIsKilledBeforeItSaysAnythingIsStartedAgain) {
+  const std::string folder = testing::TempDir() + "uroce-killed-broker-" + std::to_string(::getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const std::string executable = folder + "/uroce-broker";
+  std::ofstream(executable) << "#!/bin/sh\nmkdir '" << folder << "/begun' 2>&- && kill -9 $$\nexec '" << kBroker
+                            << "' \"$@\"\n";
+  std::filesystem::permissions(executable, std::filesystem::perms::owner_all);
+  { const Slot slot = lease(std::nullopt, executable); }
+  EXPECT_TRUE(std::filesystem::exists(folder + "/begun"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(LeaseTest, TheBrokerIsNoChildAndInheritsNothing) {

@@ -105,19 +105,26 @@ TEST_F(StrangersTest, WhoIsRefusedNeedNotCloseTheConnection) {
 
 TEST_F(StrangersTest, WithoutFreeDescriptorsABrokerWaitsAndDoesNotSpin) {
   // Room for the sockets of the slots and some hundred connections.
-  int ends[2];
+  int ends[2], ready[2];
   ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = in_child([&] {
     const rlimit few{.rlim_cur = 200, .rlim_max = 200};
     ::setrlimit(RLIMIT_NOFILE, &few);
     ::close(ends[1]);
     const Slot slot = lease();
+    ::close(ready[0]);
+    ::close(ready[1]);
     char byte = 0;
     return static_cast<int>(::read(ends[0], &byte, 1));
   });
   ::close(ends[0]);
-  EXPECT_TRUE(eventually([] { return broker() != 0; }));
+  ::close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 0);  // The child has its slot, and this broker stays.
+  ::close(ready[0]);
   const pid_t process = broker();
+  ASSERT_NE(process, 0);
   std::vector<Fd> silent;
   const Instant start = os_now();
   const Duration cpu_before = cpu_time_of(process);

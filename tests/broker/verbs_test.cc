@@ -48,9 +48,7 @@ class OneAddressTest : public testing::Test {
 };
 
 TEST_F(OneAddressTest, ProcessesHaveSlotsOfTheirOwnAndTheSameGids) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
-#endif
+  UROCE_NEEDS_THREADS_AFTER_FORK();
   Pair p;
   const pid_t child = in_child([&] {
     Pair own;
@@ -90,9 +88,7 @@ TEST_F(OneAddressTest, BrokerOffKeepsTheAddressForOne) {
 }
 
 TEST_F(OneAddressTest, AChildOfForkOpensItsOwnDeviceOnTheAddressAndItsParentGoesOn) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
-#endif
+  UROCE_NEEDS_THREADS_AFTER_FORK();
   Pair p;
   exchange(p);
   const std::uint32_t slot = p.qa->qp_num >> 16;
@@ -110,9 +106,7 @@ TEST_F(OneAddressTest, AChildOfForkOpensItsOwnDeviceOnTheAddressAndItsParentGoes
 }
 
 TEST_F(OneAddressTest, ChildrenThatLiveOnKeepNothingOfTheirParentsDevice) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
-#endif
+  UROCE_NEEDS_THREADS_AFTER_FORK();
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   pid_t child = 0;

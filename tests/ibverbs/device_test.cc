@@ -288,9 +288,7 @@ TEST(Device, ClosingCleansUpWhatWasLeftBehind) {
 }
 
 TEST(Device, ChildOfForkHasToOpenTheDeviceAgain) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not let children of fork() start threads";
-#endif
+  UROCE_NEEDS_THREADS_AFTER_FORK();
   Pair p;
   const pid_t child = fork();
   ASSERT_GE(child, 0);

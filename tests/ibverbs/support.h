@@ -15,6 +15,14 @@
 #include "verbs/ibverbs/catalogue/verbs_table.h"
 #include "verbs/ibverbs/host/facts.h"
 
+// In children of fork() the thread sanitizer starts no threads, and the address sanitizer of GCC 12 may find its heap
+// locked by a thread that has stayed with the parent.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define UROCE_NEEDS_THREADS_AFTER_FORK() GTEST_SKIP() << "sanitizers do not let children of fork() use threads"
+#else
+#define UROCE_NEEDS_THREADS_AFTER_FORK() static_cast<void>(0)
+#endif
+
 namespace uroce::ibv::test {
 
 inline const VerbsTable& v() { return uroce_verbs(); }
