@@ -105,11 +105,12 @@ int start_listening(const Call& call, Id& id, std::uint32_t backlog) {
   const cm::Listen wanted = what_to_listen_for(id, backlog);
   for (const auto& adapter : adapters) {
     {
-      const ibv::NicLock lock(*adapter);
+      ibv::NicLock lock(*adapter);
       const auto listener = lock ? lock.cm().listen(wanted) : Result<cm::ListenerId, cm::Errno>(Err{ENODEV});
       if (!listener.ok()) return listener.error();
       id.listening.push_back({adapter, *listener});
       call.front.expect_requests(id, *adapter, *listener);
+      lock.posted();  // Requests may have waited for it.
     }
     auto claims = adapter->claim_requests(wanted);
     if (!claims.ok()) return claims.error();
