@@ -6,30 +6,20 @@
 # Exits 1 when a mutation was not noticed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-if [ "${1:-}" = --check ]; then
-  for patch in "$here"/mutations/*.patch; do
-    patch -s -p1 -F0 --dry-run -d "$root" <"$patch" || { echo "$patch does not apply" >&2; exit 1; }
-  done
-  exit 0
-fi
+patches=$here/mutations
+. "$here/../support/planted.sh"
+[ "${1:-}" != --check ] || { check_patches; exit; }
 last=${1:-10000}
 shift || true
-[ $# -gt 0 ] || set -- $(cd "$here/mutations" && ls *.patch | sed 's/\.patch$//')
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-(cd "$root" && git ls-files -z -- CMakeLists.txt CMakePresets.json proto engine verbs tools tests ':!tests/fuzz/corpus' |
-  tar -c --null -T - ) | tar -x -C "$scratch"
-cd "$scratch"
-cmake --preset release -DUROCE_BENCH=OFF -DUROCE_TESTS=ON >log
+[ $# -gt 0 ] || set -- $(names)
+enter_copy release -DUROCE_BENCH=OFF -DUROCE_TESTS=ON
 
 missed=0
 printf '| %-26s | %5s | %s |\n' 'the connection manager ...' seed 'what the judge says'
 printf '| --- | --- | --- |\n'
 for mutation in "$@"; do
-  patch -s -p1 -F0 <"$here/mutations/$mutation.patch"
-  cmake --build build/release --target cm_seeds >log 2>&1 || { cat log; exit 2; }
+  apply "$mutation"
+  build_copy release cm_seeds
   if build/release/bin/cm_seeds 1 "$last" >out; then
     missed=1
     echo "seed -: NOT NOTICED in $last seeds" >out
@@ -37,6 +27,6 @@ for mutation in "$@"; do
   line=$(grep -m1 '^seed ' out)
   seed=${line#seed } seed=${seed%%:*}
   printf '| %-26s | %5s | %s |\n' "${mutation//-/ }" "$seed" "${line#seed *: }"
-  patch -s -R -p1 -F0 <"$here/mutations/$mutation.patch"
+  take_back "$mutation"
 done
 exit $missed

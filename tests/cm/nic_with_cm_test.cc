@@ -28,10 +28,9 @@ struct End {
   }
   /// INIT, RTR, RTS with what the manager knows of `id`.
   void bring_up(Id id) {
-    using namespace nic;
     const ConnectionInfo info = *cm.query(id);
-    QpAttr at;
-    at.access = kLocalWrite | kRemoteWrite;
+    nic::QpAttr at;
+    at.access = nic::kLocalWrite | nic::kRemoteWrite;
     at.sgid_index = 1;
     at.path.source = info.local.address;
     at.path.destination = info.remote.address;
@@ -44,18 +43,7 @@ struct End {
     at.sq_psn = proto::Psn{info.remote_psn};
     at.rq_psn = proto::Psn{info.local_psn};
     at.dest_qpn = info.remote_qpn;
-    at.state = QpState::kInit;
-    ASSERT_EQ(side.nic.modify_qp(side.qp, at, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccess), 0);
-    at.state = QpState::kRtr;
-    ASSERT_EQ(side.nic.modify_qp(side.qp, at,
-                                 kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
-                                     kAttrMaxDestRdAtomic | kAttrMinRnrTimer),
-              0);
-    at.state = QpState::kRts;
-    ASSERT_EQ(
-        side.nic.modify_qp(side.qp, at,
-                           kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic),
-        0);
+    side.bring_up(at);
   }
   ConnectionParams params() const { return {.qpn = side.qp->qpn(), .retry_count = 7, .rnr_retry_count = 7}; }
 

@@ -7,39 +7,28 @@
 # Exits 1 when a mutation was not noticed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-# No fuzz: a patch that only nearly fits would break something else.
-if [ "${1:-}" = --check ]; then
-  for patch in "$here"/mutations/*.patch; do
-    patch -s -p1 -F0 --dry-run -d "$root" <"$patch" || { echo "$patch does not apply" >&2; exit 1; }
-  done
-  exit 0
-fi
+patches=$here/mutations
+. "$here/../support/planted.sh"
+[ "${1:-}" != --check ] || { check_patches; exit; }
 last=${1:-1000}
 shift || true
-[ $# -gt 0 ] || set -- $(cd "$here/mutations" && ls *.patch | sed 's/\.patch$//')
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-(cd "$root" && git ls-files -z -- CMakeLists.txt CMakePresets.json proto engine verbs tools tests ':!tests/fuzz/corpus' |
-  tar -c --null -T - ) | tar -x -C "$scratch"
-cd "$scratch"
-cmake --preset release -DUROCE_BENCH=OFF -DUROCE_TESTS=ON >"$scratch/log"
+[ $# -gt 0 ] || set -- $(names)
+enter_copy release -DUROCE_BENCH=OFF -DUROCE_TESTS=ON
 
 missed=0
 printf '| %-26s | %5s | %4s | %s\n' 'the transport ...' seed exit 'what the simulator says |'
 printf '| --- | --- | --- | --- |\n'
 for mutation in "$@"; do
-  patch -s -p1 -F0 <"$here/mutations/$mutation.patch"
-  cmake --build build/release --target uroce-sim >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
+  apply "$mutation"
+  build_copy release uroce-sim
   status=0
-  seeds=$(sed -n 's/^Seeds: //p' "$here/mutations/$mutation.patch")
+  seeds=$(sed -n 's/^Seeds: //p' "$patches/$mutation.patch")
   build/release/bin/uroce-sim ${seeds:---seeds 1..$last} --failures "$scratch" >"$scratch/out" 2>"$scratch/err" || status=$?
   line=$(grep -m1 '^seed ' "$scratch/out" || true)
   [ $status -ne 0 ] || { missed=1; line="seed -: NOT NOTICED in ${seeds:-$last seeds}"; }
   seed=${line#seed } seed=${seed%%:*}
   [ $status -ne 127 ] || line="$line ($(tail -n1 "$scratch/err"))"
   printf '| %-26s | %5s | %4s | %s |\n' "${mutation//-/ }" "$seed" "$status" "${line#seed *: }"
-  patch -s -R -p1 -F0 <"$here/mutations/$mutation.patch"
+  take_back "$mutation"
 done
 exit $missed

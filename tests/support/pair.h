@@ -58,6 +58,22 @@ struct Side {
     qp = *nic.create_qp(init);
   }
 
+  /// From RESET to RTS, an RC QP; `at` has what the transitions need, and its state does not matter.
+  void bring_up(uroce::nic::QpAttr at) {
+    using namespace uroce::nic;
+    at.state = QpState::kInit;
+    ASSERT_EQ(nic.modify_qp(qp, at, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccess), 0);
+    at.state = QpState::kRtr;
+    ASSERT_EQ(nic.modify_qp(qp, at,
+                            kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
+                                kAttrMinRnrTimer),
+              0);
+    at.state = QpState::kRts;
+    ASSERT_EQ(nic.modify_qp(qp, at,
+                            kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic),
+              0);
+  }
+
   std::uint64_t va() const { return base_; }
   nic::Sge sge(std::size_t offset, std::size_t length) const {
     return {va() + offset, static_cast<std::uint32_t>(length), mr->key};
@@ -130,20 +146,7 @@ class Pair {
     return attr;
   }
   void connect(Side& local, const Side& remote, std::uint32_t sq_psn, std::uint32_t rq_psn) {
-    using namespace nic;
-    QpAttr at = attr(local, remote, sq_psn, rq_psn);
-    at.state = QpState::kInit;
-    ASSERT_EQ(local.nic.modify_qp(local.qp, at, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccess), 0);
-    at.state = QpState::kRtr;
-    ASSERT_EQ(local.nic.modify_qp(local.qp, at,
-                                  kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
-                                      kAttrMaxDestRdAtomic | kAttrMinRnrTimer),
-              0);
-    at.state = QpState::kRts;
-    ASSERT_EQ(
-        local.nic.modify_qp(local.qp, at,
-                            kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic),
-        0);
+    local.bring_up(attr(local, remote, sq_psn, rq_psn));
   }
 
   Errno send(Side& side, nic::SendWr wr, std::vector<nic::Sge> sges) {
