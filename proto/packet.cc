@@ -1,6 +1,7 @@
 #include "proto/packet.h"
 
 #include "proto/icrc.h"
+#include "proto/pkey.h"
 
 namespace uroce::proto {
 
@@ -48,7 +49,7 @@ PacketBuilder::PacketBuilder(MutBytes out, Opcode opcode)
   UROCE_ASSERT(out.size() >= op_->stack.bytes + kIcrcSize);
   size_ = op_->stack.bytes;
   std::memset(out_.data(), 0, size_);
-  bth().set<Bth::Opcode>(static_cast<std::uint8_t>(opcode)).set<Bth::PKey>(0xFFFF);
+  bth().set<Bth::Opcode>(static_cast<std::uint8_t>(opcode)).set<Bth::PKey>(kDefaultPkey);
 }
 
 MutBytes PacketBuilder::payload(std::size_t size) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/icrc.h"
+#include "proto/pkey.h"
 #include "verbs/cm/core.h"
 #include "verbs/cm/times.h"
 
@@ -48,7 +49,6 @@ Cm::Cm(CmConfig config) : config_(std::move(config)), core_(std::make_unique<Cor
 Cm::~Cm() = default;
 
 // --- sans-I/O
-// ---------------------------------------------------------------------------------------------------------
 
 void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
   const auto packet = proto::parse_packet(datagram.payload);
@@ -59,7 +59,7 @@ void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
   }
   const std::uint16_t pkey = packet->bth().get<proto::Bth::PKey>();
   const std::uint32_t qkey = packet->header<proto::Deth>().get<proto::Deth::QKey>();
-  if ((pkey & 0x7FFF) != 0x7FFF || qkey != wire::kManagementQkey) {
+  if (!proto::accepts_pkey(pkey) || qkey != wire::kManagementQkey) {
     ++counters_.wrong_key;
     return;
   }
@@ -129,7 +129,6 @@ std::optional<Instant> Cm::next_deadline() const {
 }
 
 // --- calls
-// ------------------------------------------------------------------------------------------------------------
 
 Result<ListenerId, Errno> Cm::listen(const Listen& listen) {
   Listen what = listen;

@@ -45,7 +45,6 @@ bool Cm::Core::is_ours(const Gid& gid) const {
 }
 
 // --- connections
-// ------------------------------------------------------------------------------------------------------
 
 Connection& Cm::Core::create() {
   Id id = 0;
@@ -69,7 +68,7 @@ Result<Connection*, Errno> Cm::Core::create(const Endpoint& local, const Endpoin
   c.info.local = local;
   c.info.remote = remote;
   c.info.path = path;
-  if (path.flow_label == 0) c.info.path.flow_label = (local.port * 31u + remote.port) & 0xF'FFFF;
+  if (path.flow_label == 0) c.info.path.flow_label = flow_label_between(local.port, remote.port);
   c.info.ack_timeout = ack_timeout(path.life_time);
   c.response_time = scaled(request_time(path.life_time));
   return &c;
@@ -152,7 +151,6 @@ void Cm::Core::leave_backlog(Connection& c) {
 }
 
 // --- out
-// --------------------------------------------------------------------------------------------------------------
 
 void Cm::Core::send(const Connection& c, const Mad& mad) {
   proto::Path path;

@@ -49,6 +49,8 @@ struct Cm::Core {
   void on_dreq(const Incoming& in);
   void on_drep(const Incoming& in);
   void on_deadline(Connection& c, Instant now);
+  /// REJ 4, from a side that does not know the peer's ID yet: it says whose request it was.
+  void withdraw_request(const Connection& c);
   Errno reject(Connection& c, RejectReason reason, Bytes private_data, Instant now);
   void disconnect(Connection& c, Instant now);
   /// The peer has begun a new life with the same QP: asks whether this one is over.

@@ -7,12 +7,6 @@
 namespace uroce::cm {
 namespace {
 
-std::array<std::uint8_t, 8> bytes_of(std::uint64_t guid) {
-  std::array<std::uint8_t, 8> bytes;
-  store_be<8>(bytes.data(), guid);
-  return bytes;
-}
-
 /// What a REJ is about that we send in this state.
 About about(State state) {
   if (state == State::kReqReceived) return About::kReq;
@@ -112,6 +106,12 @@ void Cm::Core::on_drep(const Incoming& in) {
   if (!c->orphan) tell_end(*c);
 }
 
+void Cm::Core::withdraw_request(const Connection& c) {
+  std::array<std::uint8_t, 8> guid;
+  store_be<8>(guid.data(), config.guid);
+  send(c, make_rej(c.id, 0, c.request_tid, {.reason = RejectReason::kTimeout, .about = About::kOther, .info = guid}));
+}
+
 void Cm::Core::on_deadline(Connection& c, Instant now) {
   if (c.info.state == State::kTimewait) {
     const bool tell_exit = c.told_end && !c.orphan;
@@ -130,12 +130,9 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
     case State::kReqSent:
     case State::kRepSent:
       if (is_improved()) {  // So that the peer does not wait for what never comes.
-        const bool of_request = c.info.state == State::kReqSent;
-        const auto guid = bytes_of(config.guid);
-        send(c, make_rej(c.id, c.remote_id, c.request_tid,
-                         {.reason = RejectReason::kTimeout,
-                          .about = of_request ? About::kOther : About::kRep,
-                          .info = of_request ? Bytes(guid) : Bytes()}));
+        c.info.state == State::kReqSent ? withdraw_request(c)
+                                        : send(c, make_rej(c.id, c.remote_id, c.request_tid,
+                                                           {.reason = RejectReason::kTimeout, .about = About::kRep}));
       }
       [[fallthrough]];
     case State::kSidrReqSent:
@@ -181,12 +178,9 @@ void Cm::Core::disconnect_stale(Id id, Instant now) {
 
 void Cm::Core::destroy(Connection& c, Instant now) {
   switch (c.info.state) {
-    case State::kReqSent: {
-      const auto guid = bytes_of(config.guid);
-      send(c,
-           make_rej(c.id, 0, c.request_tid, {.reason = RejectReason::kTimeout, .about = About::kOther, .info = guid}));
+    case State::kReqSent:
+      withdraw_request(c);
       return erase(c);
-    }
     case State::kReqReceived:
     case State::kRepReceived:
     case State::kRepSent:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/pkey.h"
 #include "verbs/cm/times.h"
 
 namespace uroce::cm {
@@ -10,7 +11,6 @@ namespace {
 using wire::Attribute;
 using wire::MessageBuilder;
 
-constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 constexpr std::uint16_t kNoLid = 0xFFFF;
 constexpr std::uint8_t kMaxCount = 7;
 
@@ -48,7 +48,7 @@ Mad make_req(const Connection& c, const CmConfig& config, const ConnectRequest& 
       .set<Req::StartingPsn>(c.info.local_psn)
       .set<Req::LocalTimeout>(kResponseTimeout)
       .set<Req::RetryCount>(c.info.retry_count)
-      .set<Req::PKey>(kDefaultPkey)
+      .set<Req::PKey>(proto::kDefaultPkey)
       .set<Req::PathMtu>(c.info.path.mtu)
       .set<Req::RnrRetryCount>(std::min(kMaxCount, request.params.rnr_retry_count))
       .set<Req::MaxRetries>(kMaxRetries)
@@ -139,7 +139,7 @@ Mad make_sidr_req(const Connection& c, Bytes private_data) {
   MessageBuilder builder(mad, Attribute::kSidrReq, c.request_tid);
   builder.as<SidrReq>()
       .set<SidrReq::RequestId>(c.id)
-      .set<SidrReq::PKey>(kDefaultPkey)
+      .set<SidrReq::PKey>(proto::kDefaultPkey)
       .set<SidrReq::ServiceId>(c.info.service_id);
   put_request_data(c, private_data, builder.private_data());
   return mad;

@@ -1,6 +1,7 @@
 // The side that listens: REQ in, REP out, RTU in (IBTA Vol 1, 12.9.7).
 #include <cerrno>
 
+#include "proto/pkey.h"
 #include "proto/timing.h"
 #include "verbs/cm/core.h"
 #include "verbs/cm/times.h"
@@ -61,7 +62,7 @@ void Cm::Core::on_req(const Incoming& in) {
     if (latecomers.keep(service_id, in.path, in.message.bytes(), in.now)) return;
     return refuse(in, RejectReason::kInvalidServiceId);
   }
-  if ((req.get<Req::PKey>() & 0x7FFF) != 0x7FFF || !is_ours(remote)) {
+  if (!proto::accepts_pkey(req.get<Req::PKey>()) || !is_ours(remote)) {
     return refuse(in, RejectReason::kInvalidGid, our_gid);
   }
   if (has_alternate_path(req)) return refuse(in, RejectReason::kInvalidAlternateGid, Bytes(in.path.source.raw));

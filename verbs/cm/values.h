@@ -43,9 +43,14 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
+/// The flow label that kernels give a path between two ports (Linux: cma_get_roce_udp_flow_label()).
+constexpr std::uint32_t flow_label_between(std::uint16_t source_port, std::uint16_t destination_port) {
+  return (std::uint32_t{source_port} * 31 + destination_port) & 0xF'FFFF;
+}
+
 /// What the two QPs' packets travel along. The GIDs are those of Endpoint.
 struct PathInfo {
-  std::uint32_t flow_label = 0;  ///< 20 bits. 0 in connect(): derived from the ports, as kernels do.
+  std::uint32_t flow_label = 0;  ///< 20 bits. 0 in connect(): flow_label_between() the ports.
   std::uint8_t tclass = 0;       ///< Of the connection's packets and of its management packets.
   std::uint8_t hop_limit = 64;
   std::uint8_t mtu = 3;  ///< Path MTU code, 1..5.

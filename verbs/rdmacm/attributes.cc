@@ -3,11 +3,10 @@
 #include <cerrno>
 
 #include "verbs/rdmacm/events.h"
+#include "verbs/rdmacm/route.h"
 
 namespace uroce::rdmacm {
 namespace {
-
-constexpr std::uint8_t kPort = 1;
 
 /// The connection has begun, and nobody has ended it.
 bool is_alive(cm::State state) {

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "verbs/nic/model/types.h"
+#include "verbs/rdmacm/route.h"
+
 namespace uroce::rdmacm {
 namespace {
 
-constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kHopLimit = 64;
-constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 
 /// Always the whole field, however little was sent: that is what programs of the kernel get.
 template <std::size_t N>
@@ -61,7 +62,7 @@ rdma_ucm_event_resp join_event(const Multicast& multicast) {
   out.uid = multicast.uid;
   out.id = multicast.number;
   out.event = static_cast<__u32>(EventType::kMulticastJoin);
-  out.param.ud.qp_num = kMulticastQpn;
+  out.param.ud.qp_num = nic::kMulticastQpn;
   out.param.ud.qkey = kUdpQkey;
   out.param.ud.ah_attr =
       address_vector(multicast.group, multicast.id->nic.gid_index, multicast.id->options.tos, /*flow_label=*/0);

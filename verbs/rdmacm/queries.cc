@@ -7,8 +7,6 @@
 namespace uroce::rdmacm {
 namespace {
 
-constexpr std::uint8_t kPort = 1;
-
 __u64 guid_of(const Nic& nic) {
   __u64 guid = 0;
   std::memcpy(&guid, nic.adapter->guid().data(), sizeof guid);
@@ -26,21 +24,20 @@ std::optional<cm::PathInfo> known_path(const Id& id) {
   return path_of(id);
 }
 
+/// The kernel keeps the family of the source there as soon as there is one.
+SocketAddress destination_of(const Id& id) {
+  return id.destination.family != AF_UNSPEC ? id.destination : any_address(id.source.address.family);
+}
+
 /// Without a route: the two GIDs and the P_Key.
 ib_user_path_rec addresses_of(const Id& id) {
-  ib_user_path_rec full = path_record(id, {}), out{};
-  // An id that is only bound has no destination; its GID is that of no address, in its family.
-  const proto::Gid destination =
-      id.destination.family != AF_UNSPEC ? id.destination.address : any_address(id.source.address.family).address;
+  const ib_user_path_rec full = path_record(id, {});
+  const proto::Gid destination = destination_of(id).address;
+  ib_user_path_rec out{};
   std::memcpy(out.sgid, full.sgid, sizeof out.sgid);
   std::memcpy(out.dgid, destination.raw.data(), sizeof out.dgid);
   out.pkey = full.pkey;
   return out;
-}
-
-/// The kernel keeps the family of the source there as soon as there is one.
-SocketAddress destination_of(const Id& id) {
-  return id.destination.family != AF_UNSPEC ? id.destination : any_address(id.source.address.family);
 }
 
 }  // namespace

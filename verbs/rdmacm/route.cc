@@ -4,17 +4,17 @@
 
 #include <algorithm>
 
+#include "proto/pkey.h"
+
 namespace uroce::rdmacm {
 namespace {
 
-constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 constexpr std::uint8_t kExactly = 2;  ///< IBTA: IB_SA_EQ, of the selectors.
 
-/// Linux: rdma_get_udp_sport() and cma_get_roce_udp_flow_label(). The UDP source port of the QPs follows from it.
+/// The UDP source port of the QPs follows from it (Linux: rdma_get_udp_sport()).
 std::uint32_t flow_label_of(const Id& id) {
-  constexpr std::uint32_t kBits = 0xFFFFF;
-  if (id.destination.family == AF_INET6 && id.destination.flowinfo != 0) return id.destination.flowinfo & kBits;
-  return (std::uint32_t{id.source.address.port} * 31 + id.destination.port) & kBits;
+  if (id.destination.family == AF_INET6 && id.destination.flowinfo != 0) return id.destination.flowinfo & 0xF'FFFF;
+  return cm::flow_label_between(id.source.address.port, id.destination.port);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ ib_user_path_rec path_record(const Id& id, const cm::PathInfo& path) {
   out.flow_label = htonl(path.flow_label);
   out.reversible = 1;
   out.mtu = path.mtu;
-  out.pkey = kDefaultPkey;
+  out.pkey = proto::kDefaultPkey;
   out.hop_limit = path.hop_limit;
   out.traffic_class = path.tclass;
   out.mtu_selector = out.rate_selector = out.packet_life_time_selector = kExactly;

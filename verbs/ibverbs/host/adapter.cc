@@ -32,7 +32,7 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
 cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
   cm::CmConfig out;
   out.gids = config.gids;
-  for (const std::uint8_t byte : guid) out.guid = out.guid << 8 | byte;
+  out.guid = load_be<8>(guid.data());
   out.slot = config.qpn_slot;
   constexpr std::uint64_t kNotThatOfKeys = 0x636D;
   out.seed = mix(config.key_seed ^ kNotThatOfKeys);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "proto/pkey.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
@@ -17,7 +18,6 @@ namespace uroce::ibv {
 namespace {
 
 constexpr std::uint8_t kPort = 1;
-constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
 // Values of ibv_port_attr that <infiniband/verbs.h> has no names for (IBTA Vol 1, 14.2.5.6).
 constexpr std::uint8_t kPhysStateDisabled = 3;
@@ -205,12 +205,12 @@ int ibv_query_pkey(struct ibv_context*, std::uint8_t port_num, int index, __be16
     errno = EINVAL;
     return -1;
   }
-  *pkey = kDefaultPkey;  // The same in either byte order.
+  *pkey = proto::kDefaultPkey;  // The same in either byte order.
   return 0;
 }
 
 int ibv_get_pkey_index(struct ibv_context*, std::uint8_t port_num, __be16 pkey) {
-  if (check_port(port_num) == 0 && pkey == kDefaultPkey) return 0;
+  if (check_port(port_num) == 0 && pkey == proto::kDefaultPkey) return 0;
   errno = EINVAL;
   return -1;
 }

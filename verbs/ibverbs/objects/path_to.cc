@@ -12,6 +12,7 @@ namespace uroce::ibv {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
+
 /// The same address vector with the GID instead of the LID. Where there are no LIDs, it stays as it is.
 struct ibv_ah_attr with_gid(const Adapter& adapter, struct ibv_ah_attr ah) {
   const proto::Gid& own = main_address(adapter.gids());

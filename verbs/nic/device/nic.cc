@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "proto/icrc.h"
+#include "proto/pkey.h"
 #include "verbs/nic/device/cq_health.h"
 #include "verbs/nic/device/deadline_heap.h"
 #include "verbs/nic/device/multicast.h"
@@ -22,9 +23,6 @@ bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
   all.pop_back();
   return true;
 }
-
-/// The receiver compares the low 15 bits with its table, in which we have only the default key (IBTA Vol 1, 10.9.3).
-constexpr bool accepts_pkey(std::uint16_t pkey) { return (pkey & 0x7FFF) == 0x7FFF; }
 
 constexpr proto::Service service_of(QpType type) {
   switch (type) {
@@ -123,7 +121,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     trace.note<TraceKind::kDropIcrc>(0, dest_qp, packet->psn().value());
     return;
   }
-  if (!accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
+  if (!proto::accepts_pkey(packet->bth().get<proto::Bth::PKey>())) {
     trace.note<TraceKind::kDropPkey>(0, packet->bth().get<proto::Bth::PKey>(), packet->psn().value());
     return;
   }
