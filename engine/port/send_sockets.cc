@@ -21,30 +21,44 @@ std::size_t SendSockets::KeyHash::operator()(const Key& key) const {
 }
 
 std::uint16_t SendSockets::acquire(const proto::Gid& local, std::uint16_t wanted) {
+  const bool has_room = acquired_ < max_acquired_;
+  std::optional<SendSlot> slot = has_room ? find_or_open_neighbour(local, wanted) : least_used(local);
+  if (!slot) slot = has_room ? least_used(local) : find_or_open_neighbour(local, wanted);
+  if (!slot) return 0;
+  SendSocket& socket = slots_[slot->value];
+  if (socket.users++ == 0) ++acquired_;
+  return socket.port;
+}
+
+std::optional<SendSlot> SendSockets::find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted) {
   std::optional<SendSlot> slot;
   for (int i = 0; i < kNeighboursTried && !slot; ++i, wanted = next_port(wanted)) slot = find_or_open(local, wanted);
-  if (!slot) slot = least_used(local);
-  if (!slot) return 0;
-  ++slots_[slot->value].users;
-  return slots_[slot->value].port;
+  return slot;
 }
 
 void SendSockets::release(const proto::Gid& local, std::uint16_t port) {
   const std::optional<SendSlot> slot = find(local, port);
   if (!slot || slots_[slot->value].users == 0 || --slots_[slot->value].users > 0) return;
-  slots_[slot->value].released = ++releases_;
+  --acquired_;
+  slots_[slot->value].last_used = ++uses_;
   close_unused();
 }
 
 /// Closes the socket that has been without users for longest, if there are too many of them.
 void SendSockets::close_unused() {
-  std::size_t count = 0;
-  std::size_t oldest = 0;
+  const auto [count, oldest] = unused();
+  if (count > kMaxUnused) close(*oldest);
+}
+
+SendSockets::Unused SendSockets::unused() const {
+  Unused found;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].fd || slots_[i].users != 0 || slots_[i].queued != 0) continue;
-    if (count++ == 0 || slots_[i].released < slots_[oldest].released) oldest = i;
+    if (found.count++ == 0 || slots_[i].last_used < slots_[found.oldest->value].last_used) {
+      found.oldest = SendSlot{static_cast<std::uint16_t>(i)};
+    }
   }
-  if (count > kMaxUnused) close(SendSlot{static_cast<std::uint16_t>(oldest)});
+  return found;
 }
 
 void SendSockets::close(SendSlot slot) {
@@ -56,7 +70,10 @@ void SendSockets::close(SendSlot slot) {
 
 std::optional<SendSlot> SendSockets::find_or_open(const proto::Gid& local, std::uint16_t port) {
   const std::optional<SendSlot> slot = find(local, port);
-  return slot ? slot : open(local, port);
+  if (!slot) return open(local, port);
+  SendSocket& socket = slots_[slot->value];
+  if (socket.users == 0) socket.last_used = ++uses_;
+  return slot;
 }
 
 void SendSockets::close_all() {
@@ -76,7 +93,8 @@ std::optional<SendSlot> SendSockets::open(const proto::Gid& local, std::uint16_t
   Result<Fd, SetupError> fd = open_send_socket(local, port);
   if (!fd) return std::nullopt;
   SendSocket& socket = slots_[slot->value];
-  socket = SendSocket{.fd = std::move(*fd), .local = local, .scope = link_local_scope(local), .port = port};
+  socket = SendSocket{
+      .fd = std::move(*fd), .local = local, .scope = link_local_scope(local), .port = port, .last_used = ++uses_};
   by_port_.emplace(Key{local, port}, *slot);
   if (on_change_) on_change_(*slot, socket.fd.get());
   return slot;
@@ -84,24 +102,23 @@ std::optional<SendSlot> SendSockets::open(const proto::Gid& local, std::uint16_t
 
 /// A slot without socket, made by closing one that nobody uses if there is no other.
 std::optional<SendSlot> SendSockets::vacant_slot() {
-  std::optional<SendSlot> unused;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const SendSlot slot{static_cast<std::uint16_t>(i)};
-    if (!slots_[i].fd) return slot;
-    if (slots_[i].users == 0 && slots_[i].queued == 0) unused = slot;
+    if (!slots_[i].fd) return SendSlot{static_cast<std::uint16_t>(i)};
   }
   if (slots_.size() < max_) {
     slots_.emplace_back();
     return SendSlot{static_cast<std::uint16_t>(slots_.size() - 1)};
   }
-  if (unused) close(*unused);
-  return unused;
+  const std::optional<SendSlot> slot = unused().oldest;
+  if (slot) close(*slot);
+  return slot;
 }
 
 std::optional<SendSlot> SendSockets::least_used(const proto::Gid& local) const {
   std::optional<SendSlot> best;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].fd || slots_[i].local != local) continue;
+    if (slots_[i].users == 0 && acquired_ >= max_acquired_) continue;
     if (!best || slots_[i].users < slots_[best->value].users) best = SendSlot{static_cast<std::uint16_t>(i)};
   }
   return best;

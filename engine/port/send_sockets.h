@@ -22,9 +22,9 @@ struct SendSocket {
   proto::Gid local;
   std::uint32_t scope = 0;
   std::uint16_t port = 0;
-  std::uint32_t users = 0;     ///< acquire() minus release()
-  std::uint32_t queued = 0;    ///< Frames that wait to be sent from it.
-  std::uint64_t released = 0;  ///< When the last user left; a higher number is later.
+  std::uint32_t users = 0;      ///< acquire() minus release()
+  std::uint32_t queued = 0;     ///< Frames that wait to be sent from it.
+  std::uint64_t last_used = 0;  ///< When the last user left or, without users, when it sent; a higher number is later.
   bool has_header_fields = false;
   std::uint8_t tclass = 0;  ///< What the kernel puts into packets without control messages.
   std::uint8_t hop_limit = 0;
@@ -36,10 +36,14 @@ class SendSockets {
   /// Sockets that stay open though nobody uses them: the last acknowledgements of a QP leave after it has gone, and the
   /// next QP often has the same port. find_or_open() opens a closed one again.
   static constexpr std::size_t kMaxUnused = 16;
+  /// So many can be acquired; more users share them. The rest is for packets of nobody who acquires: connection
+  /// management, and those last acknowledgements.
+  static constexpr std::uint16_t kMaxAcquired = kMax - kMaxUnused;
   /// Called when a socket has been opened in a slot, and (fd -1) before it is closed.
   using OnChange = std::function<void(SendSlot, int fd)>;
 
-  explicit SendSockets(std::uint16_t max = kMax) : max_(max) {}
+  explicit SendSockets(std::uint16_t max_acquired = kMaxAcquired, std::uint16_t max = kMax)
+      : max_acquired_(max_acquired), max_(max) {}
   void set_on_change(OnChange on_change) { on_change_ = std::move(on_change); }
 
   /// See Port::acquire_source_port(). Takes a neighbour when `wanted` belongs to a program that does not share it, and
@@ -66,16 +70,23 @@ class SendSockets {
   };
 
   std::optional<SendSlot> find(const proto::Gid& local, std::uint16_t port) const;
+  std::optional<SendSlot> find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted);
   std::optional<SendSlot> open(const proto::Gid& local, std::uint16_t port);
   std::optional<SendSlot> vacant_slot();
   std::optional<SendSlot> least_used(const proto::Gid& local) const;
+  struct Unused {
+    std::size_t count = 0;
+    std::optional<SendSlot> oldest;  ///< The one that has been without use for longest.
+  };
+  Unused unused() const;
   void close_unused();
   void close(SendSlot slot);
 
-  std::uint16_t max_;
+  std::uint16_t max_acquired_, max_;
   std::vector<SendSocket> slots_;
   std::unordered_map<Key, SendSlot, KeyHash> by_port_;
-  std::uint64_t releases_ = 0;
+  std::uint16_t acquired_ = 0;  ///< Sockets that have users.
+  std::uint64_t uses_ = 0;
   OnChange on_change_;
 };
 

@@ -230,7 +230,7 @@ GROUPS = {
                 judges.both_say("custom")),
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
-        rdma_cm("cmtime", "cmtime", "cmtime -c 100 -s {}", judges.client_says("disconnect"), 100, endless=True),
+        rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
     ],
     "qperf": [
         qperf("rc_lat rc_bw rc_bi_bw uc_lat uc_bw ud_lat ud_bw"),

@@ -12,6 +12,8 @@ using testing::ElementsAre;
 
 const proto::Gid kLocal = proto::Gid::from_v4(127, 0, 0, 1);
 
+using Ports = std::initializer_list<std::uint16_t>;
+
 class SendSocketsTest : public testing::Test {
  protected:
   void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
@@ -40,7 +42,7 @@ TEST_F(SendSocketsTest, OneSocketPerPortWhateverTheNumberOfQps) {
 
 TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   std::vector<int> changes;
-  SendSockets sockets(2);
+  SendSockets sockets(2, 2);
   sockets.set_on_change([&](SendSlot slot, int fd) { changes.push_back(fd < 0 ? -1 : slot.value); });
   EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
   EXPECT_EQ(sockets.acquire(kLocal, 0xC002), 0xC002);
@@ -55,6 +57,34 @@ TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   sockets[*sockets.find_or_open(kLocal, 0xC002)].queued = 0;
   EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC003).has_value());
   EXPECT_THAT(changes, ElementsAre(0, 1, -1, 1));
+}
+
+TEST_F(SendSocketsTest, HasRoomForPacketsOfNobodyWhoAcquires) {
+  SendSockets sockets(2, 3);
+  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC001).has_value()) << "as connection management does";
+  for (const std::uint16_t port : Ports{0xC002, 0xC003, 0xC004, 0xC005})
+    EXPECT_NE(sockets.acquire(kLocal, port), 0xC001);
+  EXPECT_EQ(sockets.open_count(), 3u);
+  for (const std::uint16_t port : Ports{0xC006, 0xC001}) {
+    EXPECT_TRUE(sockets.find_or_open(kLocal, port).has_value());
+    EXPECT_EQ(sockets.open_count(), 3u);
+  }
+}
+
+TEST_F(SendSocketsTest, AnotherAddressGetsASocketThoughThoseOfTheFirstAreMany) {
+  const proto::Gid other = proto::Gid::from_v4(127, 0, 0, 2);
+  SendSockets sockets(2, 3);
+  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003}) sockets.acquire(kLocal, port);
+  EXPECT_EQ(sockets.acquire(other, 0xC003), 0xC003);
+}
+
+TEST_F(SendSocketsTest, ClosesWhatHasNotSentForLongest) {
+  SendSockets sockets(2, 4);
+  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003, 0xC004}) sockets.find_or_open(kLocal, port);
+  sockets.find_or_open(kLocal, 0xC001);
+  sockets.find_or_open(kLocal, 0xC005);
+  sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
+  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC001).has_value());
 }
 
 TEST_F(SendSocketsTest, KeepsFewSocketsThatNobodyUsesTheLatest) {
