@@ -1,8 +1,7 @@
 """Loads rdma-core's tests and runs those of one module; inside a process that has Debian's pyverbs and our library.
 
-    pyverbs_driver.py RESULTS MODULE[=REASON] -- OPTION_OF_run_tests.py...       (in the folder above `tests`)
+    pyverbs_driver.py RESULTS MODULE -- OPTION_OF_run_tests.py...       (in the folder above `tests`)
 
-With a reason, the tests of the module are not run but noted as skipped for it.
 Writes one JSON object per line to RESULTS as things happen: {"test": id, "outcome": "start" | "ok" | "skip" | "fail",
 "text": why}. A test that starts and has no outcome has ended the process.
 """
@@ -50,8 +49,7 @@ class Recorder(unittest.TestResult):
 
 
 def main():
-    results, options = sys.argv[1], sys.argv[4:]
-    module, _, reason = sys.argv[2].partition("=")
+    results, module, options = sys.argv[1], sys.argv[2], sys.argv[4:]
     here = pathlib.Path.cwd()
     sys.path[:0] = [str(here), str(here / "tests")]  # "args_parser" is imported from within and as a sibling.
     sys.argv = ["run_tests.py", *options]
@@ -60,20 +58,7 @@ def main():
     import tests
     suite = unittest.defaultTestLoader.loadTestsFromModule(getattr(tests, module))
     with open(results, "w") as file:
-        recorder = Recorder(file)
-        if reason:
-            for test in each(suite):
-                recorder.addSkip(test, reason)
-        else:
-            suite.run(recorder)
-
-
-def each(suite):
-    for test in suite:
-        if isinstance(test, unittest.TestSuite):
-            yield from each(test)
-        else:
-            yield test
+        suite.run(Recorder(file))
 
 
 if __name__ == "__main__":
