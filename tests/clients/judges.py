@@ -6,6 +6,20 @@ import json
 import re
 
 
+def fio(jobs, blocks):
+    """Each job of the client has sent all blocks; no job of either side ends with an error. (What the server verifies, it
+    complains about.)"""
+    def judge(client, server):
+        for output in (client, server):
+            for job in jobs:
+                assert re.search(rf"^{job}: \(groupid=.*err= 0:", output, re.MULTILINE), f"{job} has not ended well"
+        done = re.findall(r"issued rwts: total=0,(\d+),0,0 short=0,0,0,0 dropped=0,0,0,0", client)
+        assert done == [str(blocks)] * len(jobs), f"the client has sent {done} blocks"
+        assert "verify" not in server, "contents are wrong"
+        assert f"issued rwts: total={blocks},0,0,0" in server, "the server has not received all blocks"
+    return judge
+
+
 def says(*texts):
     """The lone command's output has all of the texts."""
     def judge(output, _=""):

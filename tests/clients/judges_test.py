@@ -23,6 +23,8 @@ QPERF = "rc_lat:\n    latency  =  12.3 us\nver_rc_fetch_add:\n    msg_rate  =  8
 
 UCX = "tag_lat_8                30     11.035    16.268    16.268        0.47       0.47       61470       61470\n"
 LIBFABRIC = "bytes   #sent   #ack     total\n64      10      =10      1.2k   0.06s\n1m      10      =10      20m   1.22s\n"
+FIO_CLIENT = "send: (groupid=0, jobs=1): err= 0: pid=7\n     issued rwts: total=0,64,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
+FIO_SERVER = FIO_CLIENT.replace("0,64,0,0 ", "64,0,0,0 ")
 
 
 class Judges(unittest.TestCase):
@@ -47,6 +49,14 @@ class Judges(unittest.TestCase):
         judge(LIBFABRIC, LIBFABRIC)
         self.objects(judge, LIBFABRIC, LIBFABRIC.replace("1m", "2m"))
         self.objects(judge, LIBFABRIC, LIBFABRIC.replace("=10      20m", "=9       20m"))
+
+    def test_fio(self):
+        judge = judges.fio(["send"], 64)
+        judge(FIO_CLIENT, FIO_SERVER)
+        self.objects(judge, FIO_CLIENT.replace("64", "63"), FIO_SERVER)
+        self.objects(judge, FIO_CLIENT, FIO_SERVER.replace("64", "63"))
+        self.objects(judge, FIO_CLIENT, FIO_SERVER.replace("err= 0", "err=84"))
+        self.objects(judge, FIO_CLIENT, "crc32c: verify failed at file send.0.0\n" + FIO_SERVER)
 
     def test_bandwidth(self):
         judges.perftest("bw", [2, 4], 100)(BANDWIDTH)

@@ -10,7 +10,7 @@ from typing import Callable, NamedTuple
 import judges
 
 TCP_PORT = 18515  # of ibv_*_pingpong and perftest
-RDMA_CM = -1  # The server listens by RDMA CM, which nobody sees; clients that are refused come again.
+RDMA_CM = -1  # The server listens by RDMA CM, which nobody sees; clients that are refused come again, or see Case.ready.
 QPERF_PORT = 19765
 UCX_PORT = 13337
 LIBFABRIC_PORT = 47592
@@ -35,6 +35,8 @@ class Case(NamedTuple):
     endless: bool = False  # the server does not end by itself
     connections: int = 0  # RDMA_CM: how many the captures have
     datagrams: bool = False  # RDMA_CM: by SIDR
+    ready: tuple = ()  # RDMA_CM: what the server says when it listens, and how often; nothing: refused clients come again
+    leaves: bool = False  # RDMA_CM: the server may be gone before it hears that the client disconnects
 
 
 def pingpongs(transport, events=True, missing=""):
@@ -157,6 +159,20 @@ def rdma_cm(name, server, client, judge, connections=1, **more):
     return Case(f"cm_{name}", command, judge, RDMA_CM, server=server, to=to, connections=connections, **more)
 
 
+def fio():
+    """Three jobs at once, each a process and a connection: RDMA WRITE, RDMA READ and SEND. The server's jobs are readers,
+    whatever the verb is. fio can verify only what comes in receives. It ends with 0 even when it was refused."""
+    common = "fio --ioengine=rdma --bs=64k --size=4m --verify_state_save=0"
+    server = common + " --rw=read --iodepth=16"
+    client = common + " --rw=write --iodepth=8 --do_verify=0 --hostname={}"
+    for port, verb in enumerate(("write", "read", "send"), 18600):
+        more = " --verify=crc32c" if verb == "send" else ""
+        server += f" --name={verb} --port={port}{more}"
+        client += f" --name={verb} --port={port} --verb={verb}{more}"
+    return rdma_cm("fio", server, client, judges.fio(("write", "read", "send"), 64), 3, shared=True,
+                   leaves=True, ready=("fio: waiting for connection", 3))
+
+
 def perftest_by_cm(op, kind, options="", size=4100):
     """With -R: a first connection carries the parameters, a second one, to the same port, the test."""
     command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
@@ -230,6 +246,7 @@ GROUPS = {
                 judges.both_say("custom")),
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
+        fio(),
         rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
     ],
     "qperf": [

@@ -110,7 +110,10 @@ class Runner:
         command = self.command(case, "client", SERVER if case.shared else CLIENT, case.to.format(SERVER))
         deadline = time.monotonic() + REFUSED_FOR
         try:
-            wait_until_bound(SERVER, server)
+            if case.ready:
+                wait_until_said(logs["server"], *case.ready, server)
+            else:
+                wait_until_bound(SERVER, server)
             while True:
                 client = start(command, logs["client"], settings=case.settings)
                 try:
@@ -127,7 +130,8 @@ class Runner:
             end(server)
             outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
         for capture in self.captures[-2:]:
-            cm_judge.judge(capture, case.connections, case.datagrams)
+            is_told = not (case.datagrams or (case.leaves and ".server." in capture.name))
+            cm_judge.judge(capture, case.connections, case.datagrams, is_told)
 
 
 def is_refused(capture):
@@ -157,30 +161,39 @@ def end(process):
     process.wait()
 
 
-def wait_until_listening(port, process):
-    """Until something listens on the TCP port in this network namespace."""
+def wait_for(process, what, is_so):
+    """Until is_so() while the process runs."""
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
+        if is_so():
+            return
+        assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
+        time.sleep(0.01)
+    raise AssertionError(what)
+
+
+def wait_until_listening(port, process):
+    """Until something listens on the TCP port in this network namespace."""
+    def listens():
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for line in pathlib.Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                    return
-        assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
-        time.sleep(0.01)
-    raise AssertionError(f"nobody listens on TCP port {port}")
+                    return True
+        return False
+    wait_for(process, f"nobody listens on TCP port {port}", listens)
 
 
 def wait_until_bound(address, process):
     """Until a NIC has the address in this network namespace."""
     wanted = "%08X:12B7" % int.from_bytes(map(int, address.split(".")), "little")
-    deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline:
-        if any(line.split()[1] == wanted for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]):
-            return
-        assert process.poll() is None, f"the server ended with status {process.returncode} before it listened"
-        time.sleep(0.01)
-    raise AssertionError(f"no NIC has {address}")
+    wait_for(process, f"no NIC has {address}", lambda: any(
+        line.split()[1] == wanted for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]))
+
+
+def wait_until_said(log, text, times, process):
+    """Until the process has written the text so often."""
+    wait_for(process, f"not {times} times '{text}'", lambda: log.read_text().count(text) >= times)
 
 
 def run_all(runner, cases):
