@@ -1,16 +1,29 @@
 // rdma_server: waits for rdma_client, exchanges QP metadata with it over TCP, and is the target (or, with --bidir, also
-// the initiator) of its operations over many RC queue pairs.
+// the initiator) of its operations over many RC queue pairs. With --cm it does both by RDMA CM.
 #include "tools/cli/run_tool.h"
+#include "tools/rdma/connections.h"
 #include "tools/rdma/print.h"
 
 using namespace uroce::tools;
 
+namespace {
+
+Listener listen_for_clients(const Options& options, const RdmaResources& resources) {
+  if (!options.session.cm) return listen_on(options.bind_address, options.port);
+  // An address of the device: another one would lead clients to another device, or to none.
+  return listen_on(options.bind_address.empty() ? device_address(resources) : options.bind_address, options.port,
+                   kRdmaCalls);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   return run_tool(Role::kServer, argc, argv, [](const Options& options) {
     const RdmaOwner resources = open_device(options.device);
-    Listener listener = listen_on(options.bind_address, options.port);
-    print_to(stderr, "rdma_server: {} waits for a client on TCP port {}\n",
-             ibv_get_device_name(resources->context->device), listener.port);
+    Listener listener = listen_for_clients(options, *resources);
+    const std::string at = options.session.cm ? " of " + device_address(*resources) : "";
+    print_to(stderr, "rdma_server: {} waits for a client on {} port {}{}\n",
+             ibv_get_device_name(resources->context->device), listener.socket.calls().name, listener.port, at);
     while (true) {
       Connection connection = accept_client(listener);
       if (!options.loop) listener.socket = Socket();  // a second client is refused, not left waiting

@@ -93,7 +93,7 @@ TEST_F(ControlTest, WhatTheKernelDoesNotTakeGoesOutLater) {
     } else {
       const std::size_t before = received;
       control->poll();
-      ASSERT_TRUE(wait_ready(peer.fd(), Ready::kReadable, after(std::chrono::seconds(5)))) << before;
+      ASSERT_TRUE(wait_ready(peer, Ready::kReadable, after(std::chrono::seconds(5)))) << before;
     }
   }
   EXPECT_EQ(received, kMessages * (payload.size() + kHeaderBytes));

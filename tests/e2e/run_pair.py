@@ -108,12 +108,13 @@ class Server(Tool):
 
     def __init__(self, arguments=(), env=None, launcher=(), extra=("--json",)):
         super().__init__("rdma_server", ["--port", "0", *extra, *arguments], env, launcher)
-        self.port = int(self.wait_for_line(r"waits for a client on TCP port (\d+)").group(1))
+        place = self.wait_for_line(r"waits for a client on (?:TCP|RDMA CM) port (\d+)(?: of (\S+))?")
+        self.port, self.address = int(place.group(1)), place.group(2)
 
 
 class Client(Tool):
     def __init__(self, server, arguments=(), env=None, launcher=(), host="127.0.0.1", extra=("--json",)):
-        super().__init__("rdma_client", [host, "--port", server.port, *extra, *arguments], env, launcher)
+        super().__init__("rdma_client", [server.address or host, "--port", server.port, *extra, *arguments], env, launcher)
 
 
 class Pair:

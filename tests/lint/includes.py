@@ -51,20 +51,23 @@ ROOMS = {
     "verbs/ibverbs/host": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/view", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks"},
     "verbs/ibverbs/objects": PROTO | NIC | ENGINE | {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks",
                                                      "verbs/ibverbs/host"},
-    "verbs/ibverbs": {"verbs/ibverbs/catalogue"},
+    "verbs/ibverbs": {"verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "verbs/preload": PROTO | ENGINE | IBVERBS | {"verbs/rdmacm", "verbs/view"},
 
-    # Programs. rdma_server and rdma_client stand on verbs alone; only tools/backend knows that there are two kinds.
+    # Programs. rdma_server and rdma_client stand on verbs and RDMA CM alone; only tools/backend knows that there are
+    # two kinds.
     "tools/version": set(),
     "tools/rdma": set(),
-    "tools/backend": {"tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
+    "tools/preload": set(),
+    "tools/backend": {"tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/workload": {"proto/base", "tools/rdma"},
     "tools/control": PROTO | {"tools/rdma", "tools/workload"},
     "tools/session": {"tools/control", "tools/rdma", "tools/workload"},
     "tools/cli": {"engine/faults", "tools/backend", "tools/control", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},
     "tools": {"tools/cli", "tools/rdma"},
-    "tools/uroce": PROTO | ENGINE | {"tools/version", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
+    "tools/uroce": PROTO | ENGINE | {"tools/preload", "tools/version", "verbs/ibverbs/catalogue",
+                                     "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')

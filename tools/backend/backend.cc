@@ -1,5 +1,7 @@
 #include "tools/backend/backend.h"
 
+#include "tools/backend/rdmacm.h"
+
 namespace uroce::tools {
 namespace {
 
@@ -20,6 +22,7 @@ std::string_view backend_name(Backend backend) { return backend == Backend::kUro
 std::optional<std::string> select_backend(Backend backend) {
   if (backend == Backend::kUroce) {
     selection() = {};
+    if (const auto* preloaded = rdma_cm_verbs()) selection().table = preloaded->verbs;
     return std::nullopt;
   }
   static ibv::VerbsTable system_table;
@@ -34,9 +37,14 @@ const ibv::VerbsTable& selected_verbs() { return *selection().table; }
 
 std::optional<ibv::NicFacts> nic_facts(ibv_context* context) {
   if (context == nullptr || selected_backend() != Backend::kUroce) return std::nullopt;
-  return ibv::nic_facts(context);
+  const auto* preloaded = rdma_cm_verbs();
+  return preloaded != nullptr ? preloaded->nic_facts(context) : ibv::nic_facts(context);
 }
 
-std::string last_backend_error() { return selected_backend() == Backend::kUroce ? ibv::last_error() : std::string(); }
+std::string last_backend_error() {
+  if (selected_backend() != Backend::kUroce) return "";
+  const auto* preloaded = rdma_cm_verbs();
+  return preloaded != nullptr ? preloaded->last_error() : ibv::last_error();
+}
 
 }  // namespace uroce::tools

@@ -71,7 +71,8 @@ void add_place(CLI::App& app, Options& o, Role role) {
   app.add_option("device,--device", o.device.name, "RDMA device, as ibv_devices lists it (default: the first one)")
       ->group(group);
   app.add_option("port,--port", o.port,
-                 "TCP port of the server" + std::string(role == Role::kServer ? "; 0 = any free one" : ""))
+                 "TCP port (with --cm: RDMA CM port) of the server" +
+                     std::string(role == Role::kServer ? "; 0 = any free one" : ""))
       ->capture_default_str()
       ->group(group);
   app.add_option("gid-index,--gid-index", o.device.gid_index,
@@ -83,6 +84,9 @@ void add_place(CLI::App& app, Options& o, Role role) {
       ->check(in_range(1u, kMaxQps))
       ->type_name("N")
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--cm", o.session.cm,
+               "Connect by RDMA CM, without TCP; the server's address is that of its device. Both sides need it")
       ->group(group);
   add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {

@@ -16,7 +16,7 @@ struct Options {
   SessionOptions session;
   DeviceChoice device;
   Backend backend = Backend::kUroce;
-  std::string server;        ///< Client: whom to connect to.
+  std::string server;        ///< Client: whom to connect to; by RDMA CM with session.cm.
   std::string bind_address;  ///< Server: where to listen, "" = everywhere.
   std::uint16_t port = 18515;
   std::chrono::milliseconds connect_timeout{3000};

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "tools/backend/rdmacm.h"
 #include "tools/control/interrupt.h"
 #include "tools/rdma/trace.h"
 
@@ -57,6 +58,9 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   g_trace = options.trace;
   try {
     occupy_standard_descriptors();
+    if (options.session.cm) {
+      if (const auto error = select_rdma_cm(options.backend, argv)) throw Failure(kExitUsage, *error);
+    }
     install_interrupt_handlers();
     select_backend_and_environment(options);
     return body(options);

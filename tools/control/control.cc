@@ -34,6 +34,8 @@ const char* type_name(MessageType type) {
       return "its verdict";
     case MessageType::kAbort:
       return "an abort";
+    case MessageType::kListening:
+      return "where it listens for QPs";
   }
   return "an unknown message";
 }
@@ -57,7 +59,7 @@ void Control::send(MessageType type, Bytes payload) {
 /// False when bytes are left over.
 bool Control::flush() {
   while (!out_.empty() && !closed_) {
-    const ssize_t sent = ::send(fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = socket().calls().send(socket().fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
       // An error means a dead connection, which the next read tells as well; there the peer's last words come first.
@@ -72,7 +74,7 @@ void Control::read_available() {
   std::array<std::uint8_t, 16384> chunk;
   // Bounded, so that a peer that floods us can't fill our memory.
   while (!closed_ && in_.size() <= kHeaderBytes + kMaxPayload) {
-    const ssize_t received = recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    const ssize_t received = socket().calls().recv(socket().fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (received > 0) {
       in_.insert(in_.end(), chunk.begin(), chunk.begin() + received);
       if (static_cast<std::size_t>(received) < chunk.size()) return;
@@ -137,7 +139,7 @@ std::vector<std::uint8_t> Control::expect(MessageType type) {
                     fmt::format("{} closed the connection before it sent {}", peer_role_, type_name(type)));
     }
     const Ready what = out_.empty() ? Ready::kReadable : Ready::kWritable;
-    if (!wait_ready(fd(), what, deadline)) {
+    if (!wait_ready(socket(), what, deadline)) {
       throw Failure(failure_code_,
                     fmt::format("{} did not send {} within {} s{}", peer_role_, type_name(type), kPatience.count(),
                                 type == MessageType::kHello ? " (busy with another client?)" : ""));
@@ -151,21 +153,34 @@ bool Control::ended_within(std::chrono::milliseconds span) {
     while (poll()) {
     }
     if (closed_) return true;
-    if (!wait_ready(fd(), Ready::kReadable, deadline)) return false;
+    if (!wait_ready(socket(), Ready::kReadable, deadline)) return false;
   }
 }
 
+void Control::await_readable(int fd) {
+  const Deadline deadline = after(kPatience);
+  while (wait_readable(fd, socket(), deadline)) {
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, 0) > 0) return;
+    read_available();  // A message is for later, unless it is the last one.
+    if (!closed_) continue;
+    expect(MessageType::kReady);
+    throw Failure(failure_code_, peer_role_ + " closed the connection before all QPs were connected");
+  }
+  throw Failure(failure_code_, fmt::format("{} does not answer by RDMA CM within {} s", peer_role_, kPatience.count()));
+}
+
 void Control::abort(const std::string& sentence) noexcept {
-  if (closed_ || fd() < 0) return;
+  if (closed_ || !socket()) return;
   try {
     send(MessageType::kAbort, encode_text(sentence));
-    shutdown(fd(), SHUT_WR);
+    socket().calls().shutdown(socket().fd(), SHUT_WR);
     // Closing with unread bytes would reset the connection and take our last message with it. Not wait_ready(): this
     // runs after an interrupt too.
     const Deadline deadline = after(std::chrono::milliseconds(300));
     while (!closed_ && std::chrono::steady_clock::now() < deadline) {
-      pollfd readable{fd(), POLLIN, 0};
-      ::poll(&readable, 1, 50);
+      pollfd readable{socket().fd(), POLLIN, 0};
+      socket().calls().poll(&readable, 1, 50);
       in_.clear();
       read_available();
     }

@@ -1,11 +1,12 @@
-// The TCP connection beside the RDMA traffic: framed messages to and from the peer, and the first to know when its
-// process is gone.
+// The connection (TCP; with --cm an rsocket) beside the RDMA traffic: framed messages to and from the peer, and the
+// first to know when its process is gone.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/control/messages.h"
@@ -38,8 +39,14 @@ class Control {
   /// Tells the peer why we give up, and closes in a way that lets it read that. Never throws, hardly waits.
   void abort(const std::string& sentence) noexcept;
 
+  /// Waits until `fd` is readable. Throws Failure when the peer gives up or ends the connection first, or nothing comes
+  /// within kPatience.
+  void await_readable(int fd);
+
   bool closed() const { return closed_; }
-  int fd() const { return connection_.socket.fd(); }
+  const Socket& socket() const { return connection_.socket; }
+  /// What people call the connection: "TCP", "RDMA CM".
+  std::string_view network() const { return socket().calls().name; }
   const std::string& peer_role() const { return peer_role_; }
   const std::string& peer_address() const { return connection_.peer; }
   /// What a Failure that the peer causes means for our exit status: set-up until here, the transfer from now on.

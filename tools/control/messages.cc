@@ -135,6 +135,42 @@ std::optional<Verdict> decode_verdict(Bytes bytes) {
   return v;
 }
 
+std::vector<std::uint8_t> encode(const Listening& l) {
+  return WireWriter().put_bytes(l.address.gid).put(l.address.port).put(l.session).bytes();
+}
+
+std::optional<Listening> decode_listening(Bytes bytes) {
+  WireReader in(bytes);
+  Listening l;
+  in.get_bytes(l.address.gid);
+  l.address.port = in.get<std::uint16_t>();
+  l.session = in.get<std::uint32_t>();
+  if (!in.complete()) return std::nullopt;
+  return l;
+}
+
+std::vector<std::uint8_t> encode(const QpOffer& o) {
+  WireWriter out;
+  out.put(kMagic).put(kProtocolVersion).put(o.session).put(o.index).put(o.qps).put(o.size).put(o.rkey).put(o.address);
+  static_assert(4 + 2 + 4 + 4 + 4 + 8 + 4 + 8 <= 56);
+  return out.bytes();
+}
+
+std::optional<QpOffer> decode_qp_offer(Bytes bytes) {
+  constexpr std::size_t kSize = 38;
+  if (bytes.size() < kSize) return std::nullopt;
+  WireReader in(bytes.first(kSize));
+  if (in.get<std::uint32_t>() != kMagic || in.get<std::uint16_t>() != kProtocolVersion) return std::nullopt;
+  QpOffer o;
+  o.session = in.get<std::uint32_t>();
+  o.index = in.get<std::uint32_t>();
+  o.qps = in.get<std::uint32_t>();
+  o.size = in.get<std::uint64_t>();
+  o.rkey = in.get<std::uint32_t>();
+  o.address = in.get<std::uint64_t>();
+  return o;
+}
+
 std::vector<std::uint8_t> encode_text(const std::string& text) {
   return {text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMaxText))};
 }

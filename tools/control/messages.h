@@ -1,4 +1,5 @@
-// What server and client tell each other over TCP, and how it looks in bytes. Pure: no sockets here.
+// What server and client tell each other over TCP (with --cm: an rsocket), and how it looks in bytes. Pure: no sockets
+// here.
 //
 //   client                                   server
 //     Hello  ------------------------------->         the client's number of QPs and the most that the server
@@ -6,6 +7,9 @@
 //            <-------------------------------  Hello
 //     Workload ----------------------------->         what the client wants to run
 //     Metadata <---------------------------->         QPNs, PSNs, rkeys, addresses
+//            <-------------------------------  Listening      with --cm instead of Metadata: where. Then the client
+//                                                      connects each QP, with a QpOffer in the private data of
+//                                                      REQ and REP
 //     Ready    <---------------------------->         both are in RTS, receives are posted
 //     Completed, Verified  <---------------->         with WRITE and --verify only: see workload/target.h
 //     Finished <---------------------------->         all operations of this side are complete
@@ -22,6 +26,7 @@
 #include <vector>
 
 #include "proto/bytes.h"
+#include "tools/rdma/connections.h"
 #include "tools/rdma/rdma.h"
 #include "tools/workload/initiator.h"
 #include "tools/workload/workload.h"
@@ -43,6 +48,7 @@ enum class MessageType : std::uint16_t {
   kFinished,
   kVerdict,
   kAbort,
+  kListening,
 };
 
 struct Header {
@@ -67,6 +73,22 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
+/// Where a server listens for the QPs of its client, and the number by which it knows that they are its.
+struct Listening {
+  CmAddress address;
+  std::uint32_t session = 0;
+};
+
+/// What both sides tell each other about a QP in private data, of which a REQ has room for 56 bytes.
+struct QpOffer {
+  std::uint32_t session = 0;  ///< From Listening.
+  std::uint32_t index = 0;    ///< Which of ...
+  std::uint32_t qps = 0;      ///< ... how many it is.
+  std::uint64_t size = 0;     ///< Bytes of a message.
+  std::uint32_t rkey = 0;     ///< As in QpMetadata.
+  std::uint64_t address = 0;
+};
+
 /// How a side judges the run.
 struct Verdict {
   std::uint64_t checked_messages = 0;
@@ -81,6 +103,8 @@ std::vector<std::uint8_t> encode(const Workload& workload);
 std::vector<std::uint8_t> encode(const PeerMetadata& metadata);
 std::vector<std::uint8_t> encode(const Progress& progress);
 std::vector<std::uint8_t> encode(const Verdict& verdict);
+std::vector<std::uint8_t> encode(const Listening& listening);
+std::vector<std::uint8_t> encode(const QpOffer& offer);
 std::vector<std::uint8_t> encode_text(const std::string& text);
 
 std::optional<Hello> decode_hello(Bytes bytes);
@@ -88,6 +112,9 @@ std::optional<Workload> decode_workload(Bytes bytes);
 std::optional<PeerMetadata> decode_metadata(Bytes bytes);
 std::optional<Progress> decode_progress(Bytes bytes);
 std::optional<Verdict> decode_verdict(Bytes bytes);
+std::optional<Listening> decode_listening(Bytes bytes);
+/// Private data arrives with zeros behind it.
+std::optional<QpOffer> decode_qp_offer(Bytes bytes);
 /// Text of the peer, made safe to print: control and non-ASCII bytes become '?', long text is cut.
 std::string decode_text(Bytes bytes);
 

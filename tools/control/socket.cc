@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kRetryPeriod{50};
 
 void set_option(const Socket& socket, int level, int name, int value) {
   // All our options are refinements; a kernel that lacks one still works.
-  setsockopt(socket.fd(), level, name, &value, sizeof value);
+  socket.calls().setsockopt(socket.fd(), level, name, &value, sizeof value);
 }
 
 /// Small messages at once, and a peer whose host vanished is noticed after some 10 seconds.
@@ -64,83 +64,106 @@ std::string address_text(const sockaddr* address, socklen_t length) {
   return plain.rfind("::ffff:", 0) == 0 && plain.find('.') != std::string::npos ? plain.substr(7) : plain;
 }
 
-Socket bound_socket(const sockaddr* address, socklen_t length) {
-  Socket socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Socket bound_socket(const sockaddr* address, socklen_t length, const SocketCalls& calls) {
+  Socket socket(calls.open(address->sa_family), calls);
   if (!socket) return socket;
   set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address->sa_family == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(socket.fd(), address, length) != 0 || listen(socket.fd(), 16) != 0) return Socket();
+  if (calls.bind(socket.fd(), address, length) == 0 && calls.listen(socket.fd(), 16) == 0) return socket;
+  const int error = errno;
+  socket = Socket();
+  errno = error;
   return socket;
 }
 
-/// One attempt; returns 0 or an errno value.
-int try_connect(const addrinfo& address, Deadline deadline, Socket& socket) {
-  socket = Socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+/// One attempt; returns 0 or an errno value. `from` may be null.
+int try_connect(const addrinfo& address, const addrinfo* from, Deadline deadline, Socket& socket,
+                const SocketCalls& calls) {
+  socket = Socket(calls.open(address.ai_family), calls);
   if (!socket) return errno;
-  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (from != nullptr && calls.bind(socket.fd(), from->ai_addr, from->ai_addrlen) != 0) return errno;
+  if (calls.connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  if (!wait_ready(socket.fd(), Ready::kWritable, deadline)) return ETIMEDOUT;
+  if (!wait_ready(socket, Ready::kWritable, deadline)) return ETIMEDOUT;
   int error = 0;
   socklen_t length = sizeof error;
-  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
+  calls.getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
   return error;
 }
 
-}  // namespace
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
-bool wait_ready(int fd, Ready what, Deadline deadline) {
+/// Waits for one of `fds`, the last of which becomes an interrupt.
+template <std::size_t N>
+bool wait_for(std::array<pollfd, N> fds, const SocketCalls& calls, Deadline deadline) {
+  fds[N - 1] = {interrupt_fd(), POLLIN, 0};
   while (true) {
     throw_if_interrupted();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0) return false;
     const auto timeout = static_cast<int>(std::min<long long>(left, 60'000));
-    std::array<pollfd, 2> fds = {pollfd{fd, static_cast<short>(what == Ready::kReadable ? POLLIN : POLLOUT), 0},
-                                 pollfd{interrupt_fd(), POLLIN, 0}};
-    if (poll(fds.data(), fds.size(), timeout) > 0 && fds[0].revents != 0) return true;
+    if (calls.poll(fds.data(), fds.size(), timeout) <= 0) continue;
+    for (std::size_t i = 0; i + 1 < N; ++i) {
+      if (fds[i].revents != 0) return true;
+    }
   }
 }
 
-Listener listen_on(const std::string& address, std::uint16_t port) {
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) calls_->close(fd_);
+}
+
+bool wait_ready(const Socket& socket, Ready what, Deadline deadline) {
+  const short events = what == Ready::kReadable ? POLLIN : POLLOUT;
+  return wait_for(std::array<pollfd, 2>{pollfd{socket.fd(), events, 0}}, socket.calls(), deadline);
+}
+
+bool wait_readable(int fd, const Socket& socket, Deadline deadline) {
+  return wait_for(std::array<pollfd, 3>{pollfd{fd, POLLIN, 0}, pollfd{socket.fd(), POLLIN, 0}}, socket.calls(),
+                  deadline);
+}
+
+void pause_until(Deadline deadline) { wait_for(std::array<pollfd, 1>{}, kTcpCalls, deadline); }
+
+Listener listen_on(const std::string& address, std::uint16_t port, const SocketCalls& calls) {
   Socket socket;
   if (address.empty()) {
     sockaddr_in6 any6{};
     any6.sin6_family = AF_INET6;
     any6.sin6_port = htons(port);
-    socket = bound_socket(reinterpret_cast<const sockaddr*>(&any6), sizeof any6);
+    socket = bound_socket(reinterpret_cast<const sockaddr*>(&any6), sizeof any6, calls);
     if (!socket && errno != EADDRINUSE && errno != EACCES) {  // a host without IPv6
       sockaddr_in any4{};
       any4.sin_family = AF_INET;
       any4.sin_port = htons(port);
-      socket = bound_socket(reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
+      socket = bound_socket(reinterpret_cast<const sockaddr*>(&any4), sizeof any4, calls);
     }
   } else {
     const AddressList list = resolve(address, port, AI_PASSIVE);
-    socket = bound_socket(list->ai_addr, list->ai_addrlen);
+    socket = bound_socket(list->ai_addr, list->ai_addrlen, calls);
   }
   if (!socket && errno == EADDRINUSE) {
-    throw Failure(kExitUsage, fmt::format("TCP port {} is in use: another server runs, or pass another --port", port));
+    throw Failure(kExitUsage,
+                  fmt::format("{} port {} is in use: another server runs, or pass another --port", calls.name, port));
   }
-  if (!socket) refuse(fmt::format("can't listen on TCP port {}", port), errno);
+  if (!socket) refuse(fmt::format("can't listen on {} port {}", calls.name, port), errno);
   sockaddr_storage local{};
   socklen_t length = sizeof local;
-  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length);
+  calls.getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length);
   // The port lies at the same place in both families.
   const std::uint16_t real_port = ntohs(reinterpret_cast<const sockaddr_in*>(&local)->sin_port);
   return {std::move(socket), real_port};
 }
 
 Connection accept_client(const Listener& listener) {
+  const SocketCalls& calls = listener.socket.calls();
   while (true) {
-    while (!wait_ready(listener.socket.fd(), Ready::kReadable, after(std::chrono::hours(1)))) {
+    while (!wait_ready(listener.socket, Ready::kReadable, after(std::chrono::hours(1)))) {
     }
     sockaddr_storage address{};
     socklen_t length = sizeof address;
     auto* generic = reinterpret_cast<sockaddr*>(&address);
-    Socket socket(accept4(listener.socket.fd(), generic, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Socket socket(calls.accept(listener.socket.fd(), generic, &length), calls);
     if (!socket) {
       // The client may be gone again before we took it.
       if (errno == ECONNABORTED || errno == EAGAIN || errno == EINTR) continue;
@@ -151,24 +174,31 @@ Connection accept_client(const Listener& listener) {
   }
 }
 
-Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience) {
+Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
+                      const std::string& from, const SocketCalls& calls) {
   const AddressList list = resolve(host, port, 0);
+  const AddressList own = from.empty() ? AddressList(nullptr, freeaddrinfo) : resolve(from, 0, AI_NUMERICHOST);
   const Deadline deadline = after(patience);
   int error = ETIMEDOUT;
+  bool refused = false, again = false;
   do {
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      if (own && own->ai_family != address->ai_family) continue;
       Socket socket;
-      error = try_connect(*address, deadline, socket);
+      error = try_connect(*address, own.get(), deadline, socket, calls);
       if (error != 0) continue;
       tune(socket);
       return {std::move(socket), address_text(address->ai_addr, address->ai_addrlen)};
     }
     // Nobody listens there: yet, perhaps, as server and client are often started together.
-  } while (error == ECONNREFUSED &&
-           !wait_ready(interrupt_fd(), Ready::kReadable, std::min(deadline, after(kRetryPeriod))) &&
-           std::chrono::steady_clock::now() < deadline);
-  const char* hint = error == ECONNREFUSED ? " (is rdma_server running there?)" : "";
-  refuse(fmt::format("can't connect to {} port {}{}", host, port, hint), error);
+    refused |= error == ECONNREFUSED;
+    if (error == ECONNREFUSED) pause_until(std::min(deadline, after(kRetryPeriod)));
+    again = error == ECONNREFUSED && std::chrono::steady_clock::now() < deadline;
+  } while (again);
+  if (refused && error == ETIMEDOUT) error = ECONNREFUSED;  // There was no time left for the last attempt.
+  const std::string name = &calls == &kRdmaCalls ? "rdma_server --cm" : "rdma_server";
+  const std::string hint = error == ECONNREFUSED ? " (is " + name + " running there?)" : "";
+  refuse(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
 }
 
 }  // namespace uroce::tools

@@ -9,6 +9,7 @@
 //   (exchange metadata)    QP numbers, PSNs, GID, rkey and addresses, over TCP: control/control.h
 //   modify_qps_to_rtr      INIT -> RTR: the peer's QPN and PSN, the path to it
 //   modify_qps_to_rts      RTR -> RTS: own PSN, timeout and retries
+//                          (instead of the last three: RDMA CM, connections.h)
 //   post_send, post_receive, poll_completion   the work
 //   cleanup, close_device  everything in reverse order
 //
@@ -25,6 +26,9 @@
 #include <span>
 #include <string>
 #include <vector>
+
+struct rdma_cm_id;
+struct rdma_event_channel;
 
 namespace uroce::tools {
 
@@ -49,6 +53,11 @@ struct RdmaResources {
   std::size_t buffer_bytes = 0;
   ibv_mr* mr = nullptr;
   std::vector<ibv_qp*> qps;
+  // With --cm only (connections.h):
+  rdma_event_channel* cm_channel = nullptr;
+  rdma_cm_id* cm_listener = nullptr;
+  std::vector<rdma_cm_id*> cm_ids;  ///< One per connected QP.
+  std::size_t cm_established = 0;   ///< Of a server: how many of them the client has confirmed.
 };
 
 /// Releases everything but the device, in reverse order of creation. Harmless on what is already (partly) released.

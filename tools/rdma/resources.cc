@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "tools/rdma/connections.h"
 #include "tools/rdma/diagnosis.h"
 #include "tools/rdma/failure.h"
 #include "tools/rdma/rdma.h"
@@ -132,6 +133,7 @@ void init_resources(RdmaResources& r, const ResourceSizes& sizes) {
 
 void cleanup(RdmaResources& r) {
   // Errors are of no use here: the process lets go in any case, and the kernel or the NIC takes back what remains.
+  disconnect_qps(r);
   for (ibv_qp* qp : r.qps) ibv_destroy_qp(qp);
   r.qps.clear();
   if (r.mr != nullptr) ibv_dereg_mr(r.mr);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tools/rdma/trace.h"
+#include "tools/session/connect_by_cm.h"
 #include "tools/session/transfer.h"
 #include "tools/workload/layout.h"
 
@@ -169,12 +170,19 @@ void run_steps(const SessionOptions& options, Control& control, RdmaResources& r
   }
 
   const PeerMetadata local = describe_qps(r, bytes_per_qp, options);
-  const PeerMetadata peer = exchange_metadata(control, local);
-  check_gid_families(local, peer, control.peer_role());
+  const RtrAttributes rtr{mtu_enum(workload.mtu), own.rd_atomic_target, options.min_rnr_timer};
   RtsAttributes rts = options.rts;
   rts.max_rd_atomic = std::min(own.rd_atomic_initiator, peer_hello.rd_atomic_target);
-  modify_qps_to_rtr(r, peer, {mtu_enum(workload.mtu), own.rd_atomic_target, options.min_rnr_timer});
-  modify_qps_to_rts(r, local, rts);
+  PeerMetadata peer;
+  if (options.cm) {
+    peer = client ? connect_by_cm(control, r, local, workload, {rtr, rts})
+                  : accept_by_cm(control, r, local, workload, {rtr, rts});
+  } else {
+    peer = exchange_metadata(control, local);
+    check_gid_families(local, peer, control.peer_role());
+    modify_qps_to_rtr(r, peer, rtr);
+    modify_qps_to_rts(r, local, rts);
+  }
   std::optional<Initiator> initiator;
   if (roles.initiates) initiator.emplace(r, workload, outward, peer);
   barrier(control);

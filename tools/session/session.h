@@ -27,6 +27,7 @@ struct SessionOptions {
   std::uint64_t max_memory = std::uint64_t{1} << 30;  ///< Bytes of buffers per side.
   std::optional<std::uint64_t> seed;                  ///< What first PSNs follow from; none: they are random.
   bool events = false;                                ///< On this side, whatever the workload says.
+  bool cm = false;                                    ///< Connect the QPs by RDMA CM.
   bool progress_line = false;                         ///< On stderr, on long runs.
   std::chrono::seconds stall_limit{30};  ///< Give up when outstanding work makes no progress for so long; 0 = never.
 };
@@ -36,7 +37,7 @@ struct PeerLoss {
   std::uint64_t outstanding = 0;  ///< Our operations that were under way.
   bool probed = false;            ///< None were, so zero-length WRITEs asked the transport.
   std::string status;             ///< Its answer, e.g. "RETRY_EXC_ERR"; "" = none in time.
-  double seconds = 0;             ///< From the end of the TCP connection (or from the post) to that answer.
+  double seconds = 0;             ///< From the end of the connection (or from the post) to that answer.
   double promised_seconds = 0;    ///< What timeout and retry_cnt promise at least; 0 = for ever.
 };
 

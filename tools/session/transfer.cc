@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBatch = 32;
 constexpr std::uint32_t kIdlePollsBeforeYield = 32;
-/// How often a busy loop looks at the TCP connection: rarely, as it is a system call; more often when the peer waits
-/// for our acknowledgements there.
+/// How often a busy loop looks at the connection to the peer: rarely, as it is a system call; more often when the peer
+/// waits for our acknowledgements there.
 constexpr auto kControlPeriod = 1ms;
 constexpr auto kControlPeriodAcknowledged = 50us;
 /// Messages that the peer knows to be delivered have at most to be reaped.
@@ -107,9 +107,9 @@ void Transfer::rest() {
 void Transfer::sleep_until_event() {
   request_completion_event(resources_);
   if (drain_completions() > 0) return;  // came in before the request; the event will come for the next one
-  std::array<pollfd, 3> fds = {pollfd{resources_.channel->fd, POLLIN, 0}, pollfd{control_.fd(), POLLIN, 0},
+  std::array<pollfd, 3> fds = {pollfd{resources_.channel->fd, POLLIN, 0}, pollfd{control_.socket().fd(), POLLIN, 0},
                                pollfd{interrupt_fd(), POLLIN, 0}};
-  ::poll(fds.data(), fds.size(), 500);
+  control_.socket().calls().poll(fds.data(), fds.size(), 500);
   if ((fds[0].revents & POLLIN) != 0) consume_completion_event(resources_);
   now_ = steady_clock::now();
   last_control_ = {};

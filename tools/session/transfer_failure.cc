@@ -113,7 +113,8 @@ void Transfer::fail_on(Completion completion) {
   if (ended) {
     outcome_.peer_loss = PeerLoss{initiator_ != nullptr ? initiator_->outstanding() : 0, false,
                                   status_name(completion.status), seconds, promised_seconds()};
-    sentence = fmt::format("{} is gone (its TCP connection ended); {}", control_.peer_role(), sentence);
+    sentence =
+        fmt::format("{} is gone (its {} connection ended); {}", control_.peer_role(), control_.network(), sentence);
   }
   throw Failure(kExitFailed, sentence);
 }
@@ -133,11 +134,11 @@ void Transfer::post_probes() {
 
 void Transfer::on_peer_gone() {
   const TimePoint noticed = steady_clock::now();
-  trace("the TCP connection to {} has ended", control_.peer_role());
+  trace("the {} connection to {} has ended", control_.network(), control_.peer_role());
   PeerLoss loss;
   loss.promised_seconds = promised_seconds();
   loss.outstanding = initiator_ != nullptr ? initiator_->outstanding() : 0;
-  std::string sentence = fmt::format("{} is gone (its TCP connection ended)", control_.peer_role());
+  std::string sentence = fmt::format("{} is gone (its {} connection ended)", control_.peer_role(), control_.network());
   if (options_.rts.timeout == 0) {
     outcome_.peer_loss = loss;
     throw Failure(kExitFailed, sentence + "; timeout 0 means that the transport waits for ever, so we don't ask it");

@@ -27,7 +27,4 @@ int show_gids();
 /// Looks at everything that the emulated NICs depend on, and prints each finding with its remedy. 0: they can work.
 int doctor();
 
-/// Our libibverbs.so.1: beside this executable in ../lib/uroce, where it is installed, or in ../lib, where it is built.
-std::string library_path();
-
 }  // namespace uroce::tools

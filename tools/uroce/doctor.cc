@@ -16,6 +16,7 @@
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
 #include "proto/address.h"
+#include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"

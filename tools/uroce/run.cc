@@ -8,22 +8,16 @@
 #include <filesystem>
 
 #include "proto/capture_file.h"
+#include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 
 namespace uroce::tools {
 namespace {
 
-constexpr const char* kLibrary = "libibverbs.so.1";
 constexpr int kUsage = 2, kCannotExecute = 126, kNoSuchCommand = 127;
 
 void set(const char* variable, const std::string& value) {
   if (!value.empty()) ::setenv(variable, value.c_str(), /*overwrite=*/1);
-}
-
-/// Puts `first` before what the list `variable` has already.
-void prepend(const char* variable, const std::string& first) {
-  const char* const rest = secure_getenv(variable);
-  set(variable, rest == nullptr || *rest == '\0' ? first : first + ':' + rest);
 }
 
 /// One capture for all processes of the command: it begins here, and they go on with it, wherever they are. False, and
@@ -48,29 +42,7 @@ bool set_capture(const std::string& file) {
 
 }  // namespace
 
-std::string library_path() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto libraries = self.parent_path().parent_path() / "lib";
-  const auto installed = libraries / "uroce" / kLibrary;
-  return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
-}
-
 int run(const RunOptions& options) {
-  const std::string library = library_path();
-  if (::access(library.c_str(), R_OK) != 0) {
-    fmt::print(stderr, "uroce: {} is not there ({}); build the target uroce_libibverbs\n", library,
-               std::strerror(errno));
-    return kUsage;
-  }
-  // Where the loader takes one name to end, or a variable of its own to begin. It knows no way to quote.
-  if (library.find_first_of(" :;$") != std::string::npos) {
-    fmt::print(stderr,
-               "uroce: the loader can't preload {}: there is a space, colon, semicolon or dollar in its path; build or "
-               "install uroce in another folder\n",
-               library);
-    return kUsage;
-  }
   const ibv::SettingTable& table = ibv::settings();
   for (std::size_t i = 0; i < table.size(); ++i) set(table.at(i).name, options.settings.at(i));
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -80,14 +52,10 @@ int run(const RunOptions& options) {
     return kUsage;
   }
   if (!set_capture(ibv::setting(ibv::Setting::kPcap))) return kUsage;
-  // The preload serves programs whose own search path would find the system's library; the path serves those that
-  // open "libibverbs.so" at run time.
-  prepend("LD_PRELOAD", library);
-  prepend("LD_LIBRARY_PATH", std::filesystem::path(library).parent_path().string());
-
-  // Programs with gcc's address sanitizer insist on its library being the first; it need not be, before ours.
-  prepend("ASAN_OPTIONS", "verify_asan_link_order=0");
-
+  if (const auto error = preload_library()) {
+    fmt::print(stderr, "uroce: {}\n", *error);
+    return kUsage;
+  }
   std::vector<char*> argv;
   for (const std::string& argument : options.command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

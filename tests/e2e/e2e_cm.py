@@ -1,0 +1,79 @@
+"""rdma_server --cm and rdma_client --cm: QPs that RDMA CM connects, and no TCP connection at all."""
+
+import ctypes.util
+import os
+import signal
+import socket
+
+import run_pair
+from run_pair import Client, Pair, Server, Tool, check, transfer
+
+CM = ["--cm"]
+
+
+def need_librdmacm():
+    if ctypes.util.find_library("rdmacm") is None:
+        raise run_pair.Skip("librdmacm is not installed")
+
+
+def failed(tool, status, *words):
+    check(tool.finish() == status, f"status should be {status}", tool)
+    error = tool.result()["error"]
+    for word in words:
+        check(word in error, f"no '{word}' in '{error}'", tool)
+
+
+def scenario_cm_transfers():
+    need_librdmacm()
+    for bidir, options in ((False, []), (True, ["--events"])):
+        transfer("mixed", iterations=28, qps=8, bidir=bidir, options=CM + options, server_args_extra=CM)
+    # The target acknowledges WRITEs over the rsocket. Many QPs, on one address that both share.
+    transfer("write", iterations=50, qps=2, options=CM, server_args_extra=CM)
+    client, _ = transfer("send", size=100, iterations=4, qps=200, options=CM + ["--mtu", "1024"],
+                         server_args_extra=CM, env={"UROCE_ADDR": f"127.77.{os.getpid() % 250 + 1}.1"})
+    check(client["workload"]["mtu"] == 1024, client["workload"])
+
+
+def scenario_cm_one_after_another():
+    """The same server serves the next client, and one that `uroce run` has started."""
+    need_librdmacm()
+    with_library = [run_pair.BIN / "uroce", "run", "--"]
+    server = Server(["--cm", "--loop"])
+    try:
+        for launcher in ((), with_library):
+            client = Client(server, ["--cm", "--iters", "5", "--verify"], launcher=launcher)
+            check(client.finish() == 0 and client.result()["verified"]["wrong_messages"] == 0, "client", client)
+    finally:
+        server.kill()
+
+
+def scenario_cm_without_server():
+    need_librdmacm()
+    server = Server(["--cm"])
+    try:
+        # Nobody listens: at another port, or over TCP.
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            free = str(other.getsockname()[1])
+        wrong = [server.address, "--port", free, "--connect-timeout", "0.3", "--json"]
+        failed(Tool("rdma_client", ["--cm", *wrong]), 2, "can't connect", "RDMA CM port " + free,
+               "is rdma_server --cm running there?")
+        failed(Tool("rdma_client", wrong), 2, "TCP port " + free, "is rdma_server running there?")
+        if not os.path.isdir("/sys/class/infiniband") or not os.listdir("/sys/class/infiniband"):
+            failed(Tool("rdma_client", ["--cm", "--backend", "ibverbs", "127.0.0.1", "--json"]), 2, "no RDMA device")
+        failed(Tool("rdma_server", ["--cm", "--gid-index", "0", "--json"]), 2, "--gid-index")
+        # What the server does not take, it says over the rsocket.
+        client = Client(server, ["--cm", "--size", "64M", "--max-memory", "2G", "--num-qp", "20"])
+        failed(client, 2, "the server gave up", "more than --max-memory")
+    finally:
+        server.kill()
+
+
+def scenario_cm_peers_that_leave():
+    need_librdmacm()
+    for leave, words in ((signal.SIGINT, "the client gave up: interrupted"),):
+        with Pair(["--cm", "--iters", "1000000000", "--trace"], ["--cm", "--trace"]) as pair:
+            pair.client.wait_for_line("barrier")
+            pair.server.wait_for_line("barrier")
+            pair.client.signal(leave)
+            pair.client.finish()
+            failed(pair.server, 1, words)

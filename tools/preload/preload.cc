@@ -1,0 +1,54 @@
+#include "tools/preload/preload.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace uroce::tools {
+namespace {
+
+constexpr const char* kLibrary = "libibverbs.so.1";
+
+/// Puts `first` before what the list `variable` has already.
+void prepend(const char* variable, const std::string& first) {
+  const char* const rest = secure_getenv(variable);
+  const std::string list = rest == nullptr || *rest == '\0' ? first : first + ':' + rest;
+  ::setenv(variable, list.c_str(), /*overwrite=*/1);
+}
+
+}  // namespace
+
+std::string library_path() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto libraries = self.parent_path().parent_path() / "lib";
+  const auto installed = libraries / "uroce" / kLibrary;
+  return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
+}
+
+std::optional<std::string> preload_library() {
+  const std::string library = library_path();
+  if (::access(library.c_str(), R_OK) != 0) {
+    return fmt::format("{} is not there ({}); build the target uroce_libibverbs", library, std::strerror(errno));
+  }
+  // Where the loader takes one name to end, or a variable of its own to begin. It knows no way to quote.
+  if (library.find_first_of(" :;$") != std::string::npos) {
+    return fmt::format(
+        "the loader can't preload {}: there is a space, colon, semicolon or dollar in its path; build or install uroce "
+        "in another folder",
+        library);
+  }
+  // The preload serves programs whose own search path would find the system's library; the path serves those that
+  // open "libibverbs.so" at run time.
+  prepend("LD_PRELOAD", library);
+  prepend("LD_LIBRARY_PATH", std::filesystem::path(library).parent_path().string());
+  // Programs with gcc's address sanitizer insist on its library being the first; it need not be, before ours.
+  prepend("ASAN_OPTIONS", "verify_asan_link_order=0");
+  return std::nullopt;
+}
+
+}  // namespace uroce::tools

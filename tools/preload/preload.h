@@ -1,0 +1,16 @@
+// Programs find the emulated NICs when our libibverbs.so.1 is loaded before all other libraries.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace uroce::tools {
+
+/// Our libibverbs.so.1: beside this executable in ../lib/uroce, where it is installed, or in ../lib, where it is built.
+std::string library_path();
+
+/// Sets the environment so that a program that is executed now loads that library first. Returns the reason as one
+/// sentence when the library is not there, or the loader can't load it.
+std::optional<std::string> preload_library();
+
+}  // namespace uroce::tools
