@@ -102,27 +102,37 @@ std::optional<SetupError> self_test(const Ring& ring) {
 
 }  // namespace
 
-void Ring::Close::operator()(io_uring* ring) const {
-  io_uring_queue_exit(ring);
-  delete ring;
-}
-
 Result<Ring, SetupError> Ring::open(unsigned entries, unsigned cq_entries) {
-  auto raw = std::make_unique<io_uring>();
-  io_uring_params params{};
-  // COOP_TASKRUN: no interrupts for task work, of which there is none. SUBMIT_ALL: a refused packet does not hold up
-  // those behind it.
-  params.flags = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL;
-  params.cq_entries = cq_entries;
-  const int result = io_uring_queue_init_params(entries, raw.get(), &params);
-  if (result < 0) return Err{setup_error(-result)};
-  Ring ring{std::unique_ptr<io_uring, Close>(raw.release())};
-  if (std::optional<SetupError> error = self_test(ring)) return Err{*error};
+  OwnedRing owned = take_idle(entries, cq_entries);
+  if (!owned) {
+    auto fresh = std::make_unique<OpenRing>();
+    io_uring_params params{};
+    // COOP_TASKRUN: no interrupts for task work, of which there is none. SUBMIT_ALL: a refused packet does not hold up
+    // those behind it.
+    params.flags = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL;
+    params.cq_entries = cq_entries;
+    const int result = io_uring_queue_init_params(entries, &fresh->ring, &params);
+    if (result < 0) return Err{setup_error(-result)};
+    fresh->remember();
+    owned.reset(fresh.release());
+  }
+  Ring ring{std::move(owned)};
+  if (std::optional<SetupError> error = self_test(ring)) {
+    ring.ring_.reset();  // Not for the next one to try.
+    return Err{*error};
+  }
   return ring;
 }
 
+Ring::~Ring() {
+  if (!ring_ || io_uring_sq_ready(get()) != 0 || io_uring_cq_ready(get()) != 0) return;
+  io_uring_unregister_files(get());
+  io_uring_unregister_buf_ring(get(), BufferRing::kGroup);
+  keep_idle(std::move(ring_));
+}
+
 void Ring::abandon() {
-  if (ring_) ::close(ring_.release()->ring_fd);
+  if (ring_) ::close(ring_.release()->ring.ring_fd);
 }
 
 void BufferRing::Unmap::operator()(std::uint8_t* memory) const { ::munmap(memory, bytes); }

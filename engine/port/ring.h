@@ -5,22 +5,29 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine/os/setup_error.h"
+#include "engine/port/idle_rings.h"
 #include "proto/base/result.h"
 #include "proto/bytes.h"
 
 namespace uroce::engine {
 
 /// An io_uring for requests that complete while they are submitted. Several threads may use it, one at a time: nothing
-/// is armed in any of them, so that none of them owes the others a completion.
+/// is armed in any of them, so that none of them owes the others a completion. Its
+/// end unregisters files and the BufferRing.
 class Ring {
  public:
   /// `entries`: submission queue; `cq_entries`: completion queue; powers of two. Errors: EPERM (seccomp filter or
   /// kernel.io_uring_disabled), ENOSYS, ENOMEM (RLIMIT_MEMLOCK), EINVAL (older than Linux 6.1), as sentences.
   static Result<Ring, SetupError> open(unsigned entries, unsigned cq_entries);
 
-  io_uring* get() const { return ring_.get(); }
+  ~Ring();
+  Ring(Ring&&) = default;
+  Ring& operator=(Ring&&) = delete;
+
+  io_uring* get() const { return ring_ ? &ring_->ring : nullptr; }
   /// Next free submission entry, zeroed; null when the queue is full.
   io_uring_sqe* next_sqe() const { return io_uring_get_sqe(get()); }
   /// Submits what is queued: one system call. What the kernel does not take stays queued.
@@ -42,11 +49,8 @@ class Ring {
   void abandon();
 
  private:
-  struct Close {
-    void operator()(io_uring* ring) const;
-  };
-  explicit Ring(std::unique_ptr<io_uring, Close> ring) : ring_(std::move(ring)) {}
-  std::unique_ptr<io_uring, Close> ring_;
+  explicit Ring(OwnedRing ring) : ring_(std::move(ring)) {}
+  OwnedRing ring_;
 };
 
 /// Receive buffers that the kernel takes from a shared ring as packets arrive, and that the user gives back.

@@ -54,10 +54,6 @@ UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> r
       [this](SendSlot slot, int fd) { io_uring_register_files_update(ring_.get(), slot.value, &fd, 1); });
 }
 
-UringPort::~UringPort() {
-  if (ring_.get() != nullptr) io_uring_unregister_files(ring_.get());
-}
-
 void UringPort::flush() {
   if (!queue_.empty()) submit_and_reap(nullptr);
 }

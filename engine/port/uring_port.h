@@ -27,7 +27,6 @@ class UringPort final : public UdpPort {
   /// Takes over `receivers`, one per address (at least one, at most kAddressesMax), or leaves them alone when it fails.
   /// `reason`: why this engine was chosen, for PortInfo.
   static Result<std::unique_ptr<UringPort>, SetupError> open(std::vector<ReceiveSocket>& receivers, std::string reason);
-  ~UringPort() override;
 
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;

@@ -1,12 +1,16 @@
 // What both engines must do alike, over real sockets on loopback.
 #include "engine/port/port.h"
 
+#include <sys/epoll.h>
 #include <sys/wait.h>
 
+#include <cerrno>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <thread>
 
+#include "engine/os/fd.h"
 #include "engine/port/send_sockets.h"
 #include "proto/address.h"
 #include "proto/packet.h"
@@ -280,6 +284,23 @@ TEST_P(PortTest, AnyThreadMayUseItAsLongAsOneDoesAtATime) {
   }
   receive(*b_, inbox, 20);
   for (std::uint32_t i = 0; i < inbox.packets.size(); ++i) EXPECT_EQ(number_of(inbox.packets[i]), i);
+}
+
+// Linux does that to a thread that has used an io_uring, up to 50 ms after the ring is closed.
+TEST_P(PortTest, ClosingItInterruptsNoSystemCallOfItsUsers) {
+  std::thread([&] {  // A thread of its own has used no ring of other tests.
+    ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+    a_->flush();
+    Inbox inbox;
+    receive(*b_, inbox, 1);
+    a_.reset();
+    b_.reset();
+    const engine::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event{};
+    errno = 0;
+    EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, 100), 0) << std::strerror(errno);
+  })
+      .join();
 }
 
 TEST_P(PortTest, AChildOfForkCanLetGoWithoutHarmToItsParent) {

@@ -1,0 +1,68 @@
+#include "engine/port/idle_rings.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kKept = 16;  ///< More NICs at a time are rare; each ring takes some 40 KiB.
+
+/// No lock: a fork may happen with any lock of ours held.
+std::array<std::atomic<OpenRing*>, kKept> idle{};
+
+void forget_in_child() {
+  for (auto& place : idle) {
+    OpenRing* const ring = place.exchange(nullptr);
+    // The mappings are the parent's as well.
+    if (ring != nullptr && ring->is_there()) ::close(ring->ring.ring_fd);
+  }
+}
+
+}  // namespace
+
+void OpenRing::remember() {
+  struct stat status {};
+  ::fstat(ring.ring_fd, &status);
+  device = status.st_dev;
+  inode = status.st_ino;
+}
+
+bool OpenRing::is_there() const {
+  struct stat status {};
+  return ::fstat(ring.ring_fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
+void CloseRing::operator()(OpenRing* ring) const {
+  if (!ring->is_there()) ring->ring.ring_fd = -1;
+  io_uring_queue_exit(&ring->ring);
+  delete ring;
+}
+
+void keep_idle(OwnedRing ring) {
+  static const int kInstalled = pthread_atfork(nullptr, nullptr, forget_in_child);
+  static_cast<void>(kInstalled);
+  for (auto& place : idle) {
+    OpenRing* empty = nullptr;
+    if (!place.compare_exchange_strong(empty, ring.get())) continue;
+    static_cast<void>(ring.release());
+    return;
+  }
+}
+
+OwnedRing take_idle(unsigned entries, unsigned cq_entries) {
+  for (auto& place : idle) {
+    OwnedRing ring(place.exchange(nullptr));
+    if (ring == nullptr) continue;
+    const io_uring& r = ring->ring;
+    if (ring->is_there() && r.sq.ring_entries == entries && r.cq.ring_entries == cq_entries) return ring;
+    if (ring->is_there()) keep_idle(std::move(ring));
+  }
+  return nullptr;
+}
+
+}  // namespace uroce::engine
