@@ -100,7 +100,7 @@ void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
   for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
     const auto message = wire::parse_message(request.mad);
-    core_->on_req({*message, request.path, now});
+    core_->on_req({*message, request.path, now, /*has_waited=*/true});
   }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
     core_->on_deadline(*core_->find(core_->timers.begin()->second), now);
@@ -147,7 +147,7 @@ void Cm::unlisten(ListenerId id, Instant now) {
   const std::uint64_t service_id = listener->what.service_id;
   core_->listeners.remove(id);
   if (core_->is_improved() && !core_->listeners.has_service(service_id)) {
-    core_->latecomers.listener_gone(service_id, now + core_->scaled(kListenerGrace));
+    core_->latecomers.listener_gone(service_id, now + core_->scaled(kListenerMemory));
   }
 }
 

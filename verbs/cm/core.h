@@ -20,6 +20,7 @@ struct Incoming {
   const wire::MessageView& message;
   const proto::Path& path;
   Instant now;
+  bool has_waited = false;  ///< It was one of the latecomers.
   std::uint64_t tid() const { return message.mad().get<wire::Mad::TransactionId>(); }
 };
 

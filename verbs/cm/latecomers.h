@@ -26,15 +26,15 @@ class Latecomers {
   void listener_gone(std::uint64_t service_id, Instant until) {
     if (gone_.size() < kMost || gone_.contains(service_id)) gone_[service_id] = until;
   }
-  /// Keeps the request, or the one that it repeats. False: it must be answered now.
-  bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant now) {
+  /// Keeps the request, or the one that it repeats, `until` then. False: it must be answered now.
+  bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant now, Instant until) {
     const auto gone = gone_.find(service_id);
     if (gone == gone_.end() || gone->second <= now) return false;
     for (const Request& waiting : waiting_) {
       if (waiting.path.source == path.source && std::equal(mad.begin(), mad.end(), waiting.mad.begin())) return true;
     }
     if (waiting_.size() == kMost) return false;
-    Request& request = waiting_.emplace_back(Request{gone->second, service_id, path, {}});
+    Request& request = waiting_.emplace_back(Request{until, service_id, path, {}});
     std::copy(mad.begin(), mad.end(), request.mad.begin());
     return true;
   }

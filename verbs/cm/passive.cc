@@ -59,7 +59,8 @@ void Cm::Core::on_req(const Incoming& in) {
     return disconnect_stale(known->second, in.now);
   }
   if (!listeners.has_service(service_id)) {
-    if (latecomers.keep(service_id, in.path, in.message.bytes(), in.now)) return;
+    const Instant until = in.now + scaled(kListenerGrace);
+    if (!in.has_waited && latecomers.keep(service_id, in.path, in.message.bytes(), in.now, until)) return;
     return refuse(in, RejectReason::kInvalidServiceId);
   }
   if (!proto::accepts_pkey(req.get<Req::PKey>()) || !is_ours(remote)) {

@@ -13,7 +13,10 @@ inline constexpr std::uint8_t kServiceTimeout = 24;   ///< What our MRA asks for
 inline constexpr std::uint8_t kMaxRetries = 15;
 inline constexpr std::uint8_t kAckDelay = 15;  ///< Of a NIC in software, as the kernel tells.
 inline constexpr Duration kSidrMemory = std::chrono::seconds(20);
-/// How long a request waits for the next listener of a service. Less than after what a peer asks again.
+/// How long after the last listener of a service has gone a request may wait for the next one. (perftest sleeps a
+/// second.)
+inline constexpr Duration kListenerMemory = std::chrono::seconds(3);
+/// How long it waits. Less than after what a peer asks again.
 inline constexpr Duration kListenerGrace = std::chrono::seconds(1);
 
 constexpr Duration time_of(std::uint8_t code) { return std::chrono::milliseconds(1) * (1 << std::max(code - 8, 0)); }
