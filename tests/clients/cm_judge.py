@@ -27,20 +27,20 @@ def messages(path):
         yield NAMES.get(struct.unpack("!H", mad[16:18])[0], "?"), ip["source"], mad
 
 
-def judge(path, connections, datagrams=False, ends=True):
-    """Each of `connections` is asked for, answered and, but for datagrams, confirmed; it `ends` with a message; nothing is
-    sent twice."""
+def judge(path, connections, datagrams=0, ends=True):
+    """Each of `connections` is asked for, answered and confirmed; it `ends` with a message. Each of `datagrams`, QPs found
+    by SIDR, is asked for and answered. Nothing is sent twice."""
     seen = collections.Counter()
     copies = collections.Counter()
     for name, source, mad in messages(path):
-        seen[name] += 1
+        seen["nobody there" if name == "SIDR_REP" and mad[28] == 1 else name] += 1
         copies[(source, bytes(mad))] += 1
     repeated = [key[1][:40].hex() for key, count in copies.items() if count > 1]
     assert not repeated, f"sent more than once: {repeated}"
-    wanted = {"SIDR_REQ": connections, "SIDR_REP": connections} if datagrams else {
-        "REQ": connections, "REP": connections, "RTU": connections}
+    refused = {"REQ": seen["REJ"], "SIDR_REQ": seen["nobody there"]}
+    wanted = {"REQ": connections, "REP": connections, "RTU": connections, "SIDR_REQ": datagrams, "SIDR_REP": datagrams}
     for name, count in wanted.items():
-        assert seen[name] - (seen["REJ"] if name in ("REQ", "SIDR_REQ") else 0) == count, f"{dict(seen)}: {name}"
+        assert seen[name] - refused.get(name, 0) == count, f"{dict(seen)}: {name}"
     if ends:
         assert seen["DREQ"] >= connections, f"{dict(seen)}: nobody disconnects"
     assert "?" not in seen and "MRA" not in seen, dict(seen)

@@ -34,7 +34,7 @@ class Case(NamedTuple):
     to: str = "{}"  # how the client's command names the server's address
     endless: bool = False  # the server does not end by itself
     connections: int = 0  # RDMA_CM: how many the captures have
-    datagrams: bool = False  # RDMA_CM: by SIDR
+    datagrams: int = 0  # RDMA_CM: how many QPs are found by SIDR
     ready: tuple = ()  # RDMA_CM: what the server says when it listens, and how often; nothing: refused clients come again
     leaves: bool = False  # RDMA_CM: the server may be gone before it hears that the client disconnects
 
@@ -172,11 +172,12 @@ def fio():
                    leaves=True, ready=("fio: waiting for connection", 3))
 
 
-def perftest_by_cm(op, kind, options="", size=4100):
-    """With -R: a first connection carries the parameters, a second one, to the same port, the test."""
+def perftest_by_cm(op, kind, options="", size=4100, connections=2, datagrams=0, iterations=100):
+    """With -R: a first connection carries the parameters; those of the test follow, to the same port."""
     command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
     tag = "_".join([op, kind, *options.replace("-", "").lower().split()])
-    return rdma_cm(tag, command, command + " {}", judges.perftest(kind, [8 if size is None else size], 100), connections=2)
+    judge = judges.perftest(kind, [8 if size is None else size], iterations)
+    return rdma_cm(tag, command, command + " {}", judge, connections, datagrams=datagrams)
 
 
 def iproute2():
@@ -233,13 +234,13 @@ GROUPS = {
                 endless=True),
         rdma_cm("ucmatose", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10),
         rdma_cm("ucmatose_migrate", "ucmatose -m -c 3", "ucmatose -m -c 3 -s {}", judges.both_say("return status 0"), 3),
-        rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True),
-        rdma_cm("udaddy_4", "udaddy -c 4", "udaddy -c 4 -s {}", judges.both_say("return status 0"), 4, datagrams=True),
+        rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), 0, datagrams=1),
+        rdma_cm("udaddy_4", "udaddy -c 4", "udaddy -c 4 -s {}", judges.both_say("return status 0"), 0, datagrams=4),
         rdma_cm("client_server", "/usr/bin/rdma_server", "/usr/bin/rdma_client -s {}", judges.both_say("end 0")),
         rdma_cm("rping_shared", "rping -s -a {} -v -C 10", "rping -c -a {} -v -C 10", judges.rping(10), shared=True),
         rdma_cm("ucmatose_shared", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10,
                 shared=True),
-        rdma_cm("udaddy_shared", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), datagrams=True, shared=True),
+        rdma_cm("udaddy_shared", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), 0, datagrams=1, shared=True),
         rdma_cm("rstream", "rstream -T b -S 64 -C 100", "rstream -T b -S 64 -C 100 -s {}", judges.both_say("custom"),
                 shared=True),
         rdma_cm("rstream_verify", "rstream -T v -S 4096 -C 100", "rstream -T v -S 4096 -C 100 -s {}",
@@ -248,6 +249,13 @@ GROUPS = {
                 judges.both_say("custom"), shared=True),
         fio(),
         rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
+    ],
+    "rdmacm_perftest": [
+        *(perftest_by_cm(op, "bw") for op in ("send", "write", "read")),
+        perftest_by_cm("atomic", "bw", size=None),
+        perftest_by_cm("send", "lat"),
+        perftest_by_cm("send", "bw", "-q 4", connections=5, iterations=400),
+        perftest_by_cm("send", "bw", "-c UD", size=1000, connections=1, datagrams=1),
     ],
     "qperf": [
         qperf("rc_lat rc_bw rc_bi_bw uc_lat uc_bw ud_lat ud_bw"),

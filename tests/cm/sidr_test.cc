@@ -72,6 +72,19 @@ TEST_F(SidrLab, Refusals) {
   EXPECT_EQ(expect(a, Kind::kUnreachable).status, 1);
 }
 
+// ib_send_bw -c UD -R: the first connection is to the TCP port of the same number.
+TEST_F(SidrLab, ARequestWaitsForTheNextListenerOfThePort) {
+  b.cm->unlisten(listener, world.now());
+  world.run_for(4s);
+  b.cm->unlisten(listen(), world.now());
+  ask();
+  world.run_for(900ms);
+  EXPECT_THAT(names(), ElementsAre("a SIDR_REQ"));
+  listener = *b.cm->listen({.service_id = kUdService, .transport = Transport::kUd});
+  settle(b);
+  expect(b, Kind::kRequest);
+}
+
 TEST_F(SidrLab, UnansweredRequestsEnd) {
   lose("a SIDR_REQ", 1, 100);
   ask();

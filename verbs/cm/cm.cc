@@ -100,7 +100,8 @@ void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
   for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
     const auto message = wire::parse_message(request.mad);
-    core_->on_req({*message, request.path, now, /*has_waited=*/true});
+    const Incoming in{*message, request.path, now, /*has_waited=*/true};
+    message->attribute() == wire::Attribute::kReq ? core_->on_req(in) : core_->on_sidr_req(in);
   }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
     core_->on_deadline(*core_->find(core_->timers.begin()->second), now);

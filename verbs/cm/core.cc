@@ -134,6 +134,11 @@ void Cm::Core::forget_peer(Connection& c) {
   forget(by_request_id, {c.peer(), 0, c.remote_id});
 }
 
+bool Cm::Core::may_wait(std::uint64_t service_id, const Incoming& in) {
+  const Instant until = in.now + scaled(kListenerGrace);
+  return !in.has_waited && latecomers.keep(service_id, in.path, in.message.bytes(), in.now, until);
+}
+
 bool Cm::Core::take_place(Listener& listener, Connection& c) {
   if (listener.backlog.size() >= listener.what.backlog || !half_open.add(c.peer())) {
     ++counters.overflows;

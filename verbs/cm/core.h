@@ -71,6 +71,8 @@ struct Cm::Core {
   /// Makes the peer's ID and QP known.
   void remember_peer(Connection& c);
   void forget_peer(Connection& c);
+  /// Whether a request for a service that nobody listens for waits for the next listener.
+  bool may_wait(std::uint64_t service_id, const Incoming& in);
   /// A new request takes its places in the backlog and among the half-open; false, and counted: there is none.
   bool take_place(Listener& listener, Connection& c);
   void leave_backlog(Connection& c);  ///< Its program knows of it, or it is no more. Not before, though it may be over.

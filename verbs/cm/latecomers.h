@@ -1,6 +1,7 @@
 // Requests for a service whose listener has just gone. perftest's server listens anew for each of its connections, and
 // its client does not wait for that: a REJ would be the end of it. So such requests wait a little for the next
-// listener.
+// listener. With UD, its first connection is to the TCP port and its second to the UDP port of the same number, so
+// port numbers count, not port spaces.
 #pragma once
 
 #include <deque>
@@ -24,11 +25,11 @@ class Latecomers {
 
   /// The last listener of the service is gone; requests for it may wait until then.
   void listener_gone(std::uint64_t service_id, Instant until) {
-    if (gone_.size() < kMost || gone_.contains(service_id)) gone_[service_id] = until;
+    if (gone_.size() < kMost || gone_.contains(number(service_id))) gone_[number(service_id)] = until;
   }
   /// Keeps the request, or the one that it repeats, `until` then. False: it must be answered now.
   bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant now, Instant until) {
-    const auto gone = gone_.find(service_id);
+    const auto gone = gone_.find(number(service_id));
     if (gone == gone_.end() || gone->second <= now) return false;
     for (const Request& waiting : waiting_) {
       if (waiting.path.source == path.source && std::equal(mad.begin(), mad.end(), waiting.mad.begin())) return true;
@@ -40,7 +41,7 @@ class Latecomers {
   }
   /// There is a listener again: requests for it are due at once.
   void listener_back(std::uint64_t service_id) {
-    gone_.erase(service_id);
+    gone_.erase(number(service_id));
     for (Request& request : waiting_) {
       if (request.service_id == service_id) request.until = Instant::min();
     }
@@ -66,7 +67,10 @@ class Latecomers {
   }
 
  private:
-  std::unordered_map<std::uint64_t, Instant> gone_;
+  /// Without the port space: of 0000 0000 01SS PPPP, the SS.
+  static constexpr std::uint64_t number(std::uint64_t service_id) { return service_id & ~std::uint64_t{0xFF0000}; }
+
+  std::unordered_map<std::uint64_t, Instant> gone_;  ///< By number().
   std::deque<Request> waiting_;
 };
 

@@ -59,8 +59,7 @@ void Cm::Core::on_req(const Incoming& in) {
     return disconnect_stale(known->second, in.now);
   }
   if (!listeners.has_service(service_id)) {
-    const Instant until = in.now + scaled(kListenerGrace);
-    if (!in.has_waited && latecomers.keep(service_id, in.path, in.message.bytes(), in.now, until)) return;
+    if (may_wait(service_id, in)) return;
     return refuse(in, RejectReason::kInvalidServiceId);
   }
   if (!proto::accepts_pkey(req.get<Req::PKey>()) || !is_ours(remote)) {

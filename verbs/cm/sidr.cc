@@ -39,7 +39,10 @@ void Cm::Core::on_sidr_req(const Incoming& in) {
     ++counters.duplicates;
     return answer(in, *again);
   }
-  if (!listeners.has_service(service_id)) return refuse_with(SidrStatus::kUnsupported);
+  if (!listeners.has_service(service_id)) {
+    if (may_wait(service_id, in)) return;
+    return refuse_with(SidrStatus::kUnsupported);
+  }
   const auto addresses = wire::parse_addresses(in.message.private_data());
   const bool source_ok = addresses && (!is_improved() || !config.check_source || addresses->source == in.path.source);
   if (addresses && !source_ok) ++counters.wrong_source;
