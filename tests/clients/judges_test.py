@@ -50,6 +50,14 @@ class Judges(unittest.TestCase):
         self.objects(judge, LIBFABRIC, LIBFABRIC.replace("1m", "2m"))
         self.objects(judge, LIBFABRIC, LIBFABRIC.replace("=10      20m", "=9       20m"))
 
+    def test_io_demo(self):
+        report = "[1.5] [DEMO] total min:5 max:5 total:5 | read 0.8 MBs\n"
+        client = 2 * report + "[1.6] [DEMO] Client exit with status 'OK'\n"
+        judges.io_demo(10)(client, "")
+        self.objects(judges.io_demo(11), client, "")
+        self.objects(judges.io_demo(10), client.replace("OK", "timeout"), "")
+        self.objects(judges.io_demo(10), client, "io msg data corruption (5) at 7\n")
+
     def test_fio(self):
         judge = judges.fio(["send"], 64)
         judge(FIO_CLIENT, FIO_SERVER)

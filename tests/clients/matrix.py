@@ -172,6 +172,14 @@ def fio():
                    leaves=True, ready=("fio: waiting for connection", 3))
 
 
+def ucx_by_cm():
+    """io_demo of UCX: a client reads from a server and writes to it, 60 times, up to 100 kB, and both check the contents."""
+    command = "io_demo -q -o read,write -d 64:100000"
+    return rdma_cm("ucx_io_demo", command, command + " -i 60 {}", judges.io_demo(60),
+                   settings={"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"},
+                   ready=("started listener", 1), endless=True, leaves=True)
+
+
 def perftest_by_cm(op, kind, options="", size=4100, connections=2, datagrams=0, iterations=100):
     """With -R: a first connection carries the parameters; those of the test follow, to the same port."""
     command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
@@ -248,6 +256,7 @@ GROUPS = {
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
         fio(),
+        ucx_by_cm(),
         rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
     ],
     "rdmacm_perftest": [
