@@ -180,6 +180,12 @@ def ucx_by_cm():
                    ready=("started listener", 1), endless=True, leaves=True)
 
 
+def rcopy():
+    """A file, by rsockets; the server waits for the next one."""
+    client = "sh -c 'copy=$(mktemp); rcopy $0 {}:$copy && cmp $0 $copy; s=$?; rm $copy; exit $s' /usr/bin/ib_send_bw"
+    return rdma_cm("rcopy", "rcopy", client, judges.client_says("Gb/sec"), endless=True, needs=("rcopy",))
+
+
 def perftest_by_cm(op, kind, options="", size=4100, connections=2, datagrams=0, iterations=100):
     """With -R: a first connection carries the parameters; those of the test follow, to the same port."""
     command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
@@ -245,6 +251,8 @@ GROUPS = {
         rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), 0, datagrams=1),
         rdma_cm("udaddy_4", "udaddy -c 4", "udaddy -c 4 -s {}", judges.both_say("return status 0"), 0, datagrams=4),
         rdma_cm("client_server", "/usr/bin/rdma_server", "/usr/bin/rdma_client -s {}", judges.both_say("end 0")),
+        rdma_cm("xclient_xserver", "rdma_xserver", "rdma_xclient -s {}", judges.both_say("end 0")),
+        rcopy(),
         rdma_cm("rping_shared", "rping -s -a {} -v -C 10", "rping -c -a {} -v -C 10", judges.rping(10), shared=True),
         rdma_cm("ucmatose_shared", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10,
                 shared=True),

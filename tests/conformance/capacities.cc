@@ -23,8 +23,8 @@ constexpr Why kWaits = no_netdev("the kernel asks for its address for a second f
 constexpr Rule kAh{"an address handle is checked as an address vector is", "IBTA Vol 1, 11.2.2 ?; ibv_create_ah(3)"};
 
 constexpr Why kExact = choice(
-    "both give at least what was asked for: ours exactly that; rxe rounds WRs up to 2^n - 1, and "
-    "SGEs and inline data share their space");
+    "both give at least what was asked for: ours exactly that, and inline data of 16 bytes per SGE; rxe rounds WRs up "
+    "to 2^n - 1, and SGEs and inline data share their space");
 
 std::string create_qp(const struct ibv_qp_cap& cap) {
   Side side(0);
@@ -97,15 +97,15 @@ Chapter capacities() {
   return {"capacities",
           "Capacities, SRQs and address handles",
           {
-              capacity("default 1/1 WRs", kAtLeast, {1, 1, 1, 1, 0}, "ok, swr=1, rwr=1, ssge=1, rsge=1, inl=0",
-                       "ok, swr=1, rwr=1, ssge=1, rsge=1, inl=16", kExact),
+              capacity("default 1/1 WRs", kAtLeast, {1, 1, 1, 1, 0}, "ok, swr=1, rwr=1, ssge=1, rsge=1, inl=16",
+                       "ok, swr=1, rwr=1, ssge=1, rsge=1, inl=16"),
               capacity("0 send / 0 recv WRs", kAtLeast, {0, 0, 0, 0, 0}, "ok, swr=0, rwr=0, ssge=0, rsge=0, inl=0",
                        "ok, swr=0, rwr=0, ssge=0, rsge=0, inl=0"),
-              capacity("16/16, 4 SGEs", kAtLeast, {16, 16, 4, 4, 0}, "ok, swr=16, rwr=16, ssge=4, rsge=4, inl=0",
+              capacity("16/16, 4 SGEs", kAtLeast, {16, 16, 4, 4, 0}, "ok, swr=16, rwr=16, ssge=4, rsge=4, inl=64",
                        "ok, swr=31, rwr=31, ssge=4, rsge=4, inl=64", kExact),
-              capacity("1024 WRs", kAtLeast, {1024, 1024, 2, 2, 0}, "ok, swr=1024, rwr=1024, ssge=2, rsge=2, inl=0",
+              capacity("1024 WRs", kAtLeast, {1024, 1024, 2, 2, 0}, "ok, swr=1024, rwr=1024, ssge=2, rsge=2, inl=32",
                        "ok, swr=2047, rwr=2047, ssge=2, rsge=2, inl=32", kExact),
-              capacity("max_send_sge 32", kAtLeast, {16, 16, 32, 2, 0}, "ok, swr=16, rwr=16, ssge=32, rsge=2, inl=0",
+              capacity("max_send_sge 32", kAtLeast, {16, 16, 32, 2, 0}, "ok, swr=16, rwr=16, ssge=32, rsge=2, inl=512",
                        "ok, swr=31, rwr=31, ssge=32, rsge=2, inl=512", kExact),
               capacity("max_send_sge 33", kLimits, {16, 16, 33, 2, 0}, "EINVAL", "EINVAL"),
               capacity("max_recv_sge 33", kLimits, {16, 16, 2, 33, 0}, "EINVAL", "EINVAL"),
