@@ -49,6 +49,7 @@ class Lab : public testing::Test {
       config.guid = guid;
       config.seed = guid;
       config.as_kernel = as_kernel;
+      config.last_words = true;
       cm.emplace(config);
     }
     Gid address;

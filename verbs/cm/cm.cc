@@ -233,6 +233,23 @@ void Cm::shutdown(Instant now) {
   core_->events.clear();
 }
 
+std::optional<Cm::LastWords> Cm::poll_last_words(MutBytes frame) {
+  if (core_->new_last_words.empty()) return std::nullopt;
+  LastWords words;
+  words.id = core_->new_last_words.back();
+  core_->new_last_words.pop_back();
+  Connection* const c = core_->find(words.id);
+  if (c == nullptr) return words;
+  c->has_new_last_words = false;
+  const auto mad = core_->last_words(*c);
+  if (!mad) return words;
+  proto::Transmit& packet = words.packet.emplace();
+  packet.path = core_->path_of(*c);
+  packet.size = wire::build_packet(*mad, core_->next_psn, packet.path, frame);
+  packet.sender = wire::kManagementQpn;
+  return words;
+}
+
 std::optional<ConnectionInfo> Cm::query(Id id) const {
   const Connection* const c = find(id);
   return c == nullptr ? std::nullopt : std::optional(c->info);

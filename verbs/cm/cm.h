@@ -81,6 +81,14 @@ class Cm {
   /// In order of occurrence.
   std::optional<Event> poll_event();
 
+  /// What destroy() would tell the peer of `id` first: for somebody to send when this process is killed.
+  struct LastWords {
+    Id id = 0;
+    std::optional<proto::Transmit> packet;  ///< In the frame; none: there is nothing to say (any more).
+  };
+  /// With CmConfig::last_words: the next connection whose last words have changed.
+  std::optional<LastWords> poll_last_words(MutBytes frame);
+
   const CmConfig& config() const { return config_; }
   const CmCounters& counters() const { return counters_; }
   /// How many connections are held, destroyed ones that linger included.

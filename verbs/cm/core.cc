@@ -107,6 +107,11 @@ void Cm::Core::enter(Connection& c, State state) {
   }
   if (state == State::kIdle || state == State::kTimewait) forget_peer(c);
   c.info.state = state;
+  change_last_words(c);
+}
+
+void Cm::Core::change_last_words(Connection& c) {
+  if (config.last_words && !std::exchange(c.has_new_last_words, true)) new_last_words.push_back(c.id);
 }
 
 void Cm::Core::enter_idle(Connection& c) {
@@ -157,14 +162,16 @@ void Cm::Core::leave_backlog(Connection& c) {
 
 // --- out
 
-void Cm::Core::send(const Connection& c, const Mad& mad) {
+proto::Path Cm::Core::path_of(const Connection& c) const {
   proto::Path path;
   path.source = c.info.local.address;
   path.destination = c.info.remote.address;
   path.source_port = config.source_port;
   path.tclass = c.info.path.tclass;
-  outgoing.push_back({path, mad});
+  return path;
 }
+
+void Cm::Core::send(const Connection& c, const Mad& mad) { outgoing.push_back({path_of(c), mad}); }
 
 void Cm::Core::send_until_answered(Connection& c, const Mad& mad, int retries, Instant now) {
   c.message = mad;

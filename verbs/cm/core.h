@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <vector>
 
 #include "verbs/cm/cm.h"
 #include "verbs/cm/latecomers.h"
@@ -51,7 +52,9 @@ struct Cm::Core {
   void on_drep(const Incoming& in);
   void on_deadline(Connection& c, Instant now);
   /// REJ 4, from a side that does not know the peer's ID yet: it says whose request it was.
-  void withdraw_request(const Connection& c);
+  Mad withdrawal_of_request(const Connection& c) const;
+  /// What the peer has to hear if this end is no more. Nothing if it knows, or nobody waits.
+  std::optional<Mad> last_words(const Connection& c) const;
   Errno reject(Connection& c, RejectReason reason, Bytes private_data, Instant now);
   void disconnect(Connection& c, Instant now);
   /// The peer has begun a new life with the same QP: asks whether this one is over.
@@ -66,6 +69,7 @@ struct Cm::Core {
   /// The connection `id`, if the packet comes from its peer; counted when not.
   Connection* find_from_peer(Id id, const Incoming& in);
   void enter(Connection& c, State state);  ///< Forgets what goes with the old state.
+  void change_last_words(Connection& c);
   void enter_idle(Connection& c);
   void enter_timewait(Connection& c, Instant now);
   /// Makes the peer's ID and QP known.
@@ -78,6 +82,7 @@ struct Cm::Core {
   void leave_backlog(Connection& c);  ///< Its program knows of it, or it is no more. Not before, though it may be over.
 
   // core.cc: out
+  proto::Path path_of(const Connection& c) const;
   void send(const Connection& c, const Mad& mad);
   /// Sends `mad` now, and `retries` times more until stop().
   void send_until_answered(Connection& c, const Mad& mad, int retries, Instant now);
@@ -114,6 +119,7 @@ struct Cm::Core {
   };
   std::deque<Outgoing> outgoing;
   std::deque<Event> events;
+  std::vector<Id> new_last_words;
   std::uint64_t random_state;
   std::uint32_t ids_drawn = 0;
   proto::Psn next_psn;

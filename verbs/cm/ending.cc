@@ -106,10 +106,34 @@ void Cm::Core::on_drep(const Incoming& in) {
   if (!c->orphan) tell_end(*c);
 }
 
-void Cm::Core::withdraw_request(const Connection& c) {
+Mad Cm::Core::withdrawal_of_request(const Connection& c) const {
   std::array<std::uint8_t, 8> guid;
   store_be<8>(guid.data(), config.guid);
-  send(c, make_rej(c.id, 0, c.request_tid, {.reason = RejectReason::kTimeout, .about = About::kOther, .info = guid}));
+  return make_rej(c.id, 0, c.request_tid, {.reason = RejectReason::kTimeout, .about = About::kOther, .info = guid});
+}
+
+std::optional<Mad> Cm::Core::last_words(const Connection& c) const {
+  switch (c.info.state) {
+    case State::kReqSent:
+      return withdrawal_of_request(c);
+    case State::kReqReceived:
+    case State::kRepReceived:
+    case State::kRepSent:
+      return make_rej(c.id, c.remote_id, c.request_tid,
+                      {.reason = RejectReason::kConsumer, .about = about(c.info.state)});
+    case State::kEstablished:
+      if (c.info.transport == Transport::kUd) return std::nullopt;
+      return make_dreq(c);
+    case State::kDreqReceived:
+      return make_drep(c.id, c.remote_id, c.disconnect_tid);
+    case State::kDreqSent:
+    case State::kIdle:
+    case State::kTimewait:
+    case State::kSidrReqSent:
+    case State::kSidrReqReceived:
+      return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 void Cm::Core::on_deadline(Connection& c, Instant now) {
@@ -130,7 +154,7 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
     case State::kReqSent:
     case State::kRepSent:
       if (is_improved()) {  // So that the peer does not wait for what never comes.
-        c.info.state == State::kReqSent ? withdraw_request(c)
+        c.info.state == State::kReqSent ? send(c, withdrawal_of_request(c))
                                         : send(c, make_rej(c.id, c.remote_id, c.request_tid,
                                                            {.reason = RejectReason::kTimeout, .about = About::kRep}));
       }
@@ -179,13 +203,10 @@ void Cm::Core::disconnect_stale(Id id, Instant now) {
 void Cm::Core::destroy(Connection& c, Instant now) {
   switch (c.info.state) {
     case State::kReqSent:
-      withdraw_request(c);
-      return erase(c);
     case State::kReqReceived:
     case State::kRepReceived:
     case State::kRepSent:
-      send(c, make_rej(c.id, c.remote_id, c.request_tid,
-                       {.reason = RejectReason::kConsumer, .about = about(c.info.state)}));
+      send(c, *last_words(c));
       return erase(c);
     case State::kSidrReqReceived:
       sidr_reply(c, {.status = SidrStatus::kReject}, now);

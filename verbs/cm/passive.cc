@@ -105,6 +105,7 @@ void Cm::Core::on_req(const Incoming& in) {
   c.remote_retries = req.get<Req::MaxRetries>();
   c.response_time = scaled(peers_time(req.get<Req::LocalTimeout>()));
   remember_peer(c);
+  change_last_words(c);
 
   Event& event = tell(c, Event::Kind::kRequest);
   event.listener = listener->id;

@@ -196,6 +196,8 @@ struct CmConfig {
   bool as_kernel = false;
   /// A REQ must come from the address that it names. Off: behind NAT. Never checked when as_kernel.
   bool check_source = true;
+  /// Keeps poll_last_words() supplied.
+  bool last_words = false;
 };
 
 /// What happened to packets for QP 1.
