@@ -113,24 +113,29 @@ std::optional<std::string> find_broker() {
 BrokerStart::BrokerStart(std::string executable, Fd report)
     : executable_(std::move(executable)), report_(std::move(report)), deadline_(os_now() + kStartTimeout) {}
 
-Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Err{SetupError{errno, "no pipe to a new broker"}};
-  Fd reader(ends[0]);
-  const Fd writer = above_standard(Fd(ends[1]));
+std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor) {
+  const Fd report = above_standard(std::move(descriptor));
   const Fd null = above_standard(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
-  if (!writer || !null) return Err{SetupError{errno, "no descriptors for a new broker"}};
+  if (!report || !null) return SetupError{errno, "no descriptors for a new broker"};
   std::string name = "uroce-broker";
-  std::string address = proto::to_string(local);
-  const std::array<char*, 3> arguments{name.data(), address.data(), nullptr};
+  std::string text = argument;
+  const std::array<char*, 3> arguments{name.data(), text.data(), nullptr};
   const std::array<char*, 1> environment{nullptr};
   Plan plan{.path = executable.c_str(),
             .arguments = arguments.data(),
             .environment = environment.data(),
             .null = null.get(),
-            .report = writer.get(),
+            .report = report.get(),
             .stack_end = nullptr};
   spawn(plan);
+  return std::nullopt;
+}
+
+Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Err{SetupError{errno, "no pipe to a new broker"}};
+  Fd reader(ends[0]);
+  if (auto error = start_helper(executable, proto::to_string(local).c_str(), Fd(ends[1]))) return Err{*error};
   return BrokerStart(executable, std::move(reader));
 }
 

@@ -21,6 +21,12 @@ inline constexpr char kBrokerListens = '+';
 /// from there. Nothing when there is none.
 std::optional<std::string> find_broker();
 
+/// Starts `executable` with one argument, and `descriptor` as its descriptor 3; it inherits nothing else. No child of
+/// the caller either. Nothing, or why it can't be started.
+std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor);
+/// The argument with which uroce-broker executes the wills of a process (wills.h).
+inline constexpr const char* kExecuteWills = "--wills";
+
 /// A broker that is being started. The new process is no child of the caller, who gets no signal and has nothing to
 /// wait for.
 class BrokerStart {

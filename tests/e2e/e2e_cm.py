@@ -4,6 +4,7 @@ import ctypes.util
 import os
 import signal
 import socket
+import time
 
 import run_pair
 from run_pair import Client, Pair, Server, Tool, check, transfer
@@ -70,10 +71,13 @@ def scenario_cm_without_server():
 
 def scenario_cm_peers_that_leave():
     need_librdmacm()
-    for leave, words in ((signal.SIGINT, "the client gave up: interrupted"),):
+    for leave, words in ((signal.SIGINT, "the client gave up: interrupted"), (signal.SIGKILL, "the client is gone")):
         with Pair(["--cm", "--iters", "1000000000", "--trace"], ["--cm", "--trace"]) as pair:
             pair.client.wait_for_line("barrier")
             pair.server.wait_for_line("barrier")
             pair.client.signal(leave)
             pair.client.finish()
+            begin = time.monotonic()
             failed(pair.server, 1, words)
+            # Of a killed one it is told, too (docs/adr/0016). The probe of the transport takes half a second or two.
+            check(time.monotonic() - begin < 5, "late", pair.server)

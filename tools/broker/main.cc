@@ -1,12 +1,14 @@
-// uroce-broker ADDRESS: see engine/broker. Libraries start it by themselves; nobody has to.
+// uroce-broker ADDRESS, or uroce-broker --wills: see engine/broker. Libraries start it by themselves; nobody has to.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "engine/broker/broker.h"
+#include "engine/broker/execute_wills.h"
 #include "engine/broker/start_broker.h"
 #include "proto/address.h"
 
@@ -29,6 +31,9 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == uroce::engine::kExecuteWills) {
+    return uroce::engine::execute_wills(uroce::engine::kBrokerReport) ? 0 : 2;
+  }
   const auto local = argc == 2 ? uroce::proto::parse_gid(argv[1]) : std::nullopt;
   if (!local) {
     std::fputs("usage: uroce-broker ADDRESS\nLeases slots of ADDRESS to uroce's NICs, which start it themselves.\n",

@@ -41,7 +41,10 @@ std::uint8_t gid_index_of(const ibv::Adapter& adapter, const proto::Gid& address
 Result<std::shared_ptr<ibv::Adapter>, int> Nics::open(ibv::Device& device) {
   const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.device == &device; });
   if (held != held_.end()) {
-    if (held->adapter->works()) return held->adapter;
+    if (held->adapter->works()) {
+      held->adapter->arrange_last_words();
+      return held->adapter;
+    }
     device.close(std::move(held->adapter));  // It had a fatal error.
     held_.erase(held);
   }
@@ -49,6 +52,7 @@ Result<std::shared_ptr<ibv::Adapter>, int> Nics::open(ibv::Device& device) {
   if (!opened.ok()) return opened;
   if (!(*opened)->works()) return Err{ENODEV};
   if (const int error = (*opened)->steer_management()) return Err{error};
+  (*opened)->arrange_last_words();
   (*opened)->set_cm_sink(&sink_);
   held_.push_back({&device, *opened});
   return opened;

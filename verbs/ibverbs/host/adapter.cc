@@ -37,6 +37,7 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   constexpr std::uint64_t kNotThatOfKeys = 0x636D;
   out.seed = mix(config.key_seed ^ kNotThatOfKeys);
   out.mtu_max = config.mtu_max;
+  out.last_words = true;
   return out;
 }
 
@@ -225,6 +226,27 @@ CounterSet Adapter::count() const {
 void Adapter::deliver() {
   deliver_events(nic_);
   if (cm_sink_ != nullptr) cm_sink_->on_cm_events(*this, cm_);
+  deposit_last_words();
+}
+
+void Adapter::deposit_last_words() {
+  std::array<std::uint8_t, proto::kMaxPacketSize> frame;
+  while (const auto words = cm_.poll_last_words(frame)) {
+    if (!wills_) continue;
+    if (words->packet) {
+      wills_->deposit(words->id, words->packet->path, Bytes(frame).first(words->packet->size));
+    } else {
+      wills_->withdraw(words->id);
+    }
+  }
+}
+
+void Adapter::arrange_last_words() {
+  static const auto executable = engine::find_broker();
+  if (!executable) return;
+  const auto lock = runner_.lock();
+  if (!wills_) wills_ = engine::Wills::make();
+  if (wills_) wills_->find_executor(*executable);
 }
 
 void Adapter::set_cm_sink(CmSink* sink) {
@@ -301,6 +323,7 @@ void Adapter::after_fork_in_child() {
   runner_.abandon_after_fork();
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
+  if (wills_) wills_->after_fork_in_child();
   published_.reset();
   published_qps_.reset();
 }

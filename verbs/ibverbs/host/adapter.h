@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/broker/lease.h"
+#include "engine/broker/wills.h"
 #include "engine/faults/faulty.h"
 #include "engine/port/capture_tap.h"
 #include "engine/run/runner.h"
@@ -73,6 +74,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void remove(Context& context);
   /// Who gets the events of the connection manager from now on. Without it there is nobody to cause any.
   void set_cm_sink(CmSink* sink);
+  /// From now on the peers of connections hear of it when this process is killed, if that can be arranged. To be called
+  /// now and then: who arranges it may have been killed itself.
+  void arrange_last_words();
   /// Where processes share the NIC's addresses: has management packets reach the process that they are for. 0, or an
   /// errno value.
   int steer_management();
@@ -104,6 +108,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// The caller holds the NIC's lock.
   void deliver();
   void publish_counters();
+  void deposit_last_words();
 
   const std::uint32_t index_;
   std::array<std::uint8_t, 8> guid_;
@@ -121,7 +126,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   GuardedMemory memory_;
   nic::Nic nic_;
   cm::Cm cm_;
-  CmSink* cm_sink_ = nullptr;  ///< Guarded by the NIC's lock.
+  CmSink* cm_sink_ = nullptr;             ///< Guarded by the NIC's lock.
+  std::unique_ptr<engine::Wills> wills_;  ///< The same.
   using Both = cm::NicWithCm<nic::Nic>;
   Both both_{nic_, cm_};
   const engine::Port& port_;           ///< The runner's.

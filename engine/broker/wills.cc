@@ -1,0 +1,105 @@
+#include "engine/broker/wills.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/broker/start_broker.h"
+#include "engine/broker/unix_message.h"
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kBytes = Wills::kMost * sizeof(Will);
+
+}  // namespace
+
+std::unique_ptr<Wills> Wills::make() {
+  Fd memory(::memfd_create("uroce-wills", MFD_CLOEXEC));
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(kBytes)) != 0) return nullptr;
+  void* const at = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
+  if (at == MAP_FAILED) return nullptr;
+  ::madvise(at, kBytes, MADV_DONTFORK);
+  return std::unique_ptr<Wills>(new Wills(std::move(memory), static_cast<Will*>(at)));
+}
+
+Wills::~Wills() {
+  if (wills_ == nullptr) return;
+  // Nobody has died: there is nothing to be executed.
+  for (const auto& [id, place] : by_id_) wills_[place].is_valid.store(0, std::memory_order_release);
+  ::munmap(wills_, kBytes);
+}
+
+bool Wills::find_executor(const std::string& executable) {
+  char nothing;
+  const auto is_there = [&] {
+    return connection_ && ::recv(connection_.get(), &nothing, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  };
+  if (is_there()) return true;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  connection_ = Fd(ends[0]);
+  Fd executors(ends[1]);
+  const WillsHandover handover{.count = kMost};
+  if (send_message(connection_.get(), handover, std::array{memory_.get()}) &&
+      !start_helper(executable, kExecuteWills, std::move(executors))) {
+    return true;
+  }
+  connection_.reset();
+  return false;
+}
+
+bool Wills::deposit(std::uint32_t id, const proto::Path& path, Bytes packet) {
+  if ((free_.empty() && used_ == kMost) || packet.size() > Will::kMaxPacket) {
+    withdraw(id);
+    return false;
+  }
+  std::uint32_t place = used_;
+  if (free_.empty()) {
+    ++used_;
+  } else {
+    place = free_.back();
+    free_.pop_back();
+  }
+  Will& will = wills_[place];
+  will.size = static_cast<std::uint32_t>(packet.size());
+  will.source = path.source;
+  will.destination = path.destination;
+  will.source_port = path.source_port;
+  will.tclass = path.tclass;
+  std::copy(packet.begin(), packet.end(), will.packet);
+  will.is_valid.store(1, std::memory_order_release);
+  // Only now: at each moment there is one at least.
+  const auto [known, is_new] = by_id_.try_emplace(id, place);
+  if (!is_new) release(std::exchange(known->second, place));
+  return true;
+}
+
+void Wills::withdraw(std::uint32_t id) {
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return;
+  release(known->second);
+  by_id_.erase(known);
+  if (!by_id_.empty()) return;
+  // What many connections have taken goes back, when the last one has gone.
+  constexpr std::uint32_t kKept = 64;
+  if (used_ > kKept) ::madvise(wills_, kBytes, MADV_REMOVE);
+  free_.clear();
+  used_ = 0;
+}
+
+void Wills::release(std::uint32_t place) {
+  wills_[place].is_valid.store(0, std::memory_order_release);
+  free_.push_back(place);
+}
+
+void Wills::after_fork_in_child() {
+  wills_ = nullptr;  // Not mapped here.
+  connection_.reset();
+  memory_.reset();
+}
+
+}  // namespace uroce::engine
