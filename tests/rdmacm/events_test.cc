@@ -2,8 +2,11 @@
 #include <cerrno>
 #include <thread>
 
+#include "proto/address.h"
 #include "tests/rdmacm/device.h"
 #include "tests/support/own_network.h"
+#include "verbs/ibverbs/host/adapter.h"
+#include "verbs/rdmacm/front.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -232,6 +235,22 @@ TEST_F(EventsTest, AClosedChannelDisconnects) {
   EXPECT_EQ(disconnected.event, kDisconnected);
   EXPECT_EQ(disconnected.id, passive);
   static_cast<void>(active);
+}
+
+// A program may end with _exit right after it, and a thread that polls no more sends nothing.
+TEST_F(EventsTest, ADisconnectIsSentBeforeTheCommandReturnsEvenIfTheProgramPolls) {
+  listening();
+  const auto [active, passive] = connected();
+  const auto nic = Front::get().nics().with_address(*proto::parse_gid(kSecond));
+  ASSERT_TRUE(nic.ok());
+  ibv::Adapter& adapter = *nic->adapter;
+  const auto sent = [&adapter] { return ibv::NicLock(adapter).port().counters().sent_packets; };
+  for (int i = 0; i < 1000; ++i) adapter.try_progress();
+  const std::uint64_t before = sent();
+  ASSERT_EQ(client_.disconnect(active), 0);
+  EXPECT_EQ(sent(), before + 1);
+  EXPECT_EQ(server_.next().event, kDisconnected);
+  static_cast<void>(passive);
 }
 
 TEST_F(EventsTest, EventsMoveWithTheirIdAndKeepTheirOrder) {

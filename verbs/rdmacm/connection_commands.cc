@@ -99,7 +99,7 @@ int connect(const Call& call) {
   id.connection = *connection;
   id.stage = Stage::kConnecting;
   call.front.expect(id, *id.nic.adapter, *connection);
-  lock.posted();
+  lock.posted_now();
   return 0;
 }
 
@@ -118,7 +118,7 @@ int accept(const Call& call) {
     const std::scoped_lock events(call.front.event_mutex());
     id.uid = in.uid;
   }
-  lock.posted();
+  lock.posted_now();
   return error;
 }
 
@@ -136,7 +136,7 @@ int reject(const Call& call) {
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
   const int error = reject_connection(lock, id, reason, *data);
-  lock.posted();
+  lock.posted_now();
   return error;
 }
 
@@ -148,7 +148,7 @@ int disconnect(const Call& call) {
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
   const int error = lock.cm().disconnect(id.connection, engine::os_now());
-  lock.posted();
+  lock.posted_now();
   return error;
 }
 

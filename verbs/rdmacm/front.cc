@@ -162,7 +162,7 @@ void Front::stop_listening(Id& id) {
     }
     if (!lock) continue;
     lock.cm().unlisten(one.listener, engine::os_now());
-    lock.posted();
+    lock.posted_now();
   }
   id.listening.clear();
 }
@@ -176,7 +176,7 @@ void Front::end_connection(Id& id) {
   }
   if (!lock) return;
   lock.cm().destroy(id.connection, engine::os_now());
-  lock.posted();
+  lock.posted_now();
 }
 
 void Front::drop_events(Id& id, int read_end) {

@@ -155,6 +155,11 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// The same, and never leaves it to a thread that polls: it may be this one, which polls no more.
+  void posted_now() {
+    adapter_.runner_.send_now(lock_);
+    posted();
+  }
   /// Has other processes see `qp` as it is now, or no more.
   void show(const nic::Qp& qp) const {
     if (adapter_.published_qps_) adapter_.published_qps_->show(qp);
