@@ -123,7 +123,7 @@ def run_in_shell(directory, name, script):
 def scenario_capture_of_a_run(directory):
     """`uroce run --pcap` begins a new capture for all processes of the command, one after the other or at once, wherever
     they are."""
-    pair = ("cd /; for i in 1 2; do {0}/rdma_server --port 0 --num-qp 1 2>log & s=$!; "
+    pair = ("cd /; for i in 1 2; do : >log; {0}/rdma_server --port 0 --num-qp 1 2>log & s=$!; "
             "until p=$(sed -n 's/.*TCP port \\([0-9]*\\).*/\\1/p' log); test -n \"$p\"; do :; done; "
             "{0}/rdma_client 127.0.0.1 --port $p --op write --size 100 --iters 70 --num-qp 1 || exit 1; wait $s || exit 1; done")
     script = pair.format(run_pair.BIN).replace("log", os.path.join(directory, "log"))
