@@ -22,6 +22,7 @@ namespace uroce::tools {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryPeriod{50};
+constexpr std::chrono::milliseconds kRdmaAttempt{1000};
 
 [[noreturn]] void refuse(const std::string& what, int error) {
   throw Failure(kExitUsage, fmt::format("{}: {}", what, std::strerror(error)));
@@ -179,13 +180,16 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
   const AddressList list = resolve(host, port, 0);
   const AddressList own = from.empty() ? AddressList(nullptr, freeaddrinfo) : resolve(from, 0, AI_NUMERICHOST);
   const Deadline deadline = after(patience);
+  // RDMA CM repeats a lost request after four seconds only: one that is sent before the server's NIC is there is lost.
+  const bool is_rdma = &calls == &kRdmaCalls;
+  const auto attempt = is_rdma ? std::min(patience, kRdmaAttempt) : patience;
   int error = ETIMEDOUT;
   bool refused = false, again = false;
   do {
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
       if (own && own->ai_family != address->ai_family) continue;
       Socket socket;
-      error = try_connect(*address, own.get(), deadline, socket, calls);
+      error = try_connect(*address, own.get(), std::min(deadline, after(attempt)), socket, calls);
       if (error != 0) continue;
       tune(socket);
       return {std::move(socket), address_text(address->ai_addr, address->ai_addrlen)};
@@ -193,10 +197,10 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
     // Nobody listens there: yet, perhaps, as server and client are often started together.
     refused |= error == ECONNREFUSED;
     if (error == ECONNREFUSED) pause_until(std::min(deadline, after(kRetryPeriod)));
-    again = error == ECONNREFUSED && std::chrono::steady_clock::now() < deadline;
+    again = (error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT)) && std::chrono::steady_clock::now() < deadline;
   } while (again);
   if (refused && error == ETIMEDOUT) error = ECONNREFUSED;  // There was no time left for the last attempt.
-  const std::string name = &calls == &kRdmaCalls ? "rdma_server --cm" : "rdma_server";
+  const std::string name = is_rdma ? "rdma_server --cm" : "rdma_server";
   const std::string hint = error == ECONNREFUSED ? " (is " + name + " running there?)" : "";
   refuse(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
 }
