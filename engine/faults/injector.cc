@@ -1,6 +1,7 @@
 #include "engine/faults/injector.h"
 
 #include "proto/base/mix.h"
+#include "proto/cm/message.h"
 #include "proto/headers.h"
 #include "proto/opcodes.h"
 #include "proto/packet.h"
@@ -24,6 +25,7 @@ struct Seen {
   std::optional<std::uint32_t> source_qpn;  ///< Of datagrams.
   bool is_response = false;
   PacketFault::Answer answer = PacketFault::Answer::kAny;
+  std::optional<std::size_t> message;  ///< As in PacketFault::messages.
 };
 
 Seen look_at(Bytes packet) {
@@ -42,6 +44,11 @@ Seen look_at(Bytes packet) {
   if (kind == proto::Kind::kReadRequest) seen.read_bytes = view->header<proto::Reth>().get<proto::Reth::DmaLength>();
   if (view->op().service == proto::Service::kUd)
     seen.source_qpn = view->header<proto::Deth>().get<proto::Deth::SourceQp>();
+  if (seen.source_qpn && seen.qpn == proto::cm::kManagementQpn) {
+    using proto::cm::Attribute;
+    if (const auto message = proto::cm::parse_message(*view))
+      seen.message = static_cast<std::size_t>(message->attribute()) - static_cast<std::size_t>(Attribute::kReq);
+  }
   if (kind == proto::Kind::kAcknowledge) {
     const auto syndrome = proto::decode_syndrome(view->header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     seen.answer = std::holds_alternative<proto::syndrome::Ack>(syndrome)   ? Answer::kAck
@@ -58,7 +65,9 @@ bool meets(const PacketFault& fault, const Seen& seen, std::uint32_t nth) {
   if (!seen.is_roce || takes_all) return takes_all;
   return (!fault.psn || *fault.psn == seen.psn.value()) &&
          (!fault.qp || fault.qp->value == (fault.qp->by_order ? nth : seen.qpn)) && takes_size &&
-         fault.opcodes.test(seen.opcode) && (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
+         fault.opcodes.test(seen.opcode) &&
+         (fault.messages.none() || (seen.message && fault.messages.test(*seen.message))) &&
+         (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
 }
 
 /// What random() decides, besides packet faults.

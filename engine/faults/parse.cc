@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "proto/cm/messages.h"
 #include "proto/opcodes.h"
 
 namespace uroce::engine::faults {
@@ -89,13 +90,28 @@ bool begins_with(std::string_view name, std::string_view text) {
   return !text.empty() && after(name, text) && (name.size() == text.size() || name[text.size()] == '_');
 }
 
+std::string in_small_letters(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c == ' ' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
 /// "RC SEND FIRST" as users write it: "send_first".
 std::string spelled(const proto::OpcodeInfo& op) {
   std::string_view name = op.name;
   if (const std::size_t space = name.find(' '); space != name.npos) name.remove_prefix(space + 1);
-  std::string text;
-  for (const char c : name) text += c == ' ' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
+  return in_small_letters(name);
+}
+
+/// "req" of "cm_req", or nothing for all of them.
+bool parse_message(std::string_view name, PacketFault& fault) {
+  fault.opcodes.reset();
+  fault.opcodes.set(static_cast<std::size_t>(proto::Opcode::kUdSendOnly));
+  fault.messages.reset();
+  for (std::size_t i = 0; i < proto::cm::kMessages.size(); ++i) {
+    if (name.empty() || begins_with(in_small_letters(proto::cm::kMessages[i].name), name)) fault.messages.set(i);
+  }
+  return fault.messages.any();
 }
 
 }  // namespace
@@ -187,6 +203,8 @@ std::optional<int> parse_status(std::string_view text) { return find(kStatuses, 
 
 bool parse_operation(std::string_view text, PacketFault& fault) {
   using Answer = PacketFault::Answer;
+  if (text == "cm") return parse_message("", fault);
+  if (const auto message = after(text, "cm_"); message && !message->empty()) return parse_message(*message, fault);
   std::string_view service;
   for (const std::string_view prefix : kServices) {
     if (service.empty() && !prefix.empty() && after(text, prefix)) service = prefix;

@@ -31,8 +31,8 @@ std::optional<int> parse_errno(std::string_view text);
 /// "RETRY_EXC_ERR": the name of an error in enum ibv_wc_status without IBV_WC_.
 std::optional<int> parse_status(std::string_view text);
 /// The first words of an opcode's name, in small letters with underscores, with or without the service in front
-/// ("send", "rc_send_first"); or "read" for READ requests, "atomic" for both operations, "ack", "nak", "rnr". Restricts
-/// `fault` to it; false when no opcode is called that.
+/// ("send", "rc_send_first"); or "read" for READ requests, "atomic" for both operations, "ack", "nak", "rnr"; or "cm",
+/// "cm_req" ... for messages of connection management. Restricts `fault` to it; false when nothing is called that.
 bool parse_operation(std::string_view text, PacketFault& fault);
 
 }  // namespace uroce::engine::faults

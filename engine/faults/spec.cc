@@ -60,7 +60,7 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   if (const auto op = after(text, "op:")) {
     if (parse_operation(*op, fault)) return {};
     return "op: needs the beginning of an opcode's name, such as send, rc_write_last, read, read_response_middle, "
-           "atomic, ack, nak, rnr, compare_swap";
+           "atomic, ack, nak, rnr, compare_swap, or cm, cm_req, cm_rep, cm_dreq ...";
   }
   const auto probability = parse_probability(text);
   if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, qp:1st, op:NAME, size:N";

@@ -41,6 +41,7 @@ struct PacketFault {
   enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };
   std::bitset<256> opcodes = std::bitset<256>().set();
   Answer answer = Answer::kAny;  ///< Of acknowledgements.
+  std::bitset<16> messages;      ///< Of connection management, counted from REQ; none: no matter what it is.
   Which which;                   ///< Of the packets that meet the other conditions.
   Duration delay_min{}, delay_max{};
   std::uint32_t distance = 0;  ///< kReorder: held back until so many packets have overtaken it.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "proto/cm/message.h"
 #include "proto/icrc.h"
 #include "proto/packet.h"
 
@@ -71,6 +72,23 @@ TEST(FaultInjector, APacketSentAgainIsJudgedAnew) {
     }
   }
   EXPECT_EQ(passed, 200);
+}
+
+TEST(FaultInjector, SelectsMessagesOfConnectionManagement) {
+  using proto::cm::Attribute;
+  const auto message = [](Attribute attribute) {
+    std::vector<std::uint8_t> mad(proto::cm::kMadSize), bytes(proto::kMaxPacketSize);
+    static_cast<void>(proto::cm::MessageBuilder(mad, attribute, 1));
+    bytes.resize(proto::cm::build_packet(mad, proto::Psn{0}, {}, bytes));
+    return bytes;
+  };
+  Injector injector(spec_of("drop=op:cm_rep#2"));
+  for (const bool dropped : {false, true, false}) {
+    EXPECT_FALSE(injector.decide(Direction::kSent, message(Attribute::kReq)).drop);
+    EXPECT_EQ(injector.decide(Direction::kSent, message(Attribute::kRep)).drop, dropped);
+    EXPECT_FALSE(injector.decide(Direction::kReceived, message(Attribute::kRep)).drop);
+    EXPECT_FALSE(injector.decide(Direction::kSent, packet(0x11, 5, Opcode::kUdSendOnly)).drop);
+  }
 }
 
 TEST(FaultInjector, SelectsByPsnQpOperationAndNumber) {

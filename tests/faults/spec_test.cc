@@ -68,6 +68,17 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
 }
 
+TEST(FaultSpec, MessagesOfConnectionManagement) {
+  const PacketFault fault = packet_fault("drop=op:cm_rep#1");
+  EXPECT_EQ(fault.opcodes, std::bitset<256>().set(0x64));
+  EXPECT_EQ(fault.messages, std::bitset<16>().set(3));  // 0x13 - 0x10
+  EXPECT_EQ(packet_fault("drop=op:cm").messages.count(), 11u);
+  EXPECT_EQ(packet_fault("drop=op:cm_sidr").messages.count(), 2u);
+  EXPECT_FALSE(parse_faults("drop=op:cm_re"));
+  EXPECT_FALSE(parse_faults("drop=op:cm_"));
+  EXPECT_TRUE(packet_fault("drop=op:send").messages.none());
+}
+
 TEST(FaultSpec, OperationsAreBeginningsOfOpcodeNames) {
   const auto opcodes = [](std::string_view text) { return packet_fault(text).opcodes; };
   EXPECT_TRUE(opcodes("drop=op:send").test(0x00));
