@@ -36,13 +36,14 @@ def scenario_cm_transfers():
 
 
 def scenario_cm_one_after_another():
-    """The same server serves the next client, and one that `uroce run` has started."""
+    """The same server serves the next client, one that `uroce run` has started, and one on the other backend: there with
+    our library in the place of the system's."""
     need_librdmacm()
     with_library = [run_pair.BIN / "uroce", "run", "--"]
     server = Server(["--cm", "--loop"])
     try:
-        for launcher in ((), with_library):
-            client = Client(server, ["--cm", "--iters", "5", "--verify"], launcher=launcher)
+        for launcher, options in (((), []), (with_library, []), (with_library, ["--backend", "ibverbs"])):
+            client = Client(server, ["--cm", "--iters", "5", "--verify", *options], launcher=launcher)
             check(client.finish() == 0 and client.result()["verified"]["wrong_messages"] == 0, "client", client)
     finally:
         server.kill()
