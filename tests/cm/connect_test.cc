@@ -299,6 +299,27 @@ TEST_F(Lab, ARequestThatComesMuchLaterDoesNotWait) {
   EXPECT_THAT(names(), ElementsAre("a REQ", "b REJ"));
 }
 
+class LabOfNewNics : public Lab {
+ protected:
+  LabOfNewNics() : Lab(false, 1s) {}
+};
+
+TEST_F(LabOfNewNics, ARequestWaitsForTheFirstListener) {
+  connect();
+  world.run_for(900ms);
+  EXPECT_THAT(names(), ElementsAre("a REQ"));
+  listen();
+  settle(b);
+  expect(b, Kind::kRequest);
+}
+
+TEST_F(LabOfNewNics, ARequestThatComesLaterDoesNotWait) {
+  world.run_for(1s);
+  connect();
+  world.run_for(10ms);
+  EXPECT_THAT(names(), ElementsAre("a REQ", "b REJ"));
+}
+
 TEST_F(Lab, ARequestDoesNotWaitForLongForAListener) {
   b.cm->unlisten(listen(), world.now());
   connect();

@@ -43,12 +43,13 @@ inline const ConnectionParams kPassive{
 class Lab : public testing::Test {
  protected:
   struct Side {
-    Side(const Gid& gid, std::uint64_t guid, bool as_kernel) : address(gid) {
+    Side(const Gid& gid, std::uint64_t guid, bool as_kernel, Instant may_listen_until) : address(gid) {
       CmConfig config;
       config.gids = {gid};
       config.guid = guid;
       config.seed = guid;
       config.as_kernel = as_kernel;
+      config.may_listen_until = may_listen_until;
       config.last_words = true;
       cm.emplace(config);
     }
@@ -64,7 +65,10 @@ class Lab : public testing::Test {
     std::vector<std::uint8_t> mad;
   };
 
-  explicit Lab(bool as_kernel = false) : a(kGidA, 0xA, as_kernel), b(kGidB, 0xB, as_kernel), start_(world.now()) {
+  explicit Lab(bool as_kernel = false, Duration may_listen_for = {})
+      : a(kGidA, 0xA, as_kernel, world.now()),
+        b(kGidB, 0xB, as_kernel, world.now() + may_listen_for),
+        start_(world.now()) {
     a.node = world.attach(*a.cm, {kGidA});
     b.node = world.attach(*b.cm, {kGidB});
     world.set_on_step([this](engine::sim::NodeId node) { collect(node == a.node ? a : b); });

@@ -109,7 +109,7 @@ struct Cm::Core {
   Listeners listeners;
   HalfOpen half_open{kMaxHalfOpen, kMaxHalfOpenPerSource};
   RecentAnswers sidr_answers;
-  Latecomers latecomers;
+  Latecomers latecomers{config.as_kernel ? Instant::min() : config.may_listen_until};
   RateLimit stranger_answers{kStrangerAnswersPerSecond};
   std::set<std::pair<Instant, Id>> timers;
 

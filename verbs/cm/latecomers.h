@@ -1,7 +1,7 @@
-// Requests for a service whose listener has just gone. perftest's server listens anew for each of its connections, and
-// its client does not wait for that: a REJ would be the end of it. So such requests wait a little for the next
-// listener. With UD, its first connection is to the TCP port and its second to the UDP port of the same number, so
-// port numbers count, not port spaces.
+// Requests for a service whose listener has just gone, or may be about to come. perftest's server listens anew for each
+// of its connections, and its client does not wait for that; qperf's tells its port before it listens. A REJ would be
+// the end of both. So such requests wait a little for the listener. With UD, perftest's first connection is to the TCP
+// port and its second to the UDP port of the same number, so port numbers count, not port spaces.
 #pragma once
 
 #include <deque>
@@ -14,6 +14,9 @@ namespace uroce::cm {
 
 class Latecomers {
  public:
+  /// `all_until`: until then requests for any service may wait.
+  explicit Latecomers(Instant all_until) : all_until_(all_until) {}
+
   static constexpr std::size_t kMost = 64;  ///< Requests, and services. Beyond that there is no waiting.
 
   struct Request {
@@ -30,7 +33,7 @@ class Latecomers {
   /// Keeps the request, or the one that it repeats, `until` then. False: it must be answered now.
   bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant now, Instant until) {
     const auto gone = gone_.find(number(service_id));
-    if (gone == gone_.end() || gone->second <= now) return false;
+    if (now >= all_until_ && (gone == gone_.end() || gone->second <= now)) return false;
     for (const Request& waiting : waiting_) {
       if (waiting.path.source == path.source && std::equal(mad.begin(), mad.end(), waiting.mad.begin())) return true;
     }
@@ -70,6 +73,7 @@ class Latecomers {
   /// Without the port space: of 0000 0000 01SS PPPP, the SS.
   static constexpr std::uint64_t number(std::uint64_t service_id) { return service_id & ~std::uint64_t{0xFF0000}; }
 
+  Instant all_until_;
   std::unordered_map<std::uint64_t, Instant> gone_;  ///< By number().
   std::deque<Request> waiting_;
 };

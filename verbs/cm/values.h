@@ -196,6 +196,9 @@ struct CmConfig {
   bool as_kernel = false;
   /// A REQ must come from the address that it names. Off: behind NAT. Never checked when as_kernel.
   bool check_source = true;
+  /// Until then requests wait for a listener, whatever they ask for: the program may be about to listen. Not when
+  /// as_kernel.
+  Instant may_listen_until = Instant::min();
   /// Keeps poll_last_words() supplied.
   bool last_words = false;
 };

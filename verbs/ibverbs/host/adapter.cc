@@ -6,6 +6,7 @@
 #include "engine/port/open_port.h"
 #include "proto/address.h"
 #include "proto/base/mix.h"
+#include "verbs/cm/times.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
@@ -37,6 +38,7 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   constexpr std::uint64_t kNotThatOfKeys = 0x636D;
   out.seed = mix(config.key_seed ^ kNotThatOfKeys);
   out.mtu_max = config.mtu_max;
+  out.may_listen_until = engine::os_now() + cm::kListenerGrace;
   out.last_words = true;
   return out;
 }
