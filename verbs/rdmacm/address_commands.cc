@@ -54,6 +54,13 @@ int bind(const Call& call, Id& id, const SocketAddress& address) {
   return 0;
 }
 
+int bind_explicitly(const Call& call, Id& id, const SocketAddress& address) {
+  if (const int error = bind(call, id, address)) return error;
+  // A program may tell others its port before it listens, as qperf does: what they send must find a NIC.
+  if (!id.nic) static_cast<void>(call.front.nics().all());
+  return 0;
+}
+
 int resolve(const Call& call, Id& id, const std::optional<SocketAddress>& source, const SocketAddress& destination) {
   if (id.stage == Stage::kIdle) {
     if (const int error = bind(call, id, source.value_or(any_address(destination.family)))) return error;
@@ -144,7 +151,7 @@ int bind_ip(const Call& call) {
   const auto address = read_address(&in.addr, sizeof in.addr);
   if (!address) return EINVAL;
   const auto id = call.find(in.id);
-  return id.ok() ? bind(call, **id, *address) : id.error();
+  return id.ok() ? bind_explicitly(call, **id, *address) : id.error();
 }
 
 int bind_address(const Call& call) {
@@ -152,7 +159,7 @@ int bind_address(const Call& call) {
   const auto address = read_sized(in.addr, in.addr_size);
   if (!address || in.reserved != 0) return EINVAL;
   const auto id = call.find(in.id);
-  return id.ok() ? bind(call, **id, *address) : id.error();
+  return id.ok() ? bind_explicitly(call, **id, *address) : id.error();
 }
 
 int resolve_ip(const Call& call) {
