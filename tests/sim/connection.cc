@@ -2,13 +2,25 @@
 
 #include <algorithm>
 
+#include "proto/headers.h"
 #include "proto/packet.h"
+#include "proto/syndrome.h"
 #include "proto/timing.h"
 #include "tests/sim/violation.h"
 
 namespace uroce::simulator {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+bool is_rnr_nak(const proto::PacketView& packet) {
+  return packet.op().kind == proto::Kind::kAcknowledge &&
+         std::holds_alternative<proto::syndrome::Rnr>(
+             proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>()));
+}
+
+}  // namespace
 
 Connection::Connection(Stage& stage, std::size_t number, const ConnectionPlan& plan, Host& a, Host& b)
     : stage_(stage),
@@ -192,6 +204,7 @@ void Connection::note_fault(const engine::sim::Packet& packet) {
     if (ends_[i]->host().node != packet.to || ends_[1 - i]->host().node != packet.from) continue;
     if (known && ends_[i]->qpn() != view->dest_qp()) continue;
     for (auto& end : ends_) end->note_fault();
+    if (known && is_rnr_nak(*view)) ends_[i]->note_doubled_rnr_nak();
     return;
   }
 }

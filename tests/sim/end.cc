@@ -109,7 +109,7 @@ void End::connect(proto::Psn sq_psn, proto::Psn peer_sq_psn) {
   using namespace nic;
   broken_ = draining_ = drained_ = owner_ended_ = failure_seen_ = flush_unexplained_ = flaw_posted_ = target_changed_ =
       last_receive_told_ = deceived_ = window_taken_back_ = false;
-  faults_ = unsignaled_ = 0;
+  faults_ = doubled_rnr_naks_ = unsignaled_ = 0;
   incarnation_ = stage_.next_id++;
   sends_.restart();
   receives_.restart();

@@ -64,6 +64,8 @@ class End final : public QpOwner {
   /// whose rest was lost until another message comes.
   bool has_lost_receives() const;
   void note_fault() { ++faults_; }
+  /// An RNR NAK to this QP came twice, or late.
+  void note_doubled_rnr_nak() { ++doubled_rnr_naks_; }
   /// A forged packet has reached one of the QPs: it costs as much as a lost one, and draws a NAK that may arrive later.
   void note_forgery();
   /// A forged request has reached the QP that it cannot tell from its peer's: the QP is as good as broken.
@@ -162,7 +164,8 @@ class End final : public QpOwner {
   bool failure_seen_ = false, flush_unexplained_ = false;
   std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
   std::uint32_t faults_ = 0;       ///< Of the network, that hit this connection.
-  Instant stray_nak_until_{};      ///< Until then a NAK may arrive that nothing of ours has drawn.
+  std::uint32_t doubled_rnr_naks_ = 0;
+  Instant stray_nak_until_{};  ///< Until then a NAK may arrive that nothing of ours has drawn.
   std::uint32_t ops_left_;
   std::uint32_t psns_ = 0;  ///< Of the WRs posted.
   std::uint32_t unsignaled_ = 0;

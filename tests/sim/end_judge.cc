@@ -65,10 +65,13 @@ Statuses End::legal(const Op& op) const {
   // A responder that keeps too few answers for what we may have outstanding is silent to some duplicates.
   if (faults_ > 0 && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) set |= only(WcStatus::kRetryExcErr);
   // Each retry is for a packet that was lost since the WR was posted that fails; or for a NAK that was under way.
+  // A lost packet can cost two: a NAK that a later packet has drawn may cross the one that the ACK timer sends again.
   const std::uint32_t stray_naks = op.posted <= stray_nak_until_ ? 1 : 0;
-  if (faults_ - op.faults_before + stray_naks > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
+  const std::uint32_t crossing_naks = faults_ > op.faults_before ? 1 : 0;
+  if (faults_ - op.faults_before + stray_naks + crossing_naks > plan_.retry_cnt) set |= only(WcStatus::kRetryExcErr);
+  // The double of an RNR NAK that arrives after its time has passed is as good as a new one.
   if (op.consumes_receive() && plan_.rnr_retry < 7 &&
-      stage_.lint.rnr_naks(peer_->host_.node, peer_->qpn_) > plan_.rnr_retry) {
+      stage_.lint.rnr_naks(peer_->host_.node, peer_->qpn_) + doubled_rnr_naks_ > plan_.rnr_retry) {
     set |= only(WcStatus::kRnrRetryExcErr);
   }
   return set;

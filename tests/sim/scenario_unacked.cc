@@ -113,6 +113,24 @@ UnackedPlan draw_traffic(Dice dice, const Features& on, const Scenario& so_far, 
   return plan;
 }
 
+/// A UC QP keeps the receive of a message whose end was lost, for ever if that was the last one. So that others go on,
+/// there are more receives than such QPs.
+void leave_some_to_others(Scenario& scenario) {
+  for (std::uint32_t host = 0; host < scenario.hosts.size(); ++host) {
+    for (std::uint32_t n = 0; n < scenario.hosts[host].srqs.size(); ++n) {
+      std::uint32_t keepers = 0;
+      for (const UnackedPlan& traffic : scenario.unacked) {
+        keepers += static_cast<std::uint32_t>(std::count_if(
+            traffic.ends.begin(), traffic.ends.end(),
+            [&](const UnackedEndPlan& end) { return traffic.connected && end.host == host && end.srq == n; }));
+      }
+      SrqPlan& srq = scenario.hosts[host].srqs[n];
+      srq.depth = std::max(srq.depth, keepers + 1);
+      srq.max_wr = std::max(srq.max_wr, srq.depth);
+    }
+  }
+}
+
 /// Gives each host a queue or two, and some of its QPs one of them.
 void draw_srqs(Dice dice, const Features& on, Scenario& scenario) {
   for (HostPlan& host : scenario.hosts) {
@@ -143,6 +161,7 @@ void draw_srqs(Dice dice, const Features& on, Scenario& scenario) {
   for (UnackedPlan& traffic : scenario.unacked) {
     for (UnackedEndPlan& end : traffic.ends) share(end, traffic.message_max + kGrhSize);
   }
+  leave_some_to_others(scenario);
 }
 
 }  // namespace

@@ -155,7 +155,8 @@ CmSide* CmTraffic::peer_of(const CmSide& side) const {
 
 bool CmTraffic::peer_is_silent(const CmSide& side) {
   const CmAttemptPlan& plan = side.attempt.plan;
-  if (faults(side) - side.faults_before >= kSends) return true;
+  // The last of its messages may have arrived, and wait for a listener.
+  if (faults(side) - side.faults_before >= kSends - 1) return true;
   const CmProcess& peer = process(side.passive ? plan.client : plan.server);
   if (!peer.alive() || peer.generation() != 0 || peer.manager().counters().suppressed != 0) return true;
   if (side.was_up) return false;  // Whoever is asked whether it is over says so.
