@@ -29,8 +29,8 @@ say "Wireshark's view of the first packets of the mixed run ($out/client-mixed.p
 tshark -r "$out/client-mixed.pcap" -c 12 2>/dev/null || true
 
 say "every packet of every run, dissected by tshark and checked by an independent ICRC checker"
-python3 tests/wire/tshark_check.py "$out"/*.pcap || verdict=1
-python3 tests/wire/icrc_check.py "$out"/*.pcap || verdict=1
+python3 tests/programs/wire/tshark_check.py "$out"/*.pcap || verdict=1
+python3 tests/programs/wire/icrc_check.py "$out"/*.pcap || verdict=1
 
 if [ $verdict -eq 0 ]; then
   say "all good: every operation verified on both sides, every packet dissected, every ICRC right"

@@ -47,7 +47,7 @@ constexpr Named<int> kErrnos[] = {{"EPERM", EPERM},
                                   {"ETIMEDOUT", ETIMEDOUT},
                                   {"ECONNREFUSED", ECONNREFUSED}};
 
-/// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, tests/ibverbs/faults_test.cc compares.
+/// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, tests/unit/ibverbs/faults_test.cc compares.
 constexpr Named<int> kStatuses[] = {{"LOC_LEN_ERR", 1},        {"LOC_QP_OP_ERR", 2},     {"LOC_EEC_OP_ERR", 3},
                                     {"LOC_PROT_ERR", 4},       {"WR_FLUSH_ERR", 5},      {"MW_BIND_ERR", 6},
                                     {"BAD_RESP_ERR", 7},       {"LOC_ACCESS_ERR", 8},    {"REM_INV_REQ_ERR", 9},

@@ -1,5 +1,5 @@
 # Sourced by scripts that break a copy of the code on purpose, one patch at a time, and see whether a test notices:
-# tests/sim/mutations.sh, tests/cm/mutations.sh, tests/fuzz/canaries.sh. They set `patches`, a folder.
+# tests/judged/sim/mutations.sh, tests/unit/cm/mutations.sh, tests/judged/fuzz/canaries.sh. They set `patches`, a folder.
 # shellcheck shell=bash disable=SC2154
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

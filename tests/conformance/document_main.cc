@@ -1,6 +1,0 @@
-// Prints docs/conformance.md.
-#include <cstdio>
-
-#include "tests/conformance/document.h"
-
-int main() { return std::fputs(uroce::conformance::document().c_str(), stdout) < 0 ? 1 : 0; }

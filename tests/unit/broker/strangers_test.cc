@@ -1,0 +1,178 @@
+// Who may keep a broker busy: nobody but those who have a slot of it.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "engine/broker/unix_message.h"
+#include "tests/unit/broker/lease_fixture.h"
+
+namespace uroce::engine {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uid_t kStranger = 12345;
+
+/// Runs `body` in a child of fork(), which ends with the status that it returns.
+template <class Body>
+pid_t in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  return child;
+}
+
+int status_of(pid_t child) {
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}
+
+/// Whether the other end of `connection` closes it in time.
+bool is_closed(const Fd& connection) {
+  return eventually([&] {
+    BrokerReply reply;
+    std::vector<Fd> descriptors;
+    return !receive_message(connection.get(), reply, descriptors) && errno == EPROTO;
+  });
+}
+
+/// What a broker says to `request`, and whether it sends descriptors along.
+struct Reply {
+  BrokerReply reply;
+  std::size_t descriptors = 0;
+};
+Reply reply_to(const Fd& connection, const BrokerRequest& request) {
+  Reply result;
+  std::vector<Fd> descriptors;
+  send_message(connection.get(), request);
+  EXPECT_TRUE(eventually([&] { return receive_message(connection.get(), result.reply, descriptors); }));
+  result.descriptors = descriptors.size();
+  return result;
+}
+
+Duration cpu_time_of(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  long user = 0, system = 0;
+  fields >> user >> system;
+  return std::chrono::milliseconds((user + system) * 1000 / ::sysconf(_SC_CLK_TCK));
+}
+
+class StrangersTest : public LeaseTest {};
+
+TEST_F(StrangersTest, WhoSaysNothingDoesNotKeepABrokerAlive) {
+  pid_t process = 0;
+  Fd silent;
+  {
+    const Slot slot = lease();
+    process = broker();
+    silent = visit();
+  }
+  EXPECT_TRUE(eventually([process] { return is_dead(process); }));
+  EXPECT_TRUE(is_closed(silent));
+}
+
+TEST_F(StrangersTest, AnotherUserIsRefusedBeforeItSaysAnything) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  const Slot slot = lease();
+  const pid_t child = in_child([] {
+    if (::setresuid(kStranger, kStranger, kStranger) != 0) return 2;
+    const Fd connection = visit();
+    const Instant start = os_now();
+    return connection && is_closed(connection) && os_now() - start < 1s ? 0 : 1;
+  });
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST_F(StrangersTest, WhoIsRefusedNeedNotCloseTheConnection) {
+  const Slot slot = lease();
+  const Fd connection = visit();
+  BrokerRequest request;
+  request.protocol = kBrokerProtocol + 1;
+  EXPECT_EQ(reply_to(connection, request).reply.error, EADDRINUSE);
+  const Instant start = os_now();
+  EXPECT_TRUE(is_closed(connection));
+  EXPECT_LT(os_now() - start, 1s);
+}
+
+TEST_F(StrangersTest, WithoutFreeDescriptorsABrokerWaitsAndDoesNotSpin) {
+  // Room for the sockets of the slots and some hundred connections.
+  int ends[2], ready[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = in_child([&] {
+    const rlimit few{.rlim_cur = 200, .rlim_max = 200};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    ::close(ends[1]);
+    const Slot slot = lease();
+    ::close(ready[0]);
+    ::close(ready[1]);
+    char byte = 0;
+    return static_cast<int>(::read(ends[0], &byte, 1));
+  });
+  ::close(ends[0]);
+  ::close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 0);  // The child has its slot, and this broker stays.
+  ::close(ready[0]);
+  const pid_t process = broker();
+  ASSERT_NE(process, 0);
+  std::vector<Fd> silent;
+  const Instant start = os_now();
+  const Duration cpu_before = cpu_time_of(process);
+  while (silent.size() < 120) {
+    if (Fd connection = visit()) silent.push_back(std::move(connection));
+  }
+  while (os_now() < start + 1s) Waiter().wait({}, start + 1s);
+  EXPECT_LT(cpu_time_of(process) - cpu_before, 300ms);
+  { const Slot slot = lease(); }  // In spite of them.
+  for (const Fd& connection : silent) EXPECT_TRUE(is_closed(connection));
+  ::close(ends[1]);
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST_F(StrangersTest, UsersWithoutANumberAreNotOneUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  // In a user namespace that maps nobody, everybody is 65534: its own processes, and those of others.
+  int ready[2], done[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  const std::string executable = testing::TempDir() + "uroce-broker-for-all";  // Others may not reach the build's.
+  std::filesystem::copy_file(kBroker, executable, std::filesystem::copy_options::overwrite_existing);
+  const pid_t child = in_child([&] {
+    if (::setresuid(kStranger, kStranger, kStranger) != 0 || ::unshare(CLONE_NEWUSER) != 0) return 77;
+    const auto mine = Lease::acquire(kLocal, std::nullopt, executable);
+    const bool refused =
+        !mine && mine.error().error == ECHILD && mine.error().sentence.find("map") != std::string::npos;
+    [[maybe_unused]] ssize_t n = ::write(ready[1], "", 1);
+    char byte = 0;
+    ::close(done[1]);
+    n = ::read(done[0], &byte, 1);
+    return refused ? 0 : 1;
+  });
+  ::close(done[0]);
+  ::close(ready[1]);
+  char byte = 0;
+  if (::read(ready[0], &byte, 1) == 1) {
+    if (const Fd connection = visit()) {
+      EXPECT_EQ(reply_to(connection, BrokerRequest{}).descriptors, 0u) << "sockets of another user";
+    }
+  }
+  ::close(done[1]);
+  ::close(ready[0]);
+  std::filesystem::remove(executable);
+  const int status = status_of(child);
+  if (status == 77) GTEST_SKIP() << "no user namespaces here";
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace uroce::engine

@@ -1,0 +1,143 @@
+// Wills: what is sent for a process that is killed, and what is not.
+#include "engine/broker/wills.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+
+#include <set>
+
+#include "tests/unit/broker/lease_fixture.h"
+
+namespace uroce::engine {
+namespace {
+
+using Packet = std::vector<std::uint8_t>;
+
+proto::Path path() {
+  proto::Path path;
+  path.source = kOther;
+  path.destination = kLocal;
+  path.source_port = 0xD872;
+  return path;
+}
+
+/// The executors of this network namespace, which is the test's own.
+std::set<pid_t> executors() {
+  const auto network = [](const std::string& process) {
+    char name[64] = "";
+    [[maybe_unused]] const ssize_t n = ::readlink(("/proc/" + process + "/ns/net").c_str(), name, sizeof name - 1);
+    return std::string(name);
+  };
+  std::set<pid_t> found;
+  DIR* const processes = ::opendir("/proc");
+  while (const dirent* const entry = ::readdir(processes)) {
+    std::ifstream file(std::string("/proc/") + entry->d_name + "/cmdline");
+    std::string command;
+    std::getline(file, command);
+    const bool is_one = command.find(std::string("uroce-broker") + '\0' + "--wills") != std::string::npos;
+    if (is_one && network(entry->d_name) == network("self")) found.insert(std::atoi(entry->d_name));
+  }
+  ::closedir(processes);
+  return found;
+}
+
+class WillsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    UROCE_NEEDS_OWN_NETWORK();
+    auto socket = open_receive_socket(kLocal);
+    ASSERT_TRUE(socket.ok());
+    receiver = std::move(socket->fd);
+  }
+
+  /// A process that leaves `leave` behind, and has ended by `signal` on return; 0: by _exit().
+  template <class Leave>
+  void die(Leave leave, int signal = SIGKILL) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto wills = Wills::make();
+      if (!wills || !wills->find_executor(kBroker) || !eventually([] { return executors().size() == 1; })) ::_exit(1);
+      leave(*wills);
+      if (signal != 0) ::raise(signal);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(signal, WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  }
+
+  /// All that arrives until the executor has ended, which it does by itself.
+  std::multiset<Packet> received() {
+    std::multiset<Packet> all;
+    EXPECT_TRUE(eventually([&] {
+      const bool has_ended = executors().empty();
+      Packet packet(2048);
+      sockaddr_in from{};
+      socklen_t size = sizeof from;
+      ssize_t n;
+      while ((n = ::recvfrom(receiver.get(), packet.data(), packet.size(), 0, reinterpret_cast<sockaddr*>(&from),
+                             &size)) >= 0) {
+        EXPECT_EQ(gid_of(reinterpret_cast<sockaddr*>(&from)), kOther);
+        EXPECT_EQ(ntohs(from.sin_port), 0xD872);  // The ICRC covers it.
+        all.insert(Packet(packet.begin(), packet.begin() + n));
+      }
+      return has_ended;
+    }));
+    return all;
+  }
+
+  Fd receiver;
+};
+
+TEST_F(WillsTest, AreSentThreeTimesForAProcessThatIsKilled) {
+  die([](Wills& wills) {
+    EXPECT_TRUE(wills.deposit(1, path(), Packet{1, 1}));
+    EXPECT_TRUE(wills.deposit(2, path(), Packet{2}));
+    EXPECT_TRUE(wills.deposit(3, path(), Packet{3}));
+    EXPECT_TRUE(wills.deposit(1, path(), Packet(280, 7)));  // Instead.
+    wills.withdraw(2);
+  });
+  const auto all = received();
+  EXPECT_EQ(all.count(Packet(280, 7)), 3u);
+  EXPECT_EQ(all.count(Packet{3}), 3u);
+  EXPECT_EQ(all.size(), 6u);
+}
+
+TEST_F(WillsTest, AreSentAfterAnExitThatAsksNobody) {
+  die([](Wills& wills) { wills.deposit(1, path(), Packet{1}); }, 0);
+  EXPECT_EQ(received().size(), 3u);
+}
+
+TEST_F(WillsTest, OfAProcessThatHasNoneLeftNothingIsSent) {
+  die([](Wills& wills) {
+    for (std::uint32_t i = 0; i < 1000; ++i) wills.deposit(i, path(), Packet{1});
+    for (std::uint32_t i = 0; i < 1000; ++i) wills.withdraw(i);
+  });
+  EXPECT_TRUE(received().empty());
+}
+
+TEST_F(WillsTest, AKilledExecutorIsReplaced) {
+  die([](Wills& wills) {
+    wills.deposit(1, path(), Packet{1});
+    const pid_t first = *executors().begin();
+    ::kill(first, SIGKILL);
+    EXPECT_TRUE(eventually([&] { return is_dead(first); }));
+    EXPECT_TRUE(wills.find_executor(kBroker));
+    EXPECT_TRUE(eventually([] { return executors().size() == 1; }));
+  });
+  EXPECT_EQ(received().size(), 3u);
+}
+
+TEST_F(WillsTest, AreLimited) {
+  const auto wills = Wills::make();
+  for (std::uint32_t i = 0; i < Wills::kMost; ++i) ASSERT_TRUE(wills->deposit(i, path(), Packet{1}));
+  EXPECT_FALSE(wills->deposit(Wills::kMost, path(), Packet{1}));
+  wills->withdraw(5);
+  EXPECT_TRUE(wills->deposit(Wills::kMost, path(), Packet{1}));
+  wills->withdraw(6);
+  EXPECT_FALSE(wills->deposit(7, path(), Packet(Will::kMaxPacket + 1)));
+  EXPECT_EQ(wills->size(), Wills::kMost - 2u);  // An old one that does not hold any more is gone.
+}
+
+}  // namespace
+}  // namespace uroce::engine

@@ -1,0 +1,131 @@
+// A child of fork() that ends as programs do, through its destructors: what it shares with its parent stays the
+// parent's.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/unit/ibverbs/support.h"
+
+#ifdef __SANITIZE_ADDRESS__
+namespace {
+bool is_child = false;
+}
+/// LeakSanitizer asks before it looks for leaks. What a child's lost threads own is out of its sight, and not lost.
+extern "C" int __lsan_is_turned_off() { return is_child ? 1 : 0; }
+#endif
+
+namespace uroce::ibv::test {
+namespace {
+
+constexpr NodeOptions kWithChannel{.with_channel = true};
+
+/// A child runs `body`, and has so many seconds for it. Returns its status.
+template <class Body>
+int status_of_child(Body body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+#ifdef __SANITIZE_ADDRESS__
+    is_child = true;
+#endif
+    alarm(kPatienceMs / 1000);
+    body();
+    std::exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+class Fork : public testing::Test {
+ protected:
+  /// B gets a completion, of which its channel tells, and then an asynchronous event.
+  void raise_events() {
+    ASSERT_EQ(ibv_req_notify_cq(p->b.recv_cq, 0), 0);
+    exchange();
+    struct ibv_sge sge = p->a.sge(0, 8);
+    struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma = {p->b.address(), p->b.mr->rkey + 1};
+    ASSERT_EQ(post(p->qa.get(), wr), 0);
+    ASSERT_EQ(wait_completion(p->a.send_cq).status, IBV_WC_REM_ACCESS_ERR);
+    ASSERT_TRUE(readable(p->b.channel->fd, kPatienceMs) && readable(p->b.context->async_fd, kPatienceMs));
+  }
+  void exchange() {
+    ASSERT_EQ(post_recv(p->qb.get(), 1, p->b.sge(0, 5000)), 0);
+    struct ibv_sge sge = p->a.sge(0, 5000);
+    ASSERT_EQ(post(p->qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(wait_completion(p->a.send_cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait_completion(p->b.recv_cq).status, IBV_WC_SUCCESS);
+  }
+  void take_events() {
+    ASSERT_TRUE(readable(p->b.channel->fd, 0));
+    struct ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    ASSERT_EQ(v().ibv_get_cq_event(p->b.channel, &cq, &cq_context), 0);
+    v().ibv_ack_cq_events(cq, 1);
+    ASSERT_TRUE(readable(p->b.context->async_fd, 0));
+    EXPECT_EQ(next_async_event(p->b.context.get()), IBV_EVENT_QP_ACCESS_ERR);
+  }
+
+  std::unique_ptr<Pair> p = std::make_unique<Pair>(ConnectOptions{}, kWithChannel, kWithChannel);
+};
+
+TEST_F(Fork, AChildThatDestroysEverythingTakesNoEventOfItsParents) {
+  raise_events();
+  EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
+  take_events();
+}
+
+TEST_F(Fork, AChildGetsNoEventOfItsParents) {
+  raise_events();
+  EXPECT_EQ(status_of_child([&] {
+              struct ibv_cq* cq = nullptr;
+              void* cq_context = nullptr;
+              EXPECT_EQ(v().ibv_get_cq_event(p->b.channel, &cq, &cq_context), -1);
+              EXPECT_EQ(errno, EIO);
+              struct ibv_async_event event {};
+              EXPECT_EQ(v().ibv_get_async_event(p->b.context.get(), &event), -1);
+              EXPECT_EQ(errno, EIO);
+            }),
+            0);
+  take_events();
+}
+
+TEST_F(Fork, AChildDoesNotWaitForWhatItsParentWillAcknowledge) {
+  raise_events();
+  struct ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  ASSERT_EQ(v().ibv_get_cq_event(p->b.channel, &cq, &cq_context), 0);
+  struct ibv_async_event event {};
+  ASSERT_EQ(v().ibv_get_async_event(p->b.context.get(), &event), 0);
+  EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
+  v().ibv_ack_cq_events(cq, 1);
+  v().ibv_ack_async_event(&event);
+}
+
+TEST_F(Fork, TheParentGoesOnWhenChildrenHaveDestroyedEverything) {
+  exchange();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
+    exchange();
+  }
+}
+
+TEST_F(Fork, TheParentGoesOnWhenChildrenHaveUsedEveryVerbOfTheDataPath) {
+  EXPECT_EQ(status_of_child([&] {
+              struct ibv_wc wc {};
+              struct ibv_sge sge = p->a.sge(0, 8);
+              EXPECT_EQ(post(p->qa.get(), send_wr(1, IBV_WR_SEND, &sge)), EIO);
+              EXPECT_EQ(post_recv(p->qb.get(), 1, sge), EIO);
+              EXPECT_LT(ibv_poll_cq(p->a.send_cq, 1, &wc), 0);
+              EXPECT_EQ(ibv_req_notify_cq(p->b.recv_cq, 0), EIO);
+              EXPECT_EQ(set_state(p->qa.get(), IBV_QPS_ERR), EIO);
+            }),
+            0);
+  exchange();
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test

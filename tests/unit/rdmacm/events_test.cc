@@ -1,0 +1,279 @@
+// Connections between two NICs of this process: their events, and how many each id has had.
+#include <cerrno>
+#include <thread>
+
+#include "proto/address.h"
+#include "tests/support/own_network.h"
+#include "tests/unit/rdmacm/device.h"
+#include "verbs/ibverbs/host/adapter.h"
+#include "verbs/rdmacm/front.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+enum : std::uint32_t {
+  kResolved = 0,
+  kRouted = 2,
+  kRequest = 4,
+  kResponse = 5,
+  kUnreachable = 7,
+  kRejected = 8,
+  kEstablished = 9,
+  kDisconnected = 10,
+  kTimewaitExit = 15
+};
+
+class EventsTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint16_t kPort = 7174;
+
+  void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
+
+  std::uint32_t listening(std::uint16_t space = RDMA_PS_TCP, const char* address = kFirst) {
+    const std::uint32_t id = server_.made(space, 10);
+    EXPECT_EQ(server_.bind(id, address, kPort), 0);
+    EXPECT_EQ(server_.listen(id), 0);
+    return id;
+  }
+  std::uint32_t connecting(std::uint16_t space = RDMA_PS_TCP, const char* to = kFirst) {
+    const std::uint32_t id = client_.made(space, 20);
+    EXPECT_EQ(client_.resolve(id, kSecond, to, kPort), 0);
+    EXPECT_EQ(client_.next().event, kResolved);
+    EXPECT_EQ(client_.route(id), 0);
+    EXPECT_EQ(client_.next().event, kRouted);
+    EXPECT_EQ(client_.connect(id, 5), 0);
+    return id;
+  }
+  /// (active, passive), with all events fetched.
+  std::pair<std::uint32_t, std::uint32_t> connected() {
+    const std::uint32_t active = connecting();
+    const auto request = server_.next();
+    EXPECT_EQ(request.event, kRequest);
+    EXPECT_EQ(server_.accept(request.id, 11), 0);
+    EXPECT_EQ(client_.next().event, kResponse);
+    EXPECT_EQ(client_.accept(active, 0, 0, false), 0);
+    EXPECT_EQ(server_.next().event, kEstablished);
+    return {active, request.id};
+  }
+
+  Device server_, client_;
+};
+
+TEST_F(EventsTest, AConnectionFromTheFirstToTheLast) {
+  const std::uint32_t listener = listening();
+  const std::uint32_t active = connecting();
+
+  const auto request = server_.next();
+  EXPECT_EQ(request.event, kRequest);
+  EXPECT_EQ(request.uid, 10u) << "the listener's";
+  EXPECT_NE(request.id, listener);
+  EXPECT_EQ(request.param.conn.private_data_len, 56);
+  EXPECT_EQ(request.param.conn.private_data[4], 'c');
+  EXPECT_EQ(request.param.conn.private_data[5], 0);
+  EXPECT_EQ(request.param.conn.qp_num, 0x100 + active);
+  EXPECT_EQ(request.param.conn.responder_resources, 2) << "swapped";
+  EXPECT_EQ(request.param.conn.initiator_depth, 3);
+  EXPECT_EQ(request.param.conn.retry_count, 6);
+  EXPECT_EQ(request.param.conn.rnr_retry_count, 5);
+
+  rdma_ucm_query_route_resp route{};
+  ASSERT_EQ(server_.query(request.id, route), 0);
+  EXPECT_EQ(route.num_paths, 1u);
+  EXPECT_EQ(ntohs(route.src_addr.sin6_port), kPort);
+  EXPECT_EQ(route.ib_route[0].dgid[15], 32);
+
+  ib_uverbs_qp_attr passive{}, mine{};
+  ASSERT_EQ(server_.attributes(request.id, 2, passive), 0) << "before the answer";
+  EXPECT_EQ(passive.qp_attr_mask, 0x129181u);
+  ASSERT_EQ(server_.accept(request.id, 11, 7), 0);
+
+  const auto response = client_.next();
+  EXPECT_EQ(response.event, kResponse);
+  EXPECT_EQ(response.uid, 20u);
+  EXPECT_EQ(response.param.conn.private_data_len, 196);
+  EXPECT_EQ(response.param.conn.private_data[6], 'a');
+  EXPECT_EQ(response.param.conn.qp_num, 0x200 + request.id);
+
+  // Crossed: each begins with the PSN that the other one expects.
+  ASSERT_EQ(client_.attributes(active, 2, mine), 0);
+  const std::uint32_t expected_by_client = mine.rq_psn;
+  EXPECT_EQ(mine.dest_qp_num, 0x200 + request.id);
+  EXPECT_EQ(mine.ah_attr.grh.dgid[15], 31);
+  EXPECT_EQ(mine.ah_attr.grh.flow_label, passive.ah_attr.grh.flow_label);
+  ASSERT_EQ(server_.attributes(request.id, 3, passive), 0);
+  EXPECT_EQ(passive.qp_attr_mask, 0x12E01u);
+  EXPECT_EQ(passive.sq_psn, expected_by_client);
+  EXPECT_EQ(passive.timeout, 17);
+  EXPECT_EQ(passive.retry_cnt, 6);
+  EXPECT_EQ(passive.rnr_retry, 5) << "the peer's";
+
+  ASSERT_EQ(client_.accept(active, 0, 0, false), 0);
+  const auto established = server_.next();
+  EXPECT_EQ(established.event, kEstablished);
+  EXPECT_EQ(established.uid, 11u);
+  EXPECT_EQ(established.id, request.id);
+
+  ASSERT_EQ(client_.disconnect(active), 0);
+  EXPECT_EQ(server_.next().event, kDisconnected);
+  EXPECT_FALSE(client_.is_readable(20)) << "nobody answers but the program";
+  ASSERT_EQ(server_.disconnect(request.id), 0);
+  EXPECT_EQ(client_.next().event, kDisconnected);
+  EXPECT_EQ(client_.next().event, kTimewaitExit);
+  EXPECT_EQ(server_.next().event, kTimewaitExit);
+
+  std::uint32_t reported = 0;
+  EXPECT_EQ(client_.destroy(active, &reported), 0);
+  EXPECT_EQ(reported, 5u);
+  EXPECT_EQ(server_.destroy(request.id, &reported), 0);
+  EXPECT_EQ(reported, 3u) << "the request is the listener's";
+  EXPECT_EQ(server_.destroy(listener, &reported), 0);
+  EXPECT_EQ(reported, 1u);
+}
+
+TEST_F(EventsTest, ARejectCarriesTheProgramsData) {
+  listening();
+  connecting();
+  const auto request = server_.next();
+  ASSERT_EQ(server_.reject(request.id, 0, 149), EINVAL);
+  ASSERT_EQ(server_.reject(request.id, 0, 148), 0);
+  const auto rejected = client_.next();
+  EXPECT_EQ(rejected.event, kRejected);
+  EXPECT_EQ(rejected.status, 28u);
+  EXPECT_EQ(rejected.param.conn.private_data[147], 'r');
+}
+
+TEST_F(EventsTest, AnAcceptThatFailsRejects) {
+  listening();
+  connecting();
+  EXPECT_EQ(server_.accept(server_.next().id, 11, 197), EINVAL);
+  EXPECT_EQ(client_.next().status, 28u);
+}
+
+TEST_F(EventsTest, DatagramsAskForTheirPeersNumber) {
+  listening(RDMA_PS_UDP);
+  connecting(RDMA_PS_UDP);
+  const auto request = server_.next();
+  EXPECT_EQ(request.event, kRequest);
+  EXPECT_EQ(request.param.ud.private_data_len, 180);
+  EXPECT_EQ(request.param.ud.qp_num, 0u);
+  ASSERT_EQ(server_.accept(request.id, 11, 3), 0);
+  const auto established = client_.next();
+  EXPECT_EQ(established.event, kEstablished);
+  EXPECT_EQ(established.param.ud.qp_num, 0x200 + request.id);
+  EXPECT_EQ(established.param.ud.qkey, 0x01234567u);
+  EXPECT_EQ(established.param.ud.private_data_len, 136);
+  EXPECT_EQ(established.param.ud.ah_attr.grh.dgid[15], 31);
+  EXPECT_EQ(established.param.ud.ah_attr.grh.sgid_index, 1);
+  EXPECT_EQ(server_.disconnect(request.id), 0) << "says nothing, and nothing comes of it";
+  EXPECT_FALSE(client_.is_readable(20));
+}
+
+TEST_F(EventsTest, NobodyServesADatagram) {
+  listening(RDMA_PS_TCP);  // Another service, so that the NIC is open.
+  connecting(RDMA_PS_UDP);
+  const auto refused = client_.next();
+  EXPECT_EQ(refused.event, kUnreachable);
+  EXPECT_EQ(refused.status, 1u);
+}
+
+TEST_F(EventsTest, AWildcardListensOnEveryNic) {
+  const std::uint32_t listener = listening(RDMA_PS_TCP, "0.0.0.0");
+  for (const char* address : {kFirst, kSecond}) {
+    connecting(RDMA_PS_TCP, address);
+    const auto request = server_.next();
+    rdma_ucm_query_route_resp route{};
+    ASSERT_EQ(server_.query(request.id, route), 0);
+    EXPECT_NE(route.node_guid, 0u);
+    EXPECT_EQ(route.ib_route[0].sgid[15], address == kFirst ? 31 : 32);
+  }
+  std::uint32_t reported = 0;
+  EXPECT_EQ(server_.destroy(listener, &reported), 0);
+  EXPECT_EQ(reported, 2u);
+}
+
+TEST_F(EventsTest, AListenerThatIsDestroyedRejectsWhatNobodyHasSeen) {
+  const std::uint32_t listener = listening();
+  connecting();
+  ASSERT_TRUE(server_.is_readable(5000));
+  std::uint32_t reported = 77;
+  EXPECT_EQ(server_.destroy(listener, &reported), 0);
+  EXPECT_EQ(reported, 0u);
+  EXPECT_FALSE(server_.is_readable()) << "its byte is gone as well";
+  const auto rejected = client_.next();
+  EXPECT_EQ(rejected.event, kRejected);
+  EXPECT_EQ(rejected.status, 28u);
+}
+
+TEST_F(EventsTest, WhatItHasAcceptedLivesOn) {
+  const std::uint32_t listener = listening();
+  const auto [active, passive] = connected();
+  EXPECT_EQ(server_.destroy(listener), 0);
+  EXPECT_EQ(client_.disconnect(active), 0);
+  const auto disconnected = server_.next();
+  EXPECT_EQ(disconnected.event, kDisconnected);
+  EXPECT_EQ(disconnected.id, passive);
+}
+
+TEST_F(EventsTest, TheLastCopyOfAChannelEndsWhatIsOnIt) {
+  listening();
+  const auto [active, passive] = connected();
+  const int copy = ::dup(client_.fd());
+  client_.close();
+  EXPECT_FALSE(server_.is_readable(20)) << "there is a copy";
+  ::close(copy);
+  Device any;  // Who opens or closes next sees it.
+  any.close();
+  static_cast<void>(active);
+  static_cast<void>(passive);
+}
+
+TEST_F(EventsTest, AClosedChannelDisconnects) {
+  listening();
+  const auto [active, passive] = connected();
+  client_.close();
+  const auto disconnected = server_.next();
+  EXPECT_EQ(disconnected.event, kDisconnected);
+  EXPECT_EQ(disconnected.id, passive);
+  static_cast<void>(active);
+}
+
+// A program may end with _exit right after it, and a thread that polls no more sends nothing.
+TEST_F(EventsTest, ADisconnectIsSentBeforeTheCommandReturnsEvenIfTheProgramPolls) {
+  listening();
+  const auto [active, passive] = connected();
+  const auto nic = Front::get().nics().with_address(*proto::parse_gid(kSecond));
+  ASSERT_TRUE(nic.ok());
+  ibv::Adapter& adapter = *nic->adapter;
+  const auto sent = [&adapter] { return ibv::NicLock(adapter).port().counters().sent_packets; };
+  for (int i = 0; i < 1000; ++i) adapter.try_progress();
+  const std::uint64_t before = sent();
+  ASSERT_EQ(client_.disconnect(active), 0);
+  EXPECT_EQ(sent(), before + 1);
+  EXPECT_EQ(server_.next().event, kDisconnected);
+  static_cast<void>(passive);
+}
+
+TEST_F(EventsTest, EventsMoveWithTheirIdAndKeepTheirOrder) {
+  listening();
+  const auto [active, passive] = connected();
+  EXPECT_EQ(client_.disconnect(active), 0);
+  ASSERT_TRUE(server_.is_readable(5000));
+  Device other;
+  std::uint32_t reported = 0;
+  ASSERT_EQ(other.migrate(passive, server_.fd(), &reported), 0);
+  EXPECT_EQ(reported, 1u) << "ESTABLISHED";
+  EXPECT_FALSE(server_.is_readable());
+  EXPECT_EQ(other.next().event, kDisconnected);
+}
+
+TEST_F(EventsTest, AThreadThatWaitsGetsTheEvent) {
+  const std::uint32_t id = client_.made(RDMA_PS_TCP, 20);
+  rdma_ucm_event_resp event{};
+  std::thread waiting([&] { EXPECT_EQ(client_.event(event), 0); });
+  EXPECT_EQ(client_.resolve(id, kSecond, kFirst, kPort), 0);
+  waiting.join();
+  EXPECT_EQ(event.event, kResolved);
+}
+
+}  // namespace
+}  // namespace uroce::rdmacm

@@ -1,0 +1,94 @@
+// Sends that fail, of UC and UD: SQE (IBTA Vol 1, 10.3.1.6), the states around it, and the window.
+#include "tests/unit/transport/rules/script.h"
+#include "verbs/nic/transport/unreliable/unacked_requester.h"
+
+namespace uroce::test::rules {
+namespace {
+
+struct Unacked : testing::TestWithParam<nic::QpType> {
+  Script s{{.type = GetParam(), .max_wr = 256}};
+  bool ud() const { return GetParam() == nic::QpType::kUd; }
+  Pkt sent(std::int64_t psn) const { return packet(ud() ? Opcode::kUdSendOnly : Opcode::kUcSendOnly, psn); }
+  static void spoil(nic::SendWr& wr) {
+    static const nic::Sge kBad[] = {{Script::kVa, 8, 0x1234}};
+    wr.sges = kBad;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Services, Unacked, testing::Values(nic::QpType::kUc, nic::QpType::kUd),
+                         [](const auto& test) { return test.param == nic::QpType::kUc ? "Uc" : "Ud"; });
+
+// 10.3.1.6: a failed send stops the sends, and only those: later ones are flushed, receives go on.
+TEST_P(Unacked, AFailedSendStopsTheSends) {
+  s.post_recv(9, 200);
+  s.post_send(1, SendOp::kSend, 8, spoil);
+  s.expect_done(1, WcStatus::kLocProtErr);
+  s.expect_state(QpState::kSqe);
+  s.post_send(2, SendOp::kSend, 8);
+  s.expect_done(2, WcStatus::kWrFlushErr);
+  s.recv(sent(0).bytes(8));
+  s.expect_done(9, WcStatus::kSuccess);
+  s.post_recv(10, 200);
+  s.expect_not_done();
+}
+
+// 10.3.1.6: from SQE back to RTS, and the packets are numbered on.
+TEST_P(Unacked, SqeToRts) {
+  s.post_send(1, SendOp::kSend, 8);
+  s.expect(sent(0));
+  s.expect_done(1, WcStatus::kSuccess);
+  s.post_send(2, SendOp::kSend, 8, spoil);
+  s.expect_done(2, WcStatus::kLocProtErr);
+  s.move_to(QpState::kRts);
+  s.post_send(3, SendOp::kSend, 8);
+  s.expect(sent(1));
+  s.expect_done(3, WcStatus::kSuccess);
+  s.expect_state(QpState::kRts);
+}
+
+// 10.3.1.5: nothing begins in SQD, and the queue is drained at once.
+TEST_P(Unacked, SqdHoldsSendsBack) {
+  s.move_to(QpState::kSqd, nic::kAttrEnSqdNotify, [](nic::QpAttr& a) { a.en_sqd_notify = true; });
+  s.expect_event(Event::Kind::kSqDrained);
+  s.post_send(1, SendOp::kSend, 8);
+  s.expect_not_done();
+  s.expect_silence();
+  s.move_to(QpState::kRts);
+  s.expect(sent(0));
+  s.expect_done(1, WcStatus::kSuccess);
+}
+
+// 10.3.1: RESET forgets, ERR flushes.
+TEST_P(Unacked, ResetAndErr) {
+  s.move_to(QpState::kSqd);
+  s.post_send(1, SendOp::kSend, 8);
+  s.post_recv(2, 200);
+  s.move_to(QpState::kErr);
+  s.expect_done(2, WcStatus::kWrFlushErr);
+  s.expect_done(1, WcStatus::kWrFlushErr);
+  s.move_to(QpState::kReset);
+  s.expect_not_done();
+}
+
+// Nobody says when packets have left the peer's buffer: so many at once, and after a while the next ones.
+TEST_P(Unacked, TheWindowPacesThem) {
+  for (std::uint64_t id = 0; id < 200; ++id) s.post_send(id, SendOp::kSend, 1024);
+  const std::size_t burst = s.pending_count();
+  EXPECT_GT(burst, 20u);
+  EXPECT_LT(burst, 100u);
+  s.advance(nic::kUnackedHold);
+  EXPECT_EQ(s.pending_count(), 2 * burst);
+  s.advance(10 * nic::kUnackedHold);
+  EXPECT_EQ(s.pending_count(), 200u);
+  s.ignore_rest();
+}
+
+// 11.6.2: longer than the port's MTU is an error of the WR, of UD.
+TEST(UdLength, NoLongerThanTheMtu) {
+  Script s{{.type = nic::QpType::kUd}};
+  s.post_send(1, SendOp::kSend, 4097);
+  s.expect_done(1, WcStatus::kLocLenErr);
+  s.expect_state(QpState::kSqe);
+}
+
+}  // namespace
+}  // namespace uroce::test::rules
