@@ -1,5 +1,5 @@
-// Who writes a capture: locks on bytes of the file, which end with the process, by whatever means. They concern nothing
-// but each other.
+// The writers of a capture: locks on bytes of the file, which end with the process, however it ends. They concern
+// nothing but each other.
 #pragma once
 
 namespace uroce::proto {

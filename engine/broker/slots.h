@@ -18,12 +18,12 @@ inline constexpr std::size_t kSlots = 128;
 /// QPNs without a slot, which includes QP 0 and QP 1 (management), go here. No NIC gets it.
 inline constexpr std::uint8_t kManagementSlot = 0;
 
-/// Opens the sockets of all slots of `local`, by slot, retired. Packets for slots that there are not go to any of them.
+/// Opens the sockets of all slots of `local`, by slot, retired. A packet whose slot has no socket goes to any of them.
 /// Error EADDRINUSE: somebody else has the address, with or without a group.
 Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local);
 
-/// Who has the address: a group of the user of this process, or a NIC alone or another user. At this moment: sockets of
-/// killed processes go one by one.
+/// The owner of the address: a group of the user of this process, or a NIC alone or another user. At this moment:
+/// sockets of killed processes go one by one.
 enum class Holder : std::uint8_t { kNobody, kOwnGroup, kOther };
 Holder holder_of(const proto::Gid& local);
 

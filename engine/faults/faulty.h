@@ -172,7 +172,7 @@ class Faulty {
   const FaultCounters& counters() const { return injector_.counters(); }
 
  private:
-  /// Who is to be overtaken, and is not, goes on after this long.
+  /// A held packet that is not overtaken is released after this long.
   static constexpr Duration kOvertakenWithin = std::chrono::milliseconds(20);
 
   /// A NIC without identify() has QPs that go by their numbers.

@@ -33,7 +33,7 @@ struct Fate {
   std::uint32_t distance = 0;  ///< Held back until so many packets of its stream have overtaken it.
   std::uint64_t bits = 0;      ///< For corrupt(): which ones flip.
   StreamId stream = 0;
-  /// Who did it: "dropped" by "loss=1%". Views into the injector's specification.
+  /// The rule that did it: "dropped" by "loss=1%". Views into the injector's specification.
   struct Cause {
     std::string_view what, fault;
   };
@@ -45,7 +45,7 @@ struct Fate {
 /// "uroce: corrupted by corrupt=1%, delayed by delay=2ms"; empty when nothing happens.
 std::string to_comment(const Fate& fate);
 
-/// Who sent a packet.
+/// The sender of a packet.
 struct Sender {
   std::uint32_t qpn = 0;  ///< One of ours; 0: who it is for tells enough.
   proto::Gid address{};   ///< A peer.

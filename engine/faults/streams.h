@@ -60,7 +60,7 @@ class Stream {
   std::vector<Struck> struck_;  ///< By place.
 };
 
-/// Who is at the other end of a datagram.
+/// The other end of a datagram.
 struct Peer {
   proto::Gid address{};
   std::uint32_t qpn = 0;

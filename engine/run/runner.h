@@ -53,7 +53,7 @@ class Runner {
 
   /// Exclusive use of NIC and port. First come, first served.
   std::unique_lock<std::mutex> lock() {
-    // Who waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
+    // A thread that waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
     const std::lock_guard turn(turnstile_);
     return std::unique_lock(mutex_);
   }

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMadSize = 256;
 inline constexpr std::uint32_t kManagementQpn = 1;              ///< The general services interface.
 inline constexpr std::uint32_t kManagementQkey = 0x8001'0000u;  ///< Its well-known Q_Key.
 
-// Of communication management (13.4.4, 16.7).
+// Values of communication management (13.4.4, 16.7).
 inline constexpr std::uint8_t kBaseVersion = 1;
 inline constexpr std::uint8_t kClass = 0x07;
 inline constexpr std::uint8_t kClassVersion = 2;

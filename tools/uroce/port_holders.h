@@ -1,4 +1,4 @@
-// Who has bound a UDP port on this machine.
+// The processes that have bound a UDP port on this machine.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace uroce::tools {
 
-/// Who sends: part of the pattern, so that data that comes back is not taken for data that arrives.
+/// The sending side: part of the pattern, so that data that comes back is not taken for data that arrives.
 enum class Direction : std::uint8_t { kClientToServer, kServerToClient };
 constexpr Direction opposite(Direction direction) {
   return direction == Direction::kClientToServer ? Direction::kServerToClient : Direction::kClientToServer;

@@ -1,4 +1,4 @@
-// Who listens for which service, at which address. Found by service ID, without a scan over listeners.
+// The listeners: for which service, at which address. Found by service ID, without a scan over listeners.
 #pragma once
 
 #include <set>

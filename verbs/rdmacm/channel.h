@@ -17,8 +17,8 @@ namespace uroce::rdmacm {
 struct Id;
 struct Multicast;
 
-/// Of enum rdma_cm_event_type, those that no connection manager tells about (cm::Event::Kind has the rest). Its header
-/// can't be included beside <rdma/rdma_user_cm.h>.
+/// The values of enum rdma_cm_event_type that no connection manager tells about (cm::Event::Kind has the rest). Its
+/// header can't be included beside <rdma/rdma_user_cm.h>.
 enum class EventType : std::uint32_t { kAddrResolved = 0, kAddrError = 1, kRouteResolved = 2, kMulticastJoin = 12 };
 
 struct QueuedEvent {

@@ -1,4 +1,4 @@
-// The ports of RDMA CM, by Linux' rules (drivers/infiniband/core/cma.c): as those of sockets, one space per protocol,
+// The ports of RDMA CM, by Linux's rules (drivers/infiniband/core/cma.c): as those of sockets, one space per protocol,
 // with small differences that programs can see. Pure: no system call.
 #pragma once
 

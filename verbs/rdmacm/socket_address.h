@@ -24,7 +24,7 @@ struct SocketAddress {
   bool is_loopback() const;
 };
 
-/// Of `gid`: AF_INET when it is an IPv4 address.
+/// The address of `gid`: AF_INET when it is an IPv4 address.
 SocketAddress socket_address(const proto::Gid& gid, std::uint16_t port);
 SocketAddress any_address(sa_family_t family);
 

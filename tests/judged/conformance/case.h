@@ -1,4 +1,4 @@
-// The conformance table: what the NIC does in each case, who says that it should, and what Linux' Soft-RoCE does. One
+// The conformance table: what the NIC does in each case, who says that it should, and what Linux's Soft-RoCE does. One
 // row is one Case: the test measures it and compares, docs/conformance.md is printed from it. What only our
 // implementation promises is in tests/unit/ibverbs; whether every exported function survives nonsense, in
 // tests/judged/every_verb.

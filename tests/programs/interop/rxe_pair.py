@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rxe_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: uroce against Linux' Soft-RoCE, in both roles.
+"""rxe_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: uroce against Linux's Soft-RoCE, in both roles.
 
 One side is rdma_client or rdma_server on the host, on the emulated NIC; the other one is the same program in the lab's
 guest, on the kernel's rdma_rxe (--backend ibverbs). Every message is verified where it arrives, and every packet that the

@@ -14,7 +14,7 @@ using namespace proto::cm;
 using proto::ConstView;
 using proto::MutView;
 
-/// Linux' timers are late: by their granularity, which grows with the time.
+/// Linux's timers are late: by their granularity, which grows with the time.
 constexpr Duration kLate = 400ms;
 
 template <class M>

@@ -72,7 +72,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// Contexts hear of what happens to port and device.
   void add(Context& context);
   void remove(Context& context);
-  /// Who gets the events of the connection manager from now on. Without it there is nobody to cause any.
+  /// Sets the receiver of the connection manager's events. Without it there is nobody to cause any.
   void set_cm_sink(CmSink* sink);
   /// From now on the peers of connections hear of it when this process is killed, if that can be arranged. To be called
   /// now and then: who arranges it may have been killed itself.

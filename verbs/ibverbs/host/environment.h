@@ -27,7 +27,7 @@ Result<bool, std::string> sharing_wanted(const std::string& value);
 /// UROCE_ENGINE and UROCE_OFFLOAD.
 Result<engine::EngineChoice, std::string> choose_engine(const std::string& engine, const std::string& offload);
 
-/// Who made a device, as ibv_query_device says: an IEEE vendor ID, and the vendor's number of the model.
+/// The vendor of a device, as ibv_query_device says: an IEEE vendor ID, and the vendor's number of the model.
 struct VendorId {
   std::uint32_t vendor = 0x027572;  ///< Locally administered: nobody's.
   std::uint32_t part = 1;

@@ -6,7 +6,7 @@
 
 namespace uroce::ibv {
 
-/// Of a closed context: deletes it, or has it wait until its last object is destroyed.
+/// Deletes a closed context, or lets it wait until its last object is destroyed.
 void leave(Context* context);
 
 /// Frees `object`, which is one of `kind`, if its context is closed. False, and nothing done, if it is open: then there

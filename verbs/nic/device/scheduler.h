@@ -1,4 +1,4 @@
-// Whose turn it is to send. QPs with something to send take turns of kTurnPackets packets. The NIC's window interrupts
+// Turns to send. QPs with something to send take turns of kTurnPackets packets. The NIC's window interrupts
 // a turn but does not end it: else, of many QPs, each would send a packet or two and have to ask for an ACK of them. A
 // pace per QP or per peer (congestion control) belongs here too.
 #pragma once

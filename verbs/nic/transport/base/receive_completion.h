@@ -13,7 +13,7 @@ inline Completion failed_receive(WcStatus status) {
   return completion;
 }
 
-/// Of a message whose last packet this is.
+/// The completion of a message whose last packet this is.
 inline Completion receive_of(const proto::PacketView& packet, std::uint32_t source_qpn, std::uint64_t length) {
   Completion completion;
   completion.opcode = packet.op().kind == proto::Kind::kWrite ? WcOpcode::kRecvWithImm : WcOpcode::kRecv;

@@ -51,7 +51,7 @@ class Receives {
     if (!held_ && srq() && srq()->take(taken_, taken_sges_)) c_.env.raise_limit_reached(*srq());
     held_ = true;
   }
-  // Of the receive that is held.
+  // The receive that is held.
   const RecvWqe& front() const {
     UROCE_ASSERT(held_);
     return srq() ? taken_ : own_.front();
