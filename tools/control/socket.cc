@@ -201,7 +201,9 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
   } while (again);
   if (refused && error == ETIMEDOUT) error = ECONNREFUSED;  // There was no time left for the last attempt.
   const std::string name = is_rdma ? "rdma_server --cm" : "rdma_server";
-  const std::string hint = error == ECONNREFUSED ? " (is " + name + " running there?)" : "";
+  // Requests by RDMA CM may wait a second for a listener, longer than we do.
+  const bool is_nobody = error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT);
+  const std::string hint = is_nobody ? " (is " + name + " running there?)" : "";
   refuse(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
 }
 
