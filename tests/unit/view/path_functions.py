@@ -33,6 +33,7 @@ def check_completeness(library, nm):
     lines = output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines()
     symbols = [line.split()[1:] for line in lines if "@" not in line]
     names = [name for kind, name in symbols if kind != "A"]  # Not the names of versions.
+    names = [name for name in names if not name.startswith("liburoce_")]  # For our own tools.
     assert len(names) > 50, names
     source = (pathlib.Path(__file__).parent / "path_probe.c").read_text()
     unknown = [name for name in names if not re.search(rf'\b{name}\(|"{name}"', source)]
