@@ -10,7 +10,8 @@ SharedQueue::SharedQueue(Stage& stage, Host& host, const SrqPlan& plan, std::uin
       plan_(plan),
       random_(seed),
       name_(std::move(name)),
-      area_(host.reserve((plan.length + 96) * plan.depth)) {}
+      // Twice what they need: then one more always fits, wherever those that are kept lie.
+      area_(host.reserve((plan.length + 96) * 2 * plan.depth)) {}
 
 void SharedQueue::build() {
   mr_ = host_.register_memory(area_.whole(), nic::kLocalWrite);
