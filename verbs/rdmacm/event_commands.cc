@@ -1,5 +1,6 @@
 // GET_EVENT, MIGRATE_ID, and multicast.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 
 #include <cstddef>
@@ -38,11 +39,14 @@ int get_event(const Call& call) {
   const auto in = call.read<rdma_ucm_get_event>();
   if (call.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
   if (in.response == 0) return EFAULT;
-  while (true) {
+  for (bool was_woken = false;; was_woken = true) {
     // Waits as the program's descriptor says. By readv(), since a program's read() of the device fails.
     char token = 0;
     const iovec to{&token, 1};
     const ssize_t count = ::readv(call.descriptor, &to, 1);
+    // The event that woke us has gone with its id, and then another thread has closed the descriptor. The kernel's
+    // callers sleep on until a signal comes, or the end of the process.
+    if (count < 0 && errno == EBADF && was_woken) ::poll(nullptr, 0, -1);
     if (count < 0) return errno;
     if (count == 0) return ENODEV;
     const std::scoped_lock lock(call.front.command_mutex());
