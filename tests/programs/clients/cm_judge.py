@@ -11,6 +11,7 @@ import roce  # noqa: E402
 NAMES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP", 0x17: "SIDR_REQ",
          0x18: "SIDR_REP"}
 UDP_PAYLOAD = 12 + 8 + 256 + 4  # BTH, DETH, MAD, ICRC
+REQUESTS = {"REQ", "SIDR_REQ"}
 
 
 def messages(path):
@@ -29,13 +30,16 @@ def messages(path):
 
 def judge(path, connections, datagrams=0, ends=True):
     """Each of `connections` is asked for, answered and confirmed; it `ends` with a message. Each of `datagrams`, QPs found
-    by SIDR, is asked for and answered. Nothing is sent twice."""
+    by SIDR, is asked for and answered. Nothing is sent twice, except a request, on a busy machine: nobody may be there
+    when the first one comes."""
     seen = collections.Counter()
     copies = collections.Counter()
     for name, source, mad in messages(path):
+        copies[(name, source, bytes(mad))] += 1
+        if name in REQUESTS and copies[(name, source, bytes(mad))] > 1:
+            continue
         seen["nobody there" if name == "SIDR_REP" and mad[28] == 1 else name] += 1
-        copies[(source, bytes(mad))] += 1
-    repeated = [key[1][:40].hex() for key, count in copies.items() if count > 1]
+    repeated = [mad[:40].hex() for (name, _, mad), count in copies.items() if count > 1 and name not in REQUESTS]
     assert not repeated, f"sent more than once: {repeated}"
     refused = {"REQ": seen["REJ"], "SIDR_REQ": seen["nobody there"]}
     wanted = {"REQ": connections, "REP": connections, "RTU": connections, "SIDR_REQ": datagrams, "SIDR_REP": datagrams}
