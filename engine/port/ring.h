@@ -15,8 +15,8 @@
 namespace uroce::engine {
 
 /// An io_uring for requests that complete while they are submitted. Several threads may use it, one at a time: nothing
-/// is armed in any of them, so that none of them owes the others a completion. Its
-/// end unregisters files and the BufferRing.
+/// is armed in any of them, so that none of them owes the others a completion. Its end unregisters files and the
+/// BufferRing.
 class Ring {
  public:
   /// `entries`: submission queue; `cq_entries`: completion queue; powers of two. Errors: EPERM (seccomp filter or
