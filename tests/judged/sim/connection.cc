@@ -160,13 +160,6 @@ bool Connection::quiet() const {
   }
 }
 
-bool Connection::is_starved() const {
-  const auto waits = [](const End& end, const End& peer) {
-    return !end.done() && !end.may_wait_for_ever() && !peer.has_lost_receives();
-  };
-  return state_ == State::kUp && !waits(*ends_[0], *ends_[1]) && !waits(*ends_[1], *ends_[0]);
-}
-
 /// One exhaustion of everything that may be tried again, from the attributes.
 Duration Connection::recovery_time(const End& end, const End& peer) const {
   const Duration timeout = proto::local_ack_timeout(end.plan().timeout).value_or(Duration{});

@@ -26,7 +26,6 @@ class Connection final : public Traffic {
   bool is_up() const { return state_ == State::kUp; }
   /// All work is done, or the connection is gone for good.
   bool quiet() const override;
-  bool is_starved() const override;
   Duration bound() const override;
   std::uint64_t ops_left() const override;
   Duration step_bound() const override;

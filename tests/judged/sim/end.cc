@@ -76,15 +76,6 @@ std::string End::state_text() const {
   return text;
 }
 
-bool End::has_lost_receives() const {
-  if (srq_ == nullptr || !srq_->is_held()) return false;
-  const auto shares = [&](const UnackedEndPlan& end) { return end.host == plan_.host && end.srq == plan_.srq; };
-  const auto& all = stage_.scenario.unacked;
-  return std::any_of(all.begin(), all.end(), [&](const UnackedPlan& plan) {
-    return plan.connected && std::any_of(plan.ends.begin(), plan.ends.end(), shares);
-  });
-}
-
 bool End::in_error() const { return qp_ != nullptr && qp_->state() == QpState::kErr; }
 
 void End::create_qp() {

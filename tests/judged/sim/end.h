@@ -60,9 +60,6 @@ class End final : public QpOwner {
   bool done() const { return ops_left_ == 0 && sends_.pending().empty(); }
   /// Without a timeout, a lost packet is lost for good (IBTA Vol 1, 9.7.6.1.3: timeout 0 never fires).
   bool may_wait_for_ever() const { return plan_.timeout == 0 && (faults_ > 0 || peer_is_dead()); }
-  /// All receives that it shares are held by others, at least one of them by a UC QP, which keeps that of a message
-  /// whose rest was lost until another message comes.
-  bool has_lost_receives() const;
   void note_fault() { ++faults_; }
   /// An RNR NAK to this QP came twice, or late.
   void note_doubled_rnr_nak() { ++doubled_rnr_naks_; }

@@ -140,9 +140,7 @@ class Simulation {
       return std::all_of(traffic_.begin(), traffic_.end(), [](const auto& t) { return t->quiet(); });
     };
     if (const auto outcome = world_.run_until(quiet, bound); outcome != engine::sim::Outcome::kDone) {
-      const auto stuck =
-          std::find_if(traffic_.begin(), traffic_.end(), [](const auto& t) { return !t->quiet() && !t->is_starved(); });
-      if (stuck == traffic_.end()) return finish();
+      const auto stuck = std::find_if(traffic_.begin(), traffic_.end(), [](const auto& t) { return !t->quiet(); });
       not_live("{} after {:.3f} ms without faults ({}): {}",
                outcome == engine::sim::Outcome::kTimeLimit ? "not done" : "stuck",
                static_cast<double>(bound.count()) / 1e6, to_string(outcome), (*stuck)->text());

@@ -34,8 +34,6 @@ class SharedQueue {
   Receive take();
   /// The packet that arrives now may take a receive, for a message to `owner`, which is told when it does.
   void may_take(QpOwner& owner) { candidate_ = &owner; }
-  /// Nothing is left in it, and all that were posted are with QPs.
-  bool is_held() const { return waiting_.empty() && taken_ >= plan_.depth; }
   /// After every call of the NIC: are the receives there that must be?
   void check();
   /// The QP that took a receive is gone in the middle of the message: it is the next one again.

@@ -22,8 +22,6 @@ class Traffic {
 
   /// Nothing will happen any more.
   virtual bool quiet() const = 0;
-  /// It waits for what will never come, and no NIC is to blame.
-  virtual bool is_starved() const { return false; }
   /// How long it may take to recover from what has happened so far, once faults are over; the work that is left needs
   /// another ops_left() times step_bound().
   virtual Duration bound() const = 0;
