@@ -21,6 +21,7 @@ struct FaultCounters {
   std::uint64_t rnr = 0;
   std::uint64_t wrs = 0;
   std::uint64_t calls = 0;
+  std::uint64_t connections = 0;
   std::uint64_t events = 0;  ///< Port, QP, CQ and device.
 
   std::uint64_t of(Kind kind) const { return packets.at(static_cast<std::size_t>(kind)); }

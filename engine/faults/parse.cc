@@ -56,6 +56,11 @@ constexpr Named<int> kStatuses[] = {{"LOC_LEN_ERR", 1},        {"LOC_QP_OP_ERR",
                                     {"REM_ABORT_ERR", 16},     {"INV_EECN_ERR", 17},     {"INV_EEC_STATE_ERR", 18},
                                     {"FATAL_ERR", 19},         {"RESP_TIMEOUT_ERR", 20}, {"GENERAL_ERR", 21}};
 
+/// IBTA Vol 1, table "REJ reason codes": those that programs meet.
+constexpr Named<int> kReasons[] = {{"no_qp", 1},        {"no_resources", 3}, {"timeout", 4},
+                                   {"unsupported", 5},  {"no_listener", 8},  {"stale_connection", 10},
+                                   {"invalid_gid", 12}, {"invalid_mtu", 26}, {"consumer", 28}};
+
 constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 
 template <class T, std::size_t N>
@@ -200,6 +205,12 @@ std::optional<int> parse_errno(std::string_view text) {
 }
 
 std::optional<int> parse_status(std::string_view text) { return find(kStatuses, text); }
+
+std::optional<int> parse_reason(std::string_view text) {
+  if (const auto number = parse_number(text); number && *number > 0 && *number <= 0xFFFF)
+    return static_cast<int>(*number);
+  return find(kReasons, text);
+}
 
 bool parse_operation(std::string_view text, PacketFault& fault) {
   using Answer = PacketFault::Answer;

@@ -30,6 +30,8 @@ std::optional<Which> parse_which(std::string_view text);
 std::optional<int> parse_errno(std::string_view text);
 /// "RETRY_EXC_ERR": the name of an error in enum ibv_wc_status without IBV_WC_.
 std::optional<int> parse_status(std::string_view text);
+/// Why a connection is rejected: a number that a REJ can have, or one of the names in docs/faults.md.
+std::optional<int> parse_reason(std::string_view text);
 /// The first words of an opcode's name, in small letters with underscores, with or without the service in front
 /// ("send", "rc_send_first"); or "read" for READ requests, "atomic" for both operations, "ack", "nak", "rnr"; or "cm",
 /// "cm_req" ... for messages of connection management. Restricts `fault` to it; false when nothing is called that.

@@ -1,9 +1,12 @@
 #include "engine/faults/spec.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "engine/faults/parse.h"
 
@@ -170,6 +173,54 @@ Failure take_wr(std::string_view value, FaultSpec& spec) {
   return {};
 }
 
+constexpr std::pair<std::string_view, CmFault::Kind> kCmKinds[] = {
+    {"addr_error", CmFault::Kind::kAddressError}, {"route_error", CmFault::Kind::kRouteError},
+    {"unreachable", CmFault::Kind::kUnreachable}, {"rejected", CmFault::Kind::kRejected},
+    {"reject", CmFault::Kind::kReject},           {"disconnect", CmFault::Kind::kDisconnect}};
+
+/// The first part of an item "cm.KIND=VALUE@PROBABILITY#N".
+Failure take_cm_value(std::string_view text, CmFault& fault) {
+  using Kind = CmFault::Kind;
+  if (fault.kind == Kind::kDisconnect) {
+    const auto life = parse_duration(text);
+    if (!life) return "expected: how long the connection lives, such as 1s";
+    fault.after = *life;
+    return {};
+  }
+  const bool has_reason = fault.kind == Kind::kRejected || fault.kind == Kind::kReject;
+  const auto value = has_reason ? parse_reason(text) : parse_errno(text);
+  if (!value) {
+    return has_reason
+               ? "expected: a reason, by number (1 to 65535) or name: no_qp, no_resources, timeout, unsupported, "
+                 "no_listener, stale_connection, invalid_gid, invalid_mtu, consumer"
+               : "expected: an errno, such as ETIMEDOUT";
+  }
+  fault.value = *value;
+  return {};
+}
+
+Failure take_cm_fault(std::string_view name, std::string_view value, FaultSpec& spec) {
+  CmFault fault;
+  const auto* const named =
+      std::find_if(std::begin(kCmKinds), std::end(kCmKinds), [name](const auto& row) { return row.first == name; });
+  if (named == std::end(kCmKinds))
+    return "the faults of connections are addr_error, route_error, unreachable, rejected, reject, disconnect";
+  fault.kind = named->second;
+  const auto [conditions, which] = split_at(value, '#');
+  const auto range = which ? parse_which(*which) : fault.which;
+  if (!range) return "# needs a number, or a range such as 2..5";
+  fault.which = *range;
+  const auto [what, probability] = split_at(conditions, '@');
+  if (probability) {
+    const auto parsed = parse_probability(*probability);
+    if (!parsed) return "expected: a probability such as 5% behind @";
+    fault.probability = *parsed;
+  }
+  if (Failure failure = take_cm_value(what, fault)) return failure;
+  spec.connections.push_back(std::move(fault));
+  return {};
+}
+
 Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
   Direction direction = Direction::kSent;
   std::string_view bare = key;
@@ -205,9 +256,10 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
   }
   if (key == "call") return take_call(value, spec);
   if (key == "wr") return take_wr(value, spec);
+  if (const auto name = after(key, "cm.")) return take_cm_fault(*name, value, spec);
   return "there is no such fault; the names are seed, loss, drop, dup, reorder, delay, corrupt, ecn (each also with "
-         "rx. "
-         "in front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr";
+         "rx. in front), rnr, blackout, port, qp_fatal, cq_overflow, device_fatal, call, wr, cm.reject, cm.disconnect "
+         "...";
 }
 
 /// Gives what `item` has added its text.
@@ -218,6 +270,7 @@ void name_last(FaultSpec& spec, std::string_view item) {
   name(spec.packets);
   name(spec.blackouts);
   name(spec.port_down);
+  name(spec.connections);
 }
 
 }  // namespace

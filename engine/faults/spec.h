@@ -74,6 +74,18 @@ struct WrFault {
   int status = 0;
 };
 
+/// Something goes wrong with a connection of RDMA CM (docs/faults.md). The first four are events that come in place of
+/// what a call of the program should lead to; the last two happen as if the program had asked for them.
+struct CmFault {
+  enum class Kind : std::uint8_t { kAddressError, kRouteError, kUnreachable, kRejected, kReject, kDisconnect };
+  Kind kind = Kind::kReject;
+  int value = 0;           ///< An errno value; kRejected, kReject: IBTA's reason.
+  Duration after{};        ///< kDisconnect: how long the connection has lived.
+  double probability = 1;  ///< In [0, 1].
+  Which which;
+  std::string text{};  ///< The item as written.
+};
+
 struct FaultSpec {
   std::uint64_t seed = 1;
   std::vector<PacketFault> packets;
@@ -84,6 +96,7 @@ struct FaultSpec {
   std::optional<Duration> device_fatal;
   std::vector<CallFault> calls;
   std::vector<WrFault> wrs;
+  std::vector<CmFault> connections;
 
   /// Whether anything concerns packets or time (not only verbs).
   bool touches_wire() const { return !packets.empty() || !blackouts.empty() || !port_down.empty(); }

@@ -33,7 +33,8 @@ ROOMS = {
 
     # The connection manager: an object beside the NIC, of which it knows nothing.
     "verbs/cm": PROTO,
-    "verbs/rdmacm": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
+    "verbs/rdmacm": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks",
+                                          "verbs/ibverbs/host"},
 
     # What moves packets knows no NIC, and the NIC nothing of it. `engine` itself holds what both agree on.
     "engine": PROTO,

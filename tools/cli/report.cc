@@ -44,17 +44,11 @@ std::string workload_text(const Workload& w) {
 /// What was injected, "" when nothing.
 std::string faults_text(const engine::faults::FaultCounters& f) {
   using engine::faults::Kind;
-  const std::pair<const char*, std::uint64_t> all[] = {{"dropped", f.of(Kind::kDrop)},
-                                                       {"duplicated", f.of(Kind::kDuplicate)},
-                                                       {"reordered", f.of(Kind::kReorder)},
-                                                       {"delayed", f.of(Kind::kDelay)},
-                                                       {"corrupted", f.of(Kind::kCorrupt)},
-                                                       {"ECN-marked", f.of(Kind::kEcn)},
-                                                       {"lost in blackouts", f.blackout},
-                                                       {"too many to hold back", f.overfull},
-                                                       {"RNR NAKs", f.rnr},
-                                                       {"work requests", f.wrs},
-                                                       {"events", f.events}};
+  const std::pair<const char*, std::uint64_t> all[] = {
+      {"dropped", f.of(Kind::kDrop)},    {"duplicated", f.of(Kind::kDuplicate)}, {"reordered", f.of(Kind::kReorder)},
+      {"delayed", f.of(Kind::kDelay)},   {"corrupted", f.of(Kind::kCorrupt)},    {"ECN-marked", f.of(Kind::kEcn)},
+      {"lost in blackouts", f.blackout}, {"too many to hold back", f.overfull},  {"RNR NAKs", f.rnr},
+      {"work requests", f.wrs},          {"faults of RDMA CM", f.connections},   {"events", f.events}};
   std::string text;
   for (const auto& [name, count] : all) {
     if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);

@@ -91,8 +91,8 @@ Json counters_json(const nic::Counters& c) {
 }
 
 Json faults_json(const engine::faults::FaultCounters& f) {
-  Json json = {{"blackout", f.blackout}, {"overfull", f.overfull}, {"rnr", f.rnr}, {"wr", f.wrs},
-               {"call", f.calls},        {"event", f.events}};
+  Json json = {{"blackout", f.blackout}, {"overfull", f.overfull}, {"rnr", f.rnr},     {"wr", f.wrs},
+               {"call", f.calls},        {"cm", f.connections},    {"event", f.events}};
   for (std::size_t i = 0; i < f.packets.size(); ++i) {
     json[to_string(static_cast<engine::faults::Kind>(i))] = f.packets[i];
   }

@@ -218,6 +218,12 @@ Errno Cm::disconnect(Id id, Instant now) {
   return 0;
 }
 
+void Cm::disconnect_at(Id id, Instant when) {
+  Connection* const c = find(id);
+  const bool can = c != nullptr && c->info.state == State::kEstablished && c->info.transport != Transport::kUd;
+  if (can) core_->set_deadline(*c, when);
+}
+
 void Cm::destroy(Id id, Instant now) {
   if (Connection* const c = find(id)) core_->destroy(*c, now);
 }

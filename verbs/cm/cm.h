@@ -70,6 +70,9 @@ class Cm {
   /// kEstablished: sends DREQ. kDreqReceived: sends DREP, which nobody does but the program (here or by destroy()).
   /// Any other state: nothing. EINVAL: no such id.
   Errno disconnect(Id id, Instant now);
+  /// Once established, the connection ends at `when` unless it has ended before: DREQ for the peer, kDisconnected at
+  /// once here. For faults on request. Does nothing when it is not established.
+  void disconnect_at(Id id, Instant when);
   /// Ends whatever there is as a kernel does for an id that is destroyed or whose process died, and forgets the id:
   /// REJ 4 or 28, DREQ, DREP. What needs an answer lives on in here until it has come. No event follows.
   void destroy(Id id, Instant now);

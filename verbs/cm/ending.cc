@@ -144,6 +144,10 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
     if (c.orphan) erase(c);
     return;
   }
+  if (c.info.state == State::kEstablished) {  // disconnect_at()
+    disconnect(c, now);
+    return tell_end(c);
+  }
   if (c.sends_left > 0) {
     --c.sends_left;
     ++counters.retries;

@@ -3,6 +3,7 @@
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/rdmacm/call.h"
+#include "verbs/rdmacm/faults.h"
 #include "verbs/rdmacm/host.h"
 #include "verbs/rdmacm/route.h"
 
@@ -49,7 +50,7 @@ int bind(const Call& call, Id& id, const SocketAddress& address) {
     id.source.address = {};
     return error;
   }
-  id.nic = std::move(nic);
+  call.front.place(id, std::move(nic));
   id.stage = Stage::kBound;
   return 0;
 }
@@ -67,6 +68,10 @@ int resolve(const Call& call, Id& id, const std::optional<SocketAddress>& source
   }
   if (id.stage != Stage::kBound || id.source.address.family != destination.family) return EINVAL;
   id.destination = destination;
+  if (const int error = faults::fails_to_resolve(faults::Kind::kAddressError)) {
+    call.front.raise(id, EventType::kAddrError, -error);
+    return 0;
+  }
   if (id.nic) {
     if (const int error = ibv::find_route(id.source.address.address, destination.address)) return error;
   } else {
@@ -76,7 +81,7 @@ int resolve(const Call& call, Id& id, const std::optional<SocketAddress>& source
       call.front.raise(id, EventType::kAddrError, -ENODEV);
       return 0;
     }
-    id.nic = std::move(*found);
+    call.front.place(id, std::move(*found));
     id.source.address.address = id.nic.adapter->gids()[id.nic.gid_index];
   }
   id.stage = Stage::kAddressResolved;
@@ -185,6 +190,10 @@ int resolve_route(const Call& call) {
   const auto id = call.find_with_nic(in.id);
   if (!id.ok()) return id.error();
   if ((*id)->stage != Stage::kAddressResolved || in.timeout_ms == 0) return EINVAL;
+  if (const int error = faults::fails_to_resolve(faults::Kind::kRouteError)) {
+    call.front.raise(**id, EventType::kRouteError, -error);
+    return 0;
+  }
   (*id)->stage = Stage::kRouteResolved;
   call.front.raise(**id, EventType::kRouteResolved, 0);
   return 0;

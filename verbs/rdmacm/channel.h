@@ -19,7 +19,16 @@ struct Multicast;
 
 /// The values of enum rdma_cm_event_type that no connection manager tells about (cm::Event::Kind has the rest). Its
 /// header can't be included beside <rdma/rdma_user_cm.h>.
-enum class EventType : std::uint32_t { kAddrResolved = 0, kAddrError = 1, kRouteResolved = 2, kMulticastJoin = 12 };
+enum class EventType : std::uint32_t {
+  kAddrResolved = 0,
+  kAddrError = 1,
+  kRouteResolved = 2,
+  kRouteError = 3,
+  kUnreachable = 7,
+  kRejected = 8,
+  kDeviceRemoval = 11,
+  kMulticastJoin = 12
+};
 
 struct QueuedEvent {
   Id* id = nullptr;                ///< It is counted for this one: the listener's, when it is a request.

@@ -4,6 +4,7 @@
 #include "verbs/rdmacm/attributes.h"
 #include "verbs/rdmacm/call.h"
 #include "verbs/rdmacm/events.h"
+#include "verbs/rdmacm/faults.h"
 #include "verbs/rdmacm/route.h"
 
 namespace uroce::rdmacm {
@@ -70,7 +71,11 @@ int accept_connection(const ibv::NicLock& lock, const Id& id, const rdma_ucm_acc
     }
     return lock.cm().sidr_reply(id.connection, reply, now);
   }
-  if (param.valid == 0) return lock.cm().establish(id.connection, now);
+  if (param.valid == 0) {
+    const int error = lock.cm().establish(id.connection, now);
+    if (error == 0) faults::limit_life(lock.cm(), id.connection);
+    return error;
+  }
   const auto data = private_data(param.private_data, param.private_data_len, cm::kRepPrivateData);
   return data ? lock.cm().accept(id.connection, parameters(param, in.ece), *data, now) : EINVAL;
 }
@@ -92,6 +97,11 @@ int connect(const Call& call) {
   if (!found.ok()) return found.error();
   Id& id = **found;
   if (id.stage != Stage::kRouteResolved) return EINVAL;
+  if (const auto end = faults::end_of_connect()) {
+    id.stage = Stage::kConnecting;
+    call.front.raise(id, end->event, end->status);
+    return 0;
+  }
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
   const auto connection = request(lock, id, in);
@@ -144,7 +154,7 @@ int disconnect(const Call& call) {
   const auto found = call.find_with_nic(call.read<rdma_ucm_disconnect>().id);
   if (!found.ok()) return found.error();
   const Id& id = **found;
-  if (id.connection == 0) return id.stage == Stage::kListening ? 0 : EINVAL;
+  if (id.connection == 0) return id.stage == Stage::kListening || id.stage == Stage::kConnecting ? 0 : EINVAL;
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
   const int error = lock.cm().disconnect(id.connection, engine::os_now());

@@ -7,6 +7,7 @@
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/host/fork.h"
 #include "verbs/rdmacm/events.h"
+#include "verbs/rdmacm/faults.h"
 #include "verbs/rdmacm/host.h"
 
 namespace uroce::rdmacm {
@@ -153,6 +154,11 @@ std::uint32_t Front::destroy(Id& id, int read_end) {
   return reported;
 }
 
+void Front::place(Id& id, Nic nic) {
+  const std::scoped_lock lock(events_);
+  id.nic = std::move(nic);
+}
+
 void Front::stop_listening(Id& id) {
   for (const Listening& one : id.listening) {
     ibv::NicLock lock(*one.adapter);
@@ -283,15 +289,27 @@ void Front::on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) {
     // Without a uid, the program does not know the id yet: accept() will fail, and tell it enough.
     if (found == connections_.end() || found->second->uid == 0) continue;
     Id& id = *found->second;
+    if (event->kind == cm::Event::Kind::kEstablished && !is_datagram(id)) faults::limit_life(cm, event->id);
     const auto info = cm.query(event->id);
     id.channel->push({.id = &id, .event = connection_event(id, *event, info ? info->path : cm::PathInfo{})});
   }
+}
+
+/// As of a device that is pulled out: every id on it hears of it, whatever it is doing. Those that listen everywhere go
+/// on elsewhere.
+void Front::on_removal(ibv::Adapter& adapter) {
+  const std::scoped_lock lock(events_);
+  ids_.for_each([&adapter](Id& id) {
+    const bool is_known = id.uid != 0 && id.nic.adapter.get() == &adapter;
+    if (is_known) id.channel->push({.id = &id, .event = plain_event(id, EventType::kDeviceRemoval, 0)});
+  });
 }
 
 void Front::on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event) {
   const auto found = listeners_.find({&adapter, event.listener});
   const auto info = cm.query(event.id);
   if (found == listeners_.end() || !info) return cm.destroy(event.id, engine::os_now());
+  if (faults::rejects(cm, event.id)) return;
   Id& listener = *found->second;
   Id& child = ids_.add();
   child.space = child.source.space = listener.space;

@@ -60,6 +60,8 @@ class Front final : public ibv::CmSink {
   /// there can be any.
   void expect(Id& id, const ibv::Adapter& adapter, cm::Id connection);
   void expect_requests(Id& id, const ibv::Adapter& adapter, cm::ListenerId listener);
+  /// Gives `id` the NIC on which it is from now on.
+  void place(Id& id, Nic nic);
   /// `id` has no listener any more; its requests that nobody has fetched are gone.
   void stop_listening(Id& id);
 
@@ -68,6 +70,7 @@ class Front final : public ibv::CmSink {
 
   // CmSink
   void on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) override;
+  void on_removal(ibv::Adapter& adapter) override;
 
  private:
   friend struct ForkHandlers;

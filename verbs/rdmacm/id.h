@@ -47,7 +47,9 @@ struct Id {
   Stage stage = Stage::kIdle;
   Binding source;  ///< Our address and port.
   SocketAddress destination;
-  Nic nic;  ///< None: not bound, or to a wildcard.
+  /// None: not bound, or to a wildcard. Changes with the event mutex held too, so that whoever has one of both may
+  /// look.
+  Nic nic;
   Options options;
   std::vector<Listening> listening;
   cm::Id connection = 0;  ///< In the connection manager of `nic`; 0: none yet.

@@ -49,6 +49,19 @@ def scenario_cm_one_after_another():
         server.kill()
 
 
+def scenario_cm_faults_are_counted_or_named():
+    """The second connection is that of the first QP: the first one is for control messages."""
+    need_librdmacm()
+    with Pair(CM + ["--faults", "cm.disconnect=1s#99,cm.rejected=consumer#2"], server_args=CM) as pair:
+        check(pair.client.finish() == 2, "rejected", pair.client)
+        result = pair.client.result()
+        check("it was rejected with reason 28" in result["error"], result, pair.client)
+        nic = result["nic"]
+        check(nic["injected_faults"]["cm"] == 1, nic, pair.client)
+        check(nic["faults_without_effect"] == ["cm.disconnect=1s#99 met only 1 established connection of this process"],
+              nic, pair.client)
+
+
 def scenario_cm_starting_together():
     """The client's first request meets no NIC at all, and the second one comes before RDMA CM would repeat it."""
     need_librdmacm()

@@ -41,6 +41,38 @@ TEST_F(Lab, ThePassiveSideDisconnectsAsWell) {
   expect(b, Kind::kDisconnected);
 }
 
+TEST_F(Lab, AConnectionCanHaveALimitedLife) {
+  listen();
+  const auto [id_a, id_b] = established();
+  b.cm->disconnect_at(id_b, world.now() + 1s);
+  settle(b);
+  run(990ms);
+  EXPECT_THAT(names(), IsEmpty());
+  run(15ms);
+  expect(b, Kind::kDisconnected);  // At once: a program is to see it, whatever its peer does.
+  expect(a, Kind::kDisconnected);
+  EXPECT_THAT(names(), ElementsAre("b DREQ"));
+  disconnect(b, id_b);  // As programs do then: nothing.
+  disconnect(a, id_a);
+  EXPECT_EQ(state(b, id_b), State::kTimewait);
+  run(1s);
+  expect(b, Kind::kTimewaitExit);
+  expect(a, Kind::kTimewaitExit);
+}
+
+TEST_F(Lab, ALimitMeansNothingForWhatIsNotEstablishedOrHasEnded) {
+  listen();
+  const auto [id_a, id_b] = established();
+  a.cm->disconnect_at(id_a, world.now() + 1s);
+  settle(a);
+  disconnect(b, id_b);
+  expect(a, Kind::kDisconnected);
+  a.cm->disconnect_at(id_a, world.now() + 1s);
+  run(2s);
+  EXPECT_EQ(state(a, id_a), State::kDreqReceived);
+  EXPECT_THAT(a.events, IsEmpty());
+}
+
 TEST_F(Lab, BothDisconnectAtOnce) {
   listen();
   const auto [id_a, id_b] = established();

@@ -79,6 +79,32 @@ TEST(FaultSpec, MessagesOfConnectionManagement) {
   EXPECT_TRUE(packet_fault("drop=op:send").messages.none());
 }
 
+TEST(FaultSpec, Connections) {
+  const FaultSpec spec = parsed(
+      "cm.addr_error=ENODEV,cm.route_error=110#2,cm.unreachable=ETIMEDOUT@50%,cm.rejected=no_listener#2..3,"
+      "cm.reject=29@5%#2..,cm.disconnect=150ms#1");
+  ASSERT_EQ(spec.connections.size(), 6u);
+  EXPECT_EQ(spec.connections[0].kind, CmFault::Kind::kAddressError);
+  EXPECT_EQ(spec.connections[0].value, ENODEV);
+  EXPECT_EQ(spec.connections[0].which.last, Which::kNoEnd);
+  EXPECT_EQ(spec.connections[0].text, "cm.addr_error=ENODEV");
+  EXPECT_EQ(spec.connections[1].kind, CmFault::Kind::kRouteError);
+  EXPECT_EQ(spec.connections[1].value, 110);
+  EXPECT_EQ(spec.connections[1].which.last, 2u);
+  EXPECT_EQ(spec.connections[2].kind, CmFault::Kind::kUnreachable);
+  EXPECT_DOUBLE_EQ(spec.connections[2].probability, 0.5);
+  EXPECT_EQ(spec.connections[3].kind, CmFault::Kind::kRejected);
+  EXPECT_EQ(spec.connections[3].value, 8);
+  EXPECT_EQ(spec.connections[3].which.first, 2u);
+  EXPECT_EQ(spec.connections[4].kind, CmFault::Kind::kReject);
+  EXPECT_EQ(spec.connections[4].value, 29);
+  EXPECT_DOUBLE_EQ(spec.connections[4].probability, 0.05);
+  EXPECT_EQ(spec.connections[4].which.first, 2u);
+  EXPECT_EQ(spec.connections[5].kind, CmFault::Kind::kDisconnect);
+  EXPECT_EQ(spec.connections[5].after, 150ms);
+  EXPECT_FALSE(spec.touches_wire());
+}
+
 TEST(FaultSpec, OperationsAreBeginningsOfOpcodeNames) {
   const auto opcodes = [](std::string_view text) { return packet_fault(text).opcodes; };
   EXPECT_TRUE(opcodes("drop=op:send").test(0x00));
@@ -195,6 +221,20 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "wr=qp:0x11#5",
                                   "wr=qp:0x11#5:SUCCESS",
                                   "wr=0x11#5:FATAL_ERR",
+                                  "cm.reject",
+                                  "cm.reject=",
+                                  "cm.reject=0",
+                                  "cm.reject=65536",
+                                  "cm.reject=ETIMEDOUT",
+                                  "cm.reject=8@",
+                                  "cm.reject=8@1",
+                                  "cm.reject=8#0",
+                                  "cm.reject=8#1@50%",
+                                  "cm.unreachable=1s",
+                                  "cm.disconnect=ETIMEDOUT",
+                                  "cm.established=1s",
+                                  "cm.=1s",
+                                  "rx.cm.reject=8",
                                   "rx.rnr=5%",
                                   "rnr=x"};
   for (const char* text : kBad) {

@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
+#include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/capture.h"
 #include "verbs/ibverbs/host/device.h"
@@ -191,6 +192,7 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
     case Kind::kDeviceFatal:
       broken_ = true;
       for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
+      if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
       return;
   }
 }
@@ -305,7 +307,11 @@ NicFacts Adapter::facts() {
     }
     facts.faults = wire_.counters();
     facts.faults.calls = call_faults_injected();
+    facts.faults.connections = cm_faults().injected();
     facts.faults_without_effect = wire_.injector().without_effect();
+    for (std::string& sentence : cm_faults().without_effect()) {
+      facts.faults_without_effect.push_back(std::move(sentence));
+    }
   }
   return facts;
 }

@@ -34,6 +34,8 @@ class CmSink {
   virtual ~CmSink() = default;
   /// `cm` of `adapter` may have events: the place to take them out. Called with the NIC's lock held, by any thread.
   virtual void on_cm_events(Adapter& adapter, cm::Cm& cm) = 0;
+  /// `adapter` had a fatal error. Called as on_cm_events().
+  virtual void on_removal(Adapter& adapter) = 0;
 };
 
 class Adapter : public std::enable_shared_from_this<Adapter> {

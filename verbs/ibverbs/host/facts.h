@@ -20,7 +20,7 @@ struct NicFacts {
   engine::PortCounters port_counters;
   nic::Counters counters;
   engine::faults::FaultCounters faults;            ///< What UROCE_FAULTS has done.
-  std::vector<std::string> faults_without_effect;  ///< A sentence for each that met too few packets to happen at all.
+  std::vector<std::string> faults_without_effect;  ///< A sentence for each that met too little to happen at all.
   std::string pcap;                                ///< File that the capture goes to, or empty.
   std::string pcap_error;                          ///< Why nothing goes there any more, or empty.
   std::uint64_t pcap_missed = 0;                   ///< Packets that are not there because of that.
