@@ -35,7 +35,7 @@ def of_ip(*words):
 
 class Rules(unittest.TestCase):
     def kinds(self, name):
-        return [look_at(frame).kind for frame in frames(name)]
+        return [packet.kind for packet in map(look_at, frames(name)) if packet]  # UD is nothing to look at.
 
     def play(self, specification, sent, direction="there"):
         """What comes out, frame by frame, when nothing is waited for."""
@@ -51,7 +51,9 @@ class Rules(unittest.TestCase):
                 "v6_rc_write_3000": "write-first write-middle write-last ack", "rc_write_1_mtu1024": "write-only ack",
                 "v6_rc_read_3000": "read response-first response-middle response-last",
                 "rc_read_1_mtu1024": "read response-only", "rc_cas_match": "cas atomic-ack", "v6_rc_faa_8": "faa atomic-ack",
-                "rc_rnr_retry0": "send-only rnr", "rc_err_read_bad_rkey": "read send-only nak"}.items():
+                "rc_rnr_retry0": "send-only rnr", "rc_err_read_bad_rkey": "read send-only nak",
+                "cm_reject_no_listener": "req rej", "cm_udaddy_sidr": "sidr-req sidr-rep",
+                "../rxe_cm/dup_req.atB": "req req mra rep rtu dreq drep"}.items():
             self.assertEqual(self.kinds(name), kinds.split(), name)
         self.assertIsNone(look_at(NOT_ROCE))
 
@@ -78,6 +80,12 @@ class Rules(unittest.TestCase):
         other[14 + 20 + 8 + 11] ^= 1  # the PSN
         sent = [SEND[1], bytes(other), SEND[1], SEND[1]]
         self.assertEqual(self.play("drop=send-middle:2", sent), [[], [sent[1]], [], [sent[3]]])
+
+    def test_a_message_sent_again_has_a_new_psn(self):
+        sent = frames("loss_cm_req.atA")[:3]  # REQ, the same one again, REP
+        self.assertEqual(self.play("drop=req", sent), [[], [sent[1]], [sent[2]]])
+        self.assertEqual(self.play("drop=req:2", sent), [[], [], [sent[2]]])
+        self.assertEqual(self.play("drop=cm#2x*", sent), [[sent[0]], [], []])
 
     def test_duplicate_and_delay(self):
         self.assertEqual(self.play("dup=send-last", SEND)[2], [SEND[2], SEND[2]])

@@ -12,7 +12,7 @@ A specification is a list of comma separated items:
     delay=WHICH[:MS]        sends it MS milliseconds later (default 20)
     reorder=WHICH[:N]       lets N later packets of its direction overtake it (default 1), or RELEASE_AFTER pass
 
-KIND is one of KINDS, or "request", "response" (to a READ), "any". An item acts on a packet at most once, the first item that
+KIND is one of KINDS, or "request", "response" (to a READ), "cm" (a message of connection management), "any". An item acts on a packet at most once, the first item that
 wants it has it. No I/O and no clock in here: frames and the time come from the caller.
 """
 
@@ -24,29 +24,33 @@ SEND = ("send-first", "send-middle", "send-last", "send-only")
 WRITE = ("write-first", "write-middle", "write-last", "write-only")
 RESPONSE = ("response-first", "response-middle", "response-last", "response-only")
 ATOMIC = ("cas", "faa")
-KINDS = (*SEND, *WRITE, *RESPONSE, *ATOMIC, "read", "atomic-ack", "ack", "rnr", "nak")
-GROUPS = {"request": {*SEND, *WRITE, *ATOMIC, "read"}, "response": set(RESPONSE), "any": set(KINDS)}
+CM = ("req", "mra", "rej", "rep", "rtu", "dreq", "drep", "sidr-req", "sidr-rep")  # attributes from 0x10 on
+KINDS = (*SEND, *WRITE, *RESPONSE, *ATOMIC, "read", "atomic-ack", "ack", "rnr", "nak", *CM)
+GROUPS = {"request": {*SEND, *WRITE, *ATOMIC, "read"}, "response": set(RESPONSE), "cm": set(CM), "any": set(KINDS)}
 RC_OPCODES = dict(enumerate((*SEND[:3], SEND[2], SEND[3], SEND[3], *WRITE[:3], WRITE[2], WRITE[3], WRITE[3], "read",
                              *RESPONSE)))
 RC_OPCODES |= {0x12: "atomic-ack", 0x13: "cas", 0x14: "faa", 0x16: SEND[2], 0x17: SEND[3]}  # 0x11: ACK_KINDS
+UD_SEND_ONLY, MANAGEMENT_QPN, MAD = 0x64, 1, 12 + 8  # The MAD is behind BTH and DETH.
 ACK_KINDS = {0: "ack", 1: "rnr", 3: "nak"}  # bits 6:5 of the syndrome
 DEFAULTS = {"drop": 1, "dup": 0, "corrupt": None, "delay": 20, "reorder": 1}
 
 
 class Packet:
-    """What rules look at: kind, destination QP and PSN of an RC packet, and where it begins and ends in its frame."""
+    """What rules look at: kind, destination QP and PSN, where it begins and ends in its frame, and what it has in common
+    with its retransmissions: a PSN, or a whole MAD, which gets a new PSN each time."""
 
     def __init__(self, kind, frame, begin, end):
         self.kind, self.begin, self.end = kind, begin, end
         self.qpn = int.from_bytes(frame[begin + 5:begin + 8], "big")
         self.psn = int.from_bytes(frame[begin + 9:begin + 12], "big")
+        self.identity = (kind, self.qpn, frame[begin + MAD:end - 4] if kind in CM else self.psn)
 
     def __str__(self):
         return f"{self.kind} QP 0x{self.qpn:x} PSN 0x{self.psn:06x}"
 
 
 def look_at(frame):
-    """The RC packet in an Ethernet frame, or None: whatever is something else goes through."""
+    """The RC packet or CM message in an Ethernet frame, or None: whatever is something else goes through."""
     ether_type = frame[12:14]
     if ether_type == b"\x08\x00" and len(frame) >= 14 + 20:
         udp, end, protocol = 14 + (frame[14] & 15) * 4, 14 + int.from_bytes(frame[16:18], "big"), frame[23]
@@ -57,8 +61,17 @@ def look_at(frame):
     begin = udp + 8
     if protocol != 17 or frame[udp + 2:udp + 4] != b"\x12\xb7" or begin + 16 > end or end > len(frame):
         return None
-    kind = ACK_KINDS.get(frame[begin + 12] >> 5 & 3) if frame[begin] == 0x11 else RC_OPCODES.get(frame[begin])
+    kind = kind_of(frame[begin:end])
     return Packet(kind, frame, begin, end) if kind else None
+
+
+def kind_of(packet):
+    if packet[0] == 0x11:
+        return ACK_KINDS.get(packet[12] >> 5 & 3)
+    if packet[0] == UD_SEND_ONLY and int.from_bytes(packet[5:8], "big") == MANAGEMENT_QPN:
+        attribute = int.from_bytes(packet[MAD + 16:MAD + 18], "big") - 0x10
+        return CM[attribute] if 0 <= attribute < len(CM) else None
+    return RC_OPCODES.get(packet[0])
 
 
 class Item:
@@ -85,7 +98,7 @@ class Item:
             return chance.random() < self.chance
         if packet.kind not in self.kinds:
             return False
-        identity = (direction, packet.qpn, packet.psn, packet.kind)
+        identity = (direction, packet.identity)
         if self.left_of_it.get(identity):
             self.left_of_it[identity] -= 1
             return True
