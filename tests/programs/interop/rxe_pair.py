@@ -33,18 +33,21 @@ LAB = HERE / "lab"
 SHARE = pathlib.Path(os.environ.get("UROCE_LAB") or
                      pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "uroce-lab") / "share"
 HOST = {4: "10.77.0.1", 6: "fd77::1"}
+OUR_ADDRESSES = f"{HOST[4]},{HOST[6]}"
 GUEST = {4: "10.77.0.2", 6: "fd77::2"}
 GID_INDEX = {4: 1, 6: 2}  # on both NICs: link-local, IPv4, global IPv6
 # 1.07 s. The guest has one core, translated by QEMU, on which the server polls while rxe works in a kernel thread: on a busy
 # host it was seen to stand still for 0.3 s, TCP and all.
 ACK_TIMEOUT = 18
 PERFTEST = [f"ib_{op}_{kind}" for op in ("send", "write", "read", "atomic") for kind in ("bw", "lat")]  # not in the guest
+WITH_PROGRAMS = "PATH=/lab/programs:$PATH LD_LIBRARY_PATH=/lab/lib"  # how commands run in the guest
 OF_THE_SYSTEM = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # the guest has its own
 
 
 class Transfer:
     """rdma_client and rdma_server. `role` says what the emulated NIC is: "client" or "server"."""
     timeout = ACK_TIMEOUT
+    both_sides = ()  # further options
     env = {}  # of the side that is the emulated NIC
 
     def __init__(self, role, family, op, size, mtu, qps=3, iterations=21, options=()):
@@ -75,10 +78,10 @@ class Program:
         library = run_pair.BIN.parent / "lib"
         run_pair.check((library / "libibverbs.so.1").exists(), "there is no libibverbs.so.1: build the target uroce_libibverbs")
         env = {**os.environ, "LD_LIBRARY_PATH": str(library), "LD_PRELOAD": str(library / "libibverbs.so.1"),
-               "UROCE_PCAP": capture, "UROCE_ADDR": f"{HOST[4]},{HOST[6]}"}
+               "UROCE_PCAP": capture, "UROCE_ADDR": OUR_ADDRESSES}
         command = ["timeout", "30", *self.command.split(), "-x" if self.command.startswith("ib_") else "-g",
                    str(GID_INDEX[self.family])]
-        in_guest = " ".join(["PATH=$PATH:/lab/bin LD_LIBRARY_PATH=/lab/lib", *command, "-d rxe0"])
+        in_guest = " ".join([WITH_PROGRAMS, *command, "-d rxe0"])
         if self.role == "client":
             guest = GuestCommand(in_guest, 40)
             wait_for_listener(lambda: GuestCommand("ss -tln", 10).finish()[1])
@@ -154,11 +157,11 @@ class GuestTool:
         self.output = ""
 
     def listening_port(self):
-        if not self.under_way.wait_for("TCP port ") or not self.under_way.wait_for("\n"):
+        if not self.under_way.wait_for(" port ") or not self.under_way.wait_for("\n"):
             self.finish()
             raise AssertionError(f"the server in the guest does not start: {self}")
         text = self.under_way.output.decode()
-        return int(text.split("TCP port ")[1].split()[0])
+        return int(text.split(" port ")[1].split()[0])
 
     def finish(self):
         if not self.output:
@@ -181,14 +184,14 @@ class RxePair:
     """The two sides of a case, .client and .server, one of them in the guest."""
 
     def __init__(self, case, capture):
-        common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, "--timeout", case.timeout]
+        common = ["--gid-index", GID_INDEX[case.family], "--num-qp", case.qps, "--timeout", case.timeout, *case.both_sides]
         workload = [*common, "--op", case.op, "--size", case.size, "--iters", case.iterations, "--mtu", case.mtu, "--verify",
                     *case.options]
-        env = {"UROCE_ADDR": f"{HOST[4]},{HOST[6]}", **case.env}
+        env = {"UROCE_ADDR": OUR_ADDRESSES, **case.env}
         if case.role == "client":
             self.server = GuestTool("rdma_server", ["--port", 0, *common])
-            self.server.port = self.server.listening_port()
-            self.client = run_pair.Client(self.server, [*workload, "--pcap", capture], env, host=GUEST[case.family])
+            self.server.port, self.server.address = self.server.listening_port(), GUEST[case.family]
+            self.client = run_pair.Client(self.server, [*workload, "--pcap", capture], env)
         else:
             self.server = run_pair.Server([*common, "--pcap", capture], env)
             try:
@@ -264,13 +267,15 @@ def run_all(chosen, keep):
     return 1 if failed else 0
 
 
-def provide_tools(binaries):
-    """Puts the tools, and the libraries that they need, where the guest sees them."""
-    (SHARE / "bin").mkdir(exist_ok=True)
-    (SHARE / "lib").mkdir(exist_ok=True)
-    tools = [binaries / "rdma_server", binaries / "rdma_client", *filter(None, map(shutil.which, PERFTEST))]
-    for tool in tools:
-        shutil.copy2(tool, SHARE / "bin")
+def provide_tools(binaries, programs):
+    """Puts our tools, the distribution's `programs` as far as they are installed, and the libraries that they all need where
+    the guest sees them."""
+    tools = {"bin": [binaries / "rdma_server", binaries / "rdma_client"],
+             "programs": [path for path in (shutil.which(name, path="/usr/bin") for name in programs) if path]}
+    for folder in (*tools, "lib"):
+        (SHARE / folder).mkdir(exist_ok=True)
+    for folder, tool in [(folder, tool) for folder, of_it in tools.items() for tool in of_it]:
+        shutil.copy2(tool, SHARE / folder)
         for line in subprocess.run(["ldd", tool], check=True, capture_output=True, text=True).stdout.splitlines():
             path = line.split("=>")[-1].split()[0]
             if path.startswith("/") and not os.path.basename(path).startswith(OF_THE_SYSTEM):
@@ -281,9 +286,9 @@ def lab(*arguments, check=True):
     return subprocess.run([LAB, *arguments], check=check, stdout=subprocess.DEVNULL).returncode
 
 
-def main(description, all_cases, run_all_of):
-    """Chooses among `all_cases` as the command line says, brings the lab up, and calls run_all_of(cases, folder for captures)
-    inside its network. Returns the exit status."""
+def main(description, all_cases, run_all_of, programs=PERFTEST):
+    """Chooses among `all_cases` as the command line says, brings the lab up with these programs in it, and calls
+    run_all_of(cases, folder for captures) inside its network. Returns the exit status."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[2] / "build/release/bin", metavar="DIR")
     parser.add_argument("--keep", metavar="DIR", help="keep the captures there")
@@ -307,7 +312,7 @@ def main(description, all_cases, run_all_of):
         return 77
     with open(SHARE.parent / "run/lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one guest, one test at a time
-        provide_tools(run_pair.BIN)
+        provide_tools(run_pair.BIN, programs)
         was_up = lab("status", check=False) == 0
         lab("up")
         try:

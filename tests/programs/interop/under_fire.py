@@ -263,7 +263,7 @@ def tshark_objects(path):
     return complaints
 
 
-def run_all(chosen, keep):
+def run_all(chosen, keep, name="under_fire"):
     failed, excused = [], []
     with tempfile.TemporaryDirectory() as scratch, BadWire() as bad_wire:
         with open(f"{scratch}/ours.pcap", "wb") as all_ours:
@@ -286,7 +286,7 @@ def run_all(chosen, keep):
     if complaints:
         failed.append("tshark: " + "; ".join(complaints[:5]))
     verdict = f"{len(failed)} FAILED: {' '.join(failed)}" if failed else "uroce and Soft-RoCE hold out"
-    print(f"under_fire: {len(chosen)} cases, {len(excused)} of them excused: {verdict}")
+    print(f"{name}: {len(chosen)} cases, {len(excused)} of them excused: {verdict}")
     return 1 if failed else 0
 
 

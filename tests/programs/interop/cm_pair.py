@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""cm_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: our connection manager against the kernel's, in both roles.
+
+Programs that connect by RDMA CM, one on the emulated NIC (`uroce run`, with Debian's own librdmacm), the other one in the
+lab's guest, on rxe and the kernel's connection manager. "client.ipv6.rping": rping -c is on the emulated NIC. They are cases
+of tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and does what the end of the case's name
+says. Both programs have to end well and to say what they should; the packets of the emulated NIC are judged by the ICRC
+checker, by tshark and by cm_judge.py. Options and exit status are those of rxe_pair.py.
+"""
+
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import under_fire  # First: it says where the other folders' modules are.
+import cm_judge
+import matrix
+import run_client
+import run_pair
+import rxe_pair
+from guest_command import GuestCommand
+from rxe_pair import GUEST, HOST, Transfer
+
+RDMACM_UTILS = ["rping", "ucmatose", "udaddy", "cmtime", "rstream", "riostream", "rdma_server", "rdma_client", "rdma_xserver",
+                "rdma_xclient"]
+CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_perftest") for case in matrix.GROUPS[group]
+         if case.name not in ("cm_rcopy", "cm_fio", "cm_ucx_io_demo") and not case.name.endswith("_shared")}
+# Between its connections perftest's server listens anew, and its client does not wait for it; the guest is slow.
+PATIENCE = "delay=req#2x4:1500", "delay=sidr-req:1500"
+# What makes servers that listen on all IPv4 addresses speak IPv6. Those of perftest cannot.
+TO_SPEAK_IPV6 = {"ucmatose": "-b {}", "udaddy": "-b {}", "rstream": "-b {}", "riostream": "-b {}", "cmtime": "-b {}",
+                 "rdma_server": "-s {}", "rping": "-a ::0"}
+IPV4_ONLY = {"xclient_xserver"}
+
+
+class Here:
+    """A program on the emulated NIC."""
+
+    def __init__(self, command, capture):
+        self.log = tempfile.NamedTemporaryFile(mode="r")
+        run = [str(run_pair.BIN / "uroce"), "run", "--addr", rxe_pair.OUR_ADDRESSES, "--pcap", capture, "--"]
+        self.process = run_client.start([*run, *shlex.split(command)], self.log.name)
+
+    def wait_until_it_listens(self):
+        """A NIC has the address; requests wait a little for the listener."""
+        run_client.wait_until_bound(HOST[4], self.process)
+
+    def finish(self, timeout):
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            status = "of the timeout"
+        self.kill()
+        return status, self.log.read()
+
+    def kill(self):
+        run_client.end(self.process)
+
+
+class InGuest:
+    """A program on rxe."""
+
+    def __init__(self, command, timeout):
+        command = command.replace("/usr/bin/", "").replace("uroce0", "rxe0")
+        self.under_way = GuestCommand(f"{rxe_pair.WITH_PROGRAMS} {command}", timeout)
+        self.ended = False
+
+    def wait_until_it_listens(self):
+        self.wait_until_listeners("-gt")
+
+    def finish(self, _):
+        self.ended = True
+        return self.under_way.finish()
+
+    def kill(self):
+        self.under_way.kill()
+        if not self.ended:
+            self.wait_until_listeners("-eq")
+        self.ended = True
+
+    @staticmethod
+    def wait_until_listeners(compare):
+        """Until there are more listeners in the guest than none, or just as many."""
+        ask = f"for i in $(seq 100); do [ $(rdma resource show cm_id | grep -c 'state LISTEN') {compare} 0 ] && exit"
+        status, output = GuestCommand(f"{ask}; sleep 0.05; done; exit 1", 20).finish()
+        run_pair.check(status == 0, f"listeners in the guest, {compare} 0: {output}")
+
+
+class ByCm:
+    """A case of matrix.py, in one role."""
+
+    def __init__(self, role, family, name, wire="", timeout=run_client.CM_TIMEOUT):
+        self.role, self.family, self.case, self.timeout = role, family, CASES[name], timeout
+        self.name, self.wire = f"{role}.ipv{family}.{name}" + (f".{wire}" if wire else ""), wire
+        self.server, self.client = self.case.server, f"{self.case.command} {self.case.to}"
+        if family == 6 and "{}" not in self.server:
+            self.server += " " + TO_SPEAK_IPV6[self.server.split("/")[-1].split()[0]]
+
+    def run_on(self, bad_wire, capture, all_ours):
+        """Returns a few words; raises AssertionError."""
+        bad_wire.arm(self.wire)
+        try:
+            outputs = self.run(capture)
+        finally:
+            faults = bad_wire.disarm()
+        for item in faults.items:
+            run_pair.check(item.fired, f"no {item.action} happened: {faults.counts}")
+        try:
+            self.case.judge(*outputs)
+        except AssertionError as why:
+            raise AssertionError(f"{why}\n--- client\n{outputs[0]}\n--- server\n{outputs[1]}") from None
+        packets = under_fire.read_capture(capture, self.family, all_ours, 0, 0)
+        seen = cm_judge.judge(capture, self.case.connections, self.case.datagrams, ends=False)
+        return f"{len(packets)} packets, {', '.join(f'{count} {name}' for name, count in seen.items())}"
+
+    def run(self, capture):
+        """What the client and the server said."""
+        address = (GUEST if self.role == "client" else HOST)[self.family]
+        server = self.start("server", self.server.format(address), capture)
+        client = None
+        try:
+            server.wait_until_it_listens()
+            client = self.start("client", self.client.format(address), capture)
+            client_status, client_output = client.finish(self.timeout)
+            if self.case.endless:
+                server.kill()
+            server_status, server_output = (0, "") if self.case.endless else server.finish(self.timeout)
+        except AssertionError as why:
+            raise AssertionError(f"{why}: {self.server}") from None
+        finally:
+            for side in filter(None, (client, server)):
+                side.kill()
+        run_pair.check((client_status, server_status) == (0, 0),
+                       f"status: client {client_status}, server {server_status}\n--- client\n{client_output}\n"
+                       f"--- server\n{server_output}")
+        return client_output, server_output
+
+    def start(self, side, command, capture):
+        return Here(command, capture) if side == self.role else InGuest(command, self.timeout)
+
+
+class OurPair(Transfer):
+    """rdma_client and rdma_server with --cm."""
+    both_sides = ("--cm",)
+
+    def __init__(self, role, family, op, **more):
+        super().__init__(role, family, op, 10001, 1024, **more)
+        self.name = f"{role}.ipv{family}.cm.{op}.{self.qps}qp"
+
+    def run_on(self, _, capture, all_ours):
+        words = self.run(capture)
+        return f"{len(under_fire.read_capture(capture, self.family, all_ours, 0, 0))} packets, {words}"
+
+
+def cases():
+    for role in ("client", "server"):
+        for family in (4, 6):
+            for name in CASES:
+                is_perftest = CASES[name].command in rxe_pair.PERFTEST
+                if family == 6 and (is_perftest or name in IPV4_ONLY):
+                    continue
+                wait = PATIENCE[name.endswith("_c_ud")] if is_perftest and role == "client" else ""
+                yield ByCm(role, family, name, wait)
+            for op in (*run_pair.OPS, "mixed"):
+                yield OurPair(role, family, op)
+            yield OurPair(role, family, "mixed", qps=64, iterations=14)
+
+
+def run_all(chosen, keep):
+    run_pair.check(GuestCommand("modprobe rdma_ucm", 20).finish()[0] == 0, "the guest has no rdma_ucm")
+    return under_fire.run_all(chosen, keep, "cm_pair")
+
+
+if __name__ == "__main__":
+    sys.exit(rxe_pair.main(__doc__, list(cases()), run_all, [*rxe_pair.PERFTEST, *RDMACM_UTILS]))
