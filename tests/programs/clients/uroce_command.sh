@@ -66,7 +66,7 @@ expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
 # `uroce doctor` judges each setting: its value, and whether this machine can give it.
 expect 0 'UROCE_DEVICES=2' env UROCE_DEVICES=2 "$uroce" doctor
-expect 1 "'garbage' is not a unicast" env UROCE_ADDR=garbage "$uroce" doctor
+expect 1 "'garbage' is neither" env UROCE_ADDR=garbage "$uroce" doctor
 expect 1 'no interface of this machine has the address 192.0.2.1' env UROCE_ADDR=127.9.9.1,192.0.2.1 "$uroce" doctor
 expect 1 '127.9.9.3 is in use by python3' python3 -c '
 import os, socket, subprocess, sys

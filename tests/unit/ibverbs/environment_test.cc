@@ -32,6 +32,16 @@ TEST(Environment, CommasSeparateAddressesSemicolonsSeparateNics) {
   EXPECT_EQ(plan("", ";127.0.0.6"), (AddressPlan{{}, {Gid::from_v4(127, 0, 0, 6)}}));
 }
 
+TEST(Environment, AnInterfaceStandsForItsAddresses) {
+  const AddressPlan addresses = plan("", "lo");
+  ASSERT_EQ(addresses.size(), 1u);
+  EXPECT_EQ(addresses[0].at(0), Gid::from_v4(127, 0, 0, 1)) << "IPv4 comes first";
+  for (const Gid& address : addresses[0]) EXPECT_EQ(interface_name(address), "lo");
+  EXPECT_EQ(plan("", "127.0.0.7;lo").at(1), addresses[0]);
+  EXPECT_NE(refusal("", "lo,127.0.0.1").find("127.0.0.1 twice"), std::string::npos);
+  EXPECT_NE(refusal("", "eth99").find("neither an IPv4 or IPv6 address nor an interface"), std::string::npos);
+}
+
 TEST(Environment, NicsWithoutAddressAreAutomatic) {
   EXPECT_EQ(plan("3", "127.0.0.5"), (AddressPlan{{Gid::from_v4(127, 0, 0, 5)}, {}, {}}));
 }

@@ -48,16 +48,59 @@ bool owns(const ifaddrs& interface, const proto::Gid& address) {
   return own == address || (is_loopback_v4(own) && is_loopback_v4(address));
 }
 
+using InterfaceList = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+/// An entry for each address of each interface.
+InterfaceList list_interfaces() {
+  ifaddrs* raw = nullptr;
+  return {getifaddrs(&raw) == 0 ? raw : nullptr, freeifaddrs};
+}
+
+/// Not yet, while IPv6 looks whether somebody else has it.
+bool can_be_bound(const proto::Gid& address) {
+  const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress local(address, 0);
+  return fd && bind(fd.get(), local.get(), local.size) == 0;
+}
+
 }  // namespace
 
 std::optional<std::string> interface_name(const proto::Gid& address) {
-  ifaddrs* raw = nullptr;
-  if (getifaddrs(&raw) != 0) return std::nullopt;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(raw, freeifaddrs);
-  for (const ifaddrs* i = raw; i != nullptr; i = i->ifa_next) {
+  const InterfaceList list = list_interfaces();
+  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     if (owns(*i, address)) return i->ifa_name;
   }
   return std::nullopt;
+}
+
+bool has_interface(const std::string& name) { return !name.empty() && if_nametoindex(name.c_str()) != 0; }
+
+std::vector<proto::Gid> addresses_of_interface(const std::string& name) {
+  std::vector<proto::Gid> found;
+  const InterfaceList list = list_interfaces();
+  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
+    if (i->ifa_name != name || i->ifa_addr == nullptr) continue;
+    const proto::Gid address = gid_of(*i->ifa_addr);
+    if (!address.is_zero() && !is_link_local(address) && can_be_bound(address)) found.push_back(address);
+  }
+  std::stable_partition(found.begin(), found.end(), [](const proto::Gid& address) { return address.is_v4(); });
+  return found;
+}
+
+std::vector<std::string> interfaces_to_others() {
+  std::vector<std::string> names;
+  const InterfaceList list = list_interfaces();
+  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
+    const bool leads_out = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_LOOPBACK) == 0;
+    const bool is_new = std::find(names.begin(), names.end(), i->ifa_name) == names.end();
+    if (leads_out && is_new && !addresses_of_interface(i->ifa_name).empty()) names.emplace_back(i->ifa_name);
+  }
+  return names;
+}
+
+bool is_loopback(const proto::Gid& address) {
+  constexpr proto::Gid kLoopbackV6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  return is_loopback_v4(address) || address == kLoopbackV6;
 }
 
 std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {

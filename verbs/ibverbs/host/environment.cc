@@ -34,6 +34,24 @@ std::optional<std::uint32_t> number(std::string_view text) {
   return value;
 }
 
+bool is_usable(const proto::Gid& address) {
+  return !address.is_zero() && address != proto::Gid::from_v4(0, 0, 0, 0) && !address.is_multicast() &&
+         !is_link_local(address);
+}
+
+/// What an address, or an interface that stands for its addresses, means on this machine.
+Result<std::vector<proto::Gid>, std::string> addresses_meant_by(const std::string& text) {
+  const auto gid = proto::parse_gid(text);
+  if (gid && is_usable(*gid)) return std::vector{*gid};
+  if (gid) return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
+  if (!has_interface(text)) {
+    return Err{"UROCE_ADDR: '" + text + "' is neither an IPv4 or IPv6 address nor an interface of this machine"};
+  }
+  auto addresses = addresses_of_interface(text);
+  if (addresses.empty()) return Err{"UROCE_ADDR: the interface " + text + " has no address that a NIC can have"};
+  return addresses;
+}
+
 Result<bool, std::string> on_or_off(const char* name, const std::string& value) {
   if (value.empty() || value == "off") return false;
   if (value == "on") return true;
@@ -49,18 +67,17 @@ Result<AddressPlan, std::string> plan_addresses(const std::string& devices, cons
       std::vector<proto::Gid>& list = plan.emplace_back();
       if (nic.empty()) continue;
       for (const std::string& text : split(nic, ',')) {
-        const auto gid = proto::parse_gid(text);
-        if (!gid || gid->is_zero() || *gid == proto::Gid::from_v4(0, 0, 0, 0) || gid->is_multicast() ||
-            is_link_local(*gid)) {
-          return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
+        const auto meant = addresses_meant_by(text);
+        if (!meant.ok()) return Err{meant.error()};
+        for (const proto::Gid& address : *meant) {
+          const auto has = [&address](const auto& other) {
+            return std::find(other.begin(), other.end(), address) != other.end();
+          };
+          if (std::any_of(plan.begin(), plan.end(), has)) {
+            return Err{"UROCE_ADDR names " + proto::to_string(address) + " twice; give each NIC addresses of its own"};
+          }
+          list.push_back(address);
         }
-        const auto has = [&gid](const auto& other) {
-          return std::find(other.begin(), other.end(), *gid) != other.end();
-        };
-        if (std::any_of(plan.begin(), plan.end(), has)) {
-          return Err{"UROCE_ADDR names " + text + " twice; give each NIC addresses of its own"};
-        }
-        list.push_back(*gid);
       }
     }
   }

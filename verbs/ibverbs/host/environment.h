@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kMaxDevices = 64;
 /// Addresses of each NIC; empty = automatic.
 using AddressPlan = std::vector<std::vector<proto::Gid>>;
 
-/// The NICs that UROCE_DEVICES and UROCE_ADDR ask for.
+/// The NICs that UROCE_DEVICES and UROCE_ADDR ask for. An interface's name stands for the addresses that it has now.
 Result<AddressPlan, std::string> plan_addresses(const std::string& devices, const std::string& addresses);
 
 /// UROCE_BROKER: whether other processes may use the addresses that UROCE_ADDR names.
