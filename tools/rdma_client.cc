@@ -7,10 +7,10 @@ using namespace uroce::tools;
 
 int main(int argc, char** argv) {
   return run_tool(Role::kClient, argc, argv, [](const Options& options) {
-    const RdmaOwner resources = open_device(options.device);
+    RdmaOwner resources = open_device(options.device);
     const bool cm = options.session.cm;
     Connection connection = connect_to(options.server, options.port, options.connect_timeout,
                                        cm ? device_address(*resources) : "", cm ? kRdmaCalls : kTcpCalls);
-    return run_and_report(options, std::move(connection), *resources);
+    return run_and_report(options, std::move(connection), resources);
   });
 }

@@ -19,15 +19,16 @@ Listener listen_for_clients(const Options& options, const RdmaResources& resourc
 
 int main(int argc, char** argv) {
   return run_tool(Role::kServer, argc, argv, [](const Options& options) {
-    const RdmaOwner resources = open_device(options.device);
+    RdmaOwner resources = open_device(options.device);
     Listener listener = listen_for_clients(options, *resources);
-    const std::string at = options.session.cm ? " of " + device_address(*resources) : "";
+    std::string at = options.session.cm ? " of " + device_address(*resources) : "";
+    if (at.starts_with(" of 127.")) at += " (this host only; for others, pass --addr)";
     print_to(stderr, "rdma_server: {} waits for a client on {} port {}{}\n",
              ibv_get_device_name(resources->context->device), listener.socket.calls().name, listener.port, at);
     while (true) {
       Connection connection = accept_client(listener);
       if (!options.loop) listener.socket = Socket();  // a second client is refused, not left waiting
-      const ExitCode code = run_and_report(options, std::move(connection), *resources);
+      const ExitCode code = run_and_report(options, std::move(connection), resources);
       if (!options.loop || code == kExitInterrupted) return code;
     }
   });

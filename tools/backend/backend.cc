@@ -1,6 +1,7 @@
 #include "tools/backend/backend.h"
 
 #include "tools/backend/rdmacm.h"
+#include "verbs/ibverbs/host/device.h"
 
 namespace uroce::tools {
 namespace {
@@ -39,6 +40,12 @@ std::optional<ibv::NicFacts> nic_facts(ibv_context* context) {
   if (context == nullptr || selected_backend() != Backend::kUroce) return std::nullopt;
   const auto* preloaded = rdma_cm_verbs();
   return preloaded != nullptr ? preloaded->nic_facts(context) : ibv::nic_facts(context);
+}
+
+bool place_nic(const std::string& address) {
+  if (selected_backend() != Backend::kUroce) return false;
+  const auto* preloaded = rdma_cm_verbs();
+  return preloaded != nullptr ? preloaded->place_automatic(address) : ibv::place_automatic(address);
 }
 
 std::string last_backend_error() {

@@ -27,6 +27,10 @@ const ibv::VerbsTable& selected_verbs();
 /// Why the last call of the selected backend failed, or "" where it says no more than errno.
 std::string last_backend_error();
 
+/// Has the emulated NIC, where UROCE_ADDR does not say it, be on `address` of this host when it is opened next; "": on
+/// a loopback address, as at first. Returns whether that is elsewhere than until now; never for other backends.
+bool place_nic(const std::string& address);
+
 /// Facts about the NIC behind `context`; nothing when the backend is not uroce.
 std::optional<ibv::NicFacts> nic_facts(ibv_context* context);
 

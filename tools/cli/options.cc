@@ -88,6 +88,12 @@ void add_place(CLI::App& app, Options& o, Role role) {
   app.add_flag("--cm", o.session.cm,
                "Connect by RDMA CM, without TCP; the server's address is that of its device. Both sides need it")
       ->group(group);
+  app.add_option("--addr", o.addr,
+                 "Address or interface of the emulated NIC, e.g. eth0 (default: a loopback address" +
+                     std::string(role == Role::kServer ? "; without --cm, for" : "; for") +
+                     " a peer on another host, the address by which we reach it)")
+      ->type_name("A,B;C")
+      ->group(group);
   add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {
     app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);

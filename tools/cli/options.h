@@ -23,6 +23,7 @@ struct Options {
   bool loop = false;
   bool json = false;
   bool trace = false;
+  std::string addr;  ///< As UROCE_ADDR.
   std::string pcap;
   std::string faults;  ///< As UROCE_FAULTS.
 };

@@ -31,6 +31,7 @@ void tell_emulated_nic(const Options& options, const char* option, const char* v
 }
 
 void select_backend_and_environment(const Options& options) {
+  tell_emulated_nic(options, "--addr", "UROCE_ADDR", options.addr);
   tell_emulated_nic(options, "--pcap", "UROCE_PCAP", options.pcap);
   tell_emulated_nic(options, "--faults", "UROCE_FAULTS", options.faults);
   if (options.session.seed) setenv("UROCE_SEED", std::to_string(*options.session.seed).c_str(), 1);
@@ -44,6 +45,15 @@ ExitCode report_failure(const Options& options, ExitCode code, const std::string
   report.exit_code = code;
   report.error = sentence;
   return print_report(report);
+}
+
+/// Where nobody has said which address the NIC is to have: the one by which TCP reaches a peer on another host. A peer
+/// on this host is reached on a loopback address.
+void move_nic(const Options& options, const Control& control, RdmaOwner& resources) {
+  const bool moves = place_nic(control.is_local() ? "" : control.local_address());
+  if (!moves && resources) return;
+  resources.reset();
+  resources = open_device(options.device);
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
     }
     install_interrupt_handlers();
     select_backend_and_environment(options);
+    if (options.session.cm && role == Role::kClient) place_nic(address_towards(options.server));
     return body(options);
   } catch (const Failure& failure) {
     return report_failure(options, failure.exit_code(), failure.what());
@@ -71,17 +82,19 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   }
 }
 
-ExitCode run_and_report(const Options& options, Connection connection, RdmaResources& resources) {
+ExitCode run_and_report(const Options& options, Connection connection, RdmaOwner& resources) {
   Report report;
   report.options = &options;
   Control control(std::move(connection), options.session.role == Role::kClient ? "the server" : "the client");
   try {
-    run_session(options.session, control, resources, report.outcome);
+    if (!options.session.cm) move_nic(options, control, resources);
+    run_session(options.session, control, *resources, report.outcome);
   } catch (const Failure& failure) {
     report.exit_code = failure.exit_code();
     report.error = failure.what();
+    control.abort(failure.what());  // Nothing if the session has told the peer already.
   }
-  report.describe_device(resources);
+  if (resources) report.describe_device(*resources);
   return print_report(report);
 }
 

@@ -12,6 +12,6 @@ namespace uroce::tools {
 int run_tool(Role role, int argc, const char* const* argv, const std::function<ExitCode(const Options&)>& body);
 
 /// Runs one session on an open device and prints its report. Returns how it went; never throws Failure.
-ExitCode run_and_report(const Options& options, Connection connection, RdmaResources& resources);
+ExitCode run_and_report(const Options& options, Connection connection, RdmaOwner& resources);
 
 }  // namespace uroce::tools

@@ -49,6 +49,9 @@ class Control {
   std::string_view network() const { return socket().calls().name; }
   const std::string& peer_role() const { return peer_role_; }
   const std::string& peer_address() const { return connection_.peer; }
+  /// Our address of the connection, and whether the peer is on this host.
+  const std::string& local_address() const { return connection_.local; }
+  bool is_local() const { return connection_.is_local; }
   /// What a Failure that the peer causes means for our exit status: set-up until here, the transfer from now on.
   void enter_transfer() { failure_code_ = kExitFailed; }
 

@@ -65,6 +65,34 @@ std::string address_text(const sockaddr* address, socklen_t length) {
   return plain.rfind("::ffff:", 0) == 0 && plain.find('.') != std::string::npos ? plain.substr(7) : plain;
 }
 
+/// Our end of a socket that is connected.
+std::string local_address(int fd, const SocketCalls& calls) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  return calls.getsockname(fd, generic, &length) == 0 ? address_text(generic, length) : "";
+}
+
+/// Whether `address`, a textual one, is one of this host: only such an address can be bound.
+bool is_of_this_host(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), "0", &hints, &found) != 0) return false;
+  const AddressList list(found, freeaddrinfo);
+  const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket && ::bind(socket.fd(), list->ai_addr, list->ai_addrlen) == 0;
+}
+
+Connection connection_of(Socket socket, const sockaddr* peer, socklen_t length) {
+  tune(socket);
+  Connection connection{.socket = std::move(socket), .peer = address_text(peer, length)};
+  connection.local = local_address(connection.socket.fd(), connection.socket.calls());
+  connection.is_local = is_of_this_host(connection.peer);
+  return connection;
+}
+
 Socket bound_socket(const sockaddr* address, socklen_t length, const SocketCalls& calls) {
   Socket socket(calls.open(address->sa_family), calls);
   if (!socket) return socket;
@@ -170,9 +198,17 @@ Connection accept_client(const Listener& listener) {
       if (errno == ECONNABORTED || errno == EAGAIN || errno == EINTR) continue;
       refuse("can't accept a client", errno);
     }
-    tune(socket);
-    return {std::move(socket), address_text(generic, length)};
+    return connection_of(std::move(socket), generic, length);
   }
+}
+
+std::string address_towards(const std::string& host) {
+  const AddressList list = resolve(host, 1, 0);
+  const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Of a datagram socket: sends nothing.
+  if (!socket || ::connect(socket.fd(), list->ai_addr, list->ai_addrlen) != 0) return "";
+  if (is_of_this_host(address_text(list->ai_addr, list->ai_addrlen))) return "";
+  return local_address(socket.fd(), kTcpCalls);
 }
 
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
@@ -191,8 +227,7 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
       Socket socket;
       error = try_connect(*address, own.get(), std::min(deadline, after(attempt)), socket, calls);
       if (error != 0) continue;
-      tune(socket);
-      return {std::move(socket), address_text(address->ai_addr, address->ai_addrlen)};
+      return connection_of(std::move(socket), address->ai_addr, address->ai_addrlen);
     }
     // Nobody listens there: yet, perhaps, as server and client are often started together.
     refused |= error == ECONNREFUSED;

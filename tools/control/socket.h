@@ -52,10 +52,14 @@ Listener listen_on(const std::string& address, std::uint16_t port, const SocketC
 
 struct Connection {
   Socket socket;
-  std::string peer;  ///< Textual address.
+  std::string peer{};     ///< Textual address.
+  std::string local{};    ///< Ours of this connection.
+  bool is_local = false;  ///< The peer is on this host.
 };
 /// Waits for a client, for as long as it takes.
 Connection accept_client(const Listener& listener);
+/// The address from which this host reaches the other host `host`, by its routes; "" if that is this one, or unknown.
+std::string address_towards(const std::string& host);
 /// Connects to `host` (a name or an address). While it refuses, tries again until `patience` is over: the server may be
 /// about to start. `from`: a numeric address of ours, or "" for what the host chooses.
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,

@@ -205,6 +205,7 @@ int doctor() {
   check_ipv6(findings);
   check_captures(findings);
   check_environment(findings);
+  check_reach(findings);
   fmt::print("{}\n",
              findings.any_bad() ? "\nThe emulated NICs can't work here." : "\nThe emulated NICs can work here.");
   return findings.any_bad() ? 1 : 0;

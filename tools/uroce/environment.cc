@@ -94,6 +94,19 @@ bool is_up(const std::string& interface) {
   return fd && ::ioctl(fd.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
 }
 
+void check_reach(Findings& findings) {
+  const auto interfaces = ibv::interfaces_to_others();
+  const auto plan = ibv::plan_addresses("", ibv::setting(Setting::kAddr));
+  if (interfaces.empty() || !plan.ok()) return;
+  for (const auto& nic : *plan) {
+    if (!std::all_of(nic.begin(), nic.end(), ibv::is_loopback)) {
+      return findings.good("other hosts: they can reach the addresses of UROCE_ADDR (try it: uroce doctor --listen)");
+    }
+  }
+  findings.note("other hosts: NICs of `uroce run` have loopback addresses, which reach this host only",
+                fmt::format("to reach other hosts: uroce run --addr {} -- COMMAND, on both", interfaces.front()));
+}
+
 void check_environment(Findings& findings) {
   const ibv::SettingTable& table = ibv::settings();
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -25,6 +25,9 @@ class Findings {
 /// Every setting that the environment has: whether its value makes sense, and whether this machine can give it.
 void check_environment(Findings& findings);
 
+/// Whether other hosts reach NICs of this one, if it has an interface that leads to any.
+void check_reach(Findings& findings);
+
 /// Whether the network interface of this name is up.
 bool is_up(const std::string& interface);
 

@@ -15,6 +15,7 @@ struct ToolVerbs {
   const VerbsTable* verbs;
   std::optional<NicFacts> (*nic_facts)(struct ibv_context*);
   std::string (*last_error)();
+  bool (*place_automatic)(const std::string& address);
 };
 
 /// The symbol, an object of that type, without a version.

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
+#include "proto/address.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/adapter.h"
@@ -42,6 +44,10 @@ void install_exit_handler() {
 std::mutex reserved_mutex;
 std::vector<proto::Gid> reserved;
 
+/// As place_automatic() has it.
+std::mutex place_mutex;
+std::optional<proto::Gid> place;
+
 bool is_reserved(const proto::Gid& address) {
   return std::find(reserved.begin(), reserved.end(), address) != reserved.end();
 }
@@ -72,7 +78,8 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   if (auto adapter = adapter_.lock()) return adapter;
   install_fork_handlers();
   install_exit_handler();
-  auto made = addresses.empty() ? open_automatic() : Adapter::make(index, addresses, engine::Sharing::kGroup);
+  const auto named = named_addresses();
+  auto made = named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kGroup);
   if (made.ok()) adapter_ = *made;
   return made;
 }
@@ -80,6 +87,12 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
 void Device::close(std::shared_ptr<Adapter> adapter) {
   const std::scoped_lock lock(mutex_);
   adapter.reset();
+}
+
+std::vector<proto::Gid> Device::named_addresses() const {
+  if (!addresses.empty()) return addresses;
+  const std::scoped_lock lock(place_mutex);
+  return place ? std::vector{*place} : std::vector<proto::Gid>{};
 }
 
 Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
@@ -113,7 +126,7 @@ std::array<std::uint8_t, 8> Device::guid() { return guid_of(main_address(gids())
 std::vector<proto::Gid> Device::gids() {
   const std::scoped_lock lock(mutex_);
   if (const auto adapter = adapter_.lock()) return adapter->gids();
-  std::vector<proto::Gid> table = addresses;
+  std::vector<proto::Gid> table = named_addresses();
   if (table.empty()) table.push_back(preferred_loopback().value_or(loopback(1)));
   return gid_table(table, device_table().first_gid);
 }
@@ -123,7 +136,7 @@ PortView Device::port_view() {
     const std::scoped_lock lock(mutex_);
     if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
   }
-  return {.up = true, .counters = sum_of_published(counters_name(index, addresses))};
+  return {.up = true, .counters = sum_of_published(counters_name(index, named_addresses()))};
 }
 
 void Device::send_before_exit() {
@@ -152,6 +165,13 @@ void Device::after_fork_in_child() {
   adapter_.reset();
   preferred_.reset();
   mutex_.unlock();
+}
+
+bool place_automatic(const std::string& address) {
+  if (!setting(Setting::kAddr).empty()) return false;
+  const auto wanted = proto::parse_gid(address);
+  const std::scoped_lock lock(place_mutex);
+  return std::exchange(place, wanted) != wanted;
 }
 
 Result<const std::vector<Device*>*, std::string> devices() {

@@ -61,6 +61,8 @@ struct Device : ibv_device {
 
  private:
   Result<std::shared_ptr<Adapter>, int> open_automatic();
+  /// As configured, or where place_automatic() wants it; empty = on a free loopback address.
+  std::vector<proto::Gid> named_addresses() const;
   std::optional<proto::Gid> preferred_loopback();
 
   std::mutex mutex_;
@@ -78,6 +80,11 @@ struct DeviceTable {
   FirstGid first_gid = FirstGid::kLinkLocal;
 };
 DeviceTable& device_table();
+
+/// Where UROCE_ADDR says nothing: has devices be on `address` of this host when they are opened next, which processes
+/// of this user share; if it is "", on a loopback address, as at first. Returns whether that is elsewhere than until
+/// now.
+bool place_automatic(const std::string& address);
 
 /// All devices; made from the environment at the first call. The error is a sentence for people.
 Result<const std::vector<Device*>*, std::string> devices();
