@@ -67,8 +67,8 @@ ROOMS = {
     "tools/cli": {"engine/faults", "tools/backend", "tools/control", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},
     "tools": {"tools/cli", "tools/rdma"},
-    "tools/uroce": PROTO | ENGINE | {"tools/preload", "tools/version", "verbs/ibverbs/catalogue",
-                                     "verbs/ibverbs/host"},
+    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/preload", "tools/rdma", "tools/version",
+                                     "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')

@@ -212,7 +212,7 @@ std::string address_towards(const std::string& host) {
 }
 
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
-                      const std::string& from, const SocketCalls& calls) {
+                      const std::string& from, const SocketCalls& calls, const std::string& server) {
   const AddressList list = resolve(host, port, 0);
   const AddressList own = from.empty() ? AddressList(nullptr, freeaddrinfo) : resolve(from, 0, AI_NUMERICHOST);
   const Deadline deadline = after(patience);
@@ -235,7 +235,7 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
     again = (error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT)) && std::chrono::steady_clock::now() < deadline;
   } while (again);
   if (refused && error == ETIMEDOUT) error = ECONNREFUSED;  // There was no time left for the last attempt.
-  const std::string name = is_rdma ? "rdma_server --cm" : "rdma_server";
+  const std::string name = is_rdma ? server + " --cm" : server;
   // Requests by RDMA CM may wait a second for a listener, longer than we do.
   const bool is_nobody = error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT);
   const std::string hint = is_nobody ? " (is " + name + " running there?)" : "";

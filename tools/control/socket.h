@@ -61,8 +61,10 @@ Connection accept_client(const Listener& listener);
 /// The address from which this host reaches the other host `host`, by its routes; "" if that is this one, or unknown.
 std::string address_towards(const std::string& host);
 /// Connects to `host` (a name or an address). While it refuses, tries again until `patience` is over: the server may be
-/// about to start. `from`: a numeric address of ours, or "" for what the host chooses.
+/// about to start. `from`: a numeric address of ours, or "" for what the host chooses. `server`: what should run there,
+/// for the hint when nobody listens.
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
-                      const std::string& from = "", const SocketCalls& calls = kTcpCalls);
+                      const std::string& from = "", const SocketCalls& calls = kTcpCalls,
+                      const std::string& server = "rdma_server");
 
 }  // namespace uroce::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,14 @@ int show_gids();
 
 /// Looks at everything that the emulated NICs depend on, and prints each finding with its remedy. 0: they can work.
 int doctor();
+
+struct PeerOptions {
+  std::string peer;            ///< The host on which the other one listens ...
+  bool listens = false;        ///< ... or this one does.
+  std::uint16_t port = 18515;  ///< TCP.
+};
+/// Sends packets between a NIC here and one at the peer, and prints for each direction whether they arrive. 0: they do;
+/// 1: in one of them they do not; 2: it could not be tried.
+int examine_peer(const PeerOptions& options);
 
 }  // namespace uroce::tools

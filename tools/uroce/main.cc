@@ -71,6 +71,13 @@ int main(int argc, char** argv) {
   CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
   CLI::App* const doctor_command =
       app.add_subcommand("doctor", "Find out why NICs do not work on this machine, and what to do");
+  PeerOptions peer;
+  CLI::Option* const peer_option = doctor_command->add_option(
+      "--peer", peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
+  CLI::Option* const listen_flag =
+      doctor_command->add_flag("--listen", peer.listens, "Wait for `uroce doctor --peer` of another host");
+  peer_option->excludes(listen_flag);
+  doctor_command->add_option("--port", peer.port, "TCP port by which the two talk")->capture_default_str();
 
   app.set_version_flag("--version", version_text("uroce"));
 
@@ -89,7 +96,7 @@ int main(int argc, char** argv) {
   if (devices->parsed()) status = show_devices();
   if (info->parsed()) status = show_info();
   if (gids->parsed()) status = show_gids();
-  if (doctor_command->parsed()) status = doctor();
+  if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
   if (std::fflush(stdout) == 0) return status;
   fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
   return EXIT_FAILURE;

@@ -1,13 +1,15 @@
 """rdma_server and rdma_client on two hosts: network namespaces with a pair of virtual Ethernet cards in between."""
 
+import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import run_pair
 from e2e_cm import need_librdmacm
-from run_pair import Client, Server, check
+from run_pair import Client, Server, Tool, check
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "clients"))
 from hosts import HERE, THERE, SecondHost  # pylint: disable=wrong-import-position
@@ -88,3 +90,53 @@ def scenario_hosts_on_loopback_are_told():
                 check(server.result()["error"] == server_says, server_says, server)
             finally:
                 server.kill()
+
+
+@contextlib.contextmanager
+def dropped(rule):
+    """This host drops what `rule` matches, in its chain "input" or "output"."""
+    chain, condition = rule
+    for command in ("add table ip e2e", "add chain ip e2e c { type filter hook %s priority 0; }" % chain,
+                    "add rule ip e2e c udp dport 4791 %s drop" % condition):
+        subprocess.run(["nft", *command.split()], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["nft", "delete", "table", "ip", "e2e"], check=True)
+
+
+def examine(second, status):
+    """What `uroce doctor` prints here and there about the two directions, which must be the same: {"FROM -> TO": "ok ..."}."""
+    listening = Tool("uroce", ["doctor", "--listen", "--port", "0"])
+    peer = None
+    try:
+        port = listening.wait_for_line(r"waits on TCP port (\d+)").group(1)
+        peer = Tool("uroce", ["doctor", "--peer", HERE, "--port", port], launcher=second.there([]))
+        check((peer.finish(), listening.finish()) == (status, status), "status", peer, listening)
+        both = []
+        for tool in (listening, peer):
+            lines = [line for line in tool.stdout.splitlines() if " -> 10." in line]
+            both.append({" ".join(line.split(":")[0].split()[1:]): line.split()[0] + line.split(":")[1] for line in lines})
+        check(both[0] == both[1] and len(both[0]) == 2, both, listening, peer)
+        return both[0][f"{THERE} -> {HERE}"], both[0][f"{HERE} -> {THERE}"]
+    finally:
+        listening.kill()
+        if peer:
+            peer.kill()
+
+
+def scenario_hosts_doctor():
+    """uroce doctor names the direction that a firewall blocks, on both sides."""
+    if shutil.which("nft") is None:
+        raise run_pair.Skip("nft is not installed")
+    enter_namespace()
+    good, dead = "ok all 20 packets arrived", "BAD none of 20 packets arrived"
+    with SecondHost(9000) as second:
+        check(examine(second, 0) == (good, good), "nothing is blocked")
+        with dropped(("input", "")):
+            check(examine(second, 1) == (dead, good), "nothing comes in")
+        with dropped(("output", "")):
+            check(examine(second, 1) == (good, dead), "nothing gets out")
+        with dropped(("input", "meta length > 2000")):
+            way = examine(second, 1)
+            check(way == ("BAD packets of 64 bytes arrive, those of 4096 do not", good), way)

@@ -1,0 +1,145 @@
+// `uroce doctor --peer` and `--listen`: which packets arrive between the NICs of two hosts, each direction by itself.
+// What both find they tell each other by TCP, so that either names the direction that is dead.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <thread>
+
+#include "proto/address.h"
+#include "tools/control/control.h"
+#include "tools/control/interrupt.h"
+#include "tools/uroce/commands.h"
+#include "tools/uroce/findings.h"
+#include "tools/uroce/probe.h"
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/device.h"
+
+namespace uroce::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Of each size. So few, and so slowly, that no queue is full.
+constexpr std::uint64_t kPackets = 10;
+constexpr std::chrono::milliseconds kPeriod = 10ms;
+/// How long the last ones may be on their way, after the peer has said that it has sent them.
+constexpr std::chrono::milliseconds kOnTheWay = 300ms;
+constexpr std::chrono::milliseconds kConnectPatience = 5s;
+
+struct OneWay {
+  std::string from, to;
+  Probe::Arrivals arrived;
+  std::uint32_t large = 0;  ///< Bytes of the large packets; 0: there were none.
+};
+
+void judge(const OneWay& way, Findings& findings) {
+  const std::string what = fmt::format("{} -> {}: ", way.from, way.to);
+  const std::uint64_t sent = kPackets * (way.large != 0 ? 2 : 1), arrived = way.arrived.small + way.arrived.large;
+  if (arrived == sent) return findings.good(fmt::format("{}all {} packets arrived", what, sent));
+  if (arrived == 0) {
+    return findings.bad(
+        fmt::format("{}none of {} packets arrived", what, sent),
+        fmt::format("let UDP port 4791 into {}, and out of {} (firewall, security group: docs/hosts.md)", way.to,
+                    way.from));
+  }
+  if (way.arrived.large == 0 && way.arrived.small == kPackets) {
+    return findings.bad(
+        fmt::format("{}packets of {} bytes arrive, those of {} do not", what, Probe::kSmallBytes, way.large),
+        "on the way there is a smaller MTU than on the interfaces of the NICs: make theirs as small");
+  }
+  findings.note(fmt::format("{}{} of {} packets arrived", what, arrived, sent),
+                "the network loses packets; they are sent again, so all works, but slowly");
+}
+
+std::string address_of(const PeerMetadata& side) {
+  proto::Gid gid;
+  std::copy(std::begin(side.gid), std::end(side.gid), gid.raw.begin());
+  return proto::to_string(gid);
+}
+
+/// Sends all packets, and takes in those of the peer until it has sent all of its own.
+Probe::Arrivals exchange_packets(Probe& probe, Control& control, std::uint32_t large) {
+  Probe::Arrivals arrivals;
+  const auto collect_for = [&](std::chrono::milliseconds span) {
+    const Deadline end = after(span);
+    do {
+      throw_if_interrupted();
+      probe.collect(arrivals);
+      std::this_thread::sleep_for(100us);
+    } while (std::chrono::steady_clock::now() < end);
+  };
+  for (std::uint64_t i = 0; i < kPackets; ++i) {
+    probe.send(Probe::kSmallBytes);
+    if (large != 0) probe.send(large);
+    collect_for(kPeriod);
+  }
+  barrier(control);
+  collect_for(kOnTheWay);
+  return arrivals;
+}
+
+Probe::Arrivals exchange_arrivals(Control& control, const Probe::Arrivals& ours) {
+  Verdict verdict;
+  verdict.checked_messages = ours.small;
+  verdict.checked_bytes = ours.large;
+  control.send(MessageType::kVerdict, encode(verdict));
+  const auto peers = decode_verdict(control.expect(MessageType::kVerdict));
+  if (!peers) throw Failure(kExitUsage, control.peer_role() + " sent numbers that we can't read");
+  return {.small = peers->checked_messages, .large = peers->checked_bytes};
+}
+
+int examine(Control& control) {
+  Findings findings;
+  const std::string own = control.is_local() ? "" : control.local_address();
+  ibv::place_automatic(own);
+  Probe probe(own);
+  Hello hello;
+  hello.qps = 1;
+  hello.active_mtu = probe.mtu();
+  const std::uint32_t mtu = std::min(probe.mtu(), exchange_hello(control, hello).active_mtu);
+  const std::uint32_t large = mtu > Probe::kSmallBytes ? mtu : 0;
+  const PeerMetadata local = probe.describe(), peer = exchange_metadata(control, local);
+  const std::string here = address_of(local), there = address_of(peer);
+  findings.good(fmt::format("TCP: {} reaches {}", control.local_address(), control.peer_address()));
+  if (there != control.peer_address() && !control.is_local()) {
+    findings.note(
+        fmt::format("the NIC of the peer has the address {}, TCP reaches it as {}", there, control.peer_address()),
+        "if an address translation is in between, NICs do not get through it: docs/hosts.md");
+  }
+  probe.aim_at(peer);
+  barrier(control);  // Both have receives posted.
+  const Probe::Arrivals arrived = exchange_packets(probe, control, large);
+  const Probe::Arrivals arrived_there = exchange_arrivals(control, arrived);
+  judge({.from = here, .to = there, .arrived = arrived_there, .large = large}, findings);
+  judge({.from = there, .to = here, .arrived = arrived, .large = large}, findings);
+  return findings.any_bad() ? 1 : 0;
+}
+
+Connection meet(const PeerOptions& options) {
+  if (!options.listens)
+    return connect_to(options.peer, options.port, kConnectPatience, "", kTcpCalls, "uroce doctor --listen");
+  const Listener listener = listen_on("", options.port);
+  fmt::print(stderr, "waits on TCP port {} for `uroce doctor --peer` of another host\n", listener.port);
+  return accept_client(listener);
+}
+
+}  // namespace
+
+int examine_peer(const PeerOptions& options) {
+  install_interrupt_handlers();
+  try {
+    Control control(meet(options), "the peer");
+    try {
+      return examine(control);
+    } catch (const Failure& failure) {
+      control.abort(failure.what());
+      throw;
+    }
+  } catch (const Failure& failure) {
+    fmt::print(stderr, "uroce: {}\n", failure.what());
+    return failure.exit_code();
+  }
+}
+
+}  // namespace uroce::tools
