@@ -120,7 +120,7 @@ class Runner:
                     status = client.wait(CM_TIMEOUT)
                 finally:
                     end(client)
-                if status == 0 or time.monotonic() > deadline or not is_refused(self.captures[-1]):
+                if status == 0 or time.monotonic() > deadline or not cm_judge.is_refused(self.captures[-1]):
                     break
             assert status == 0, f"exit status of the client: {status}"
             if not case.endless:
@@ -132,11 +132,6 @@ class Runner:
         for capture in self.captures[-2:]:
             is_told = not (case.leaves and ".server." in capture.name)
             cm_judge.judge(capture, case.connections, case.datagrams, is_told)
-
-
-def is_refused(capture):
-    """Whether there was nobody to connect to."""
-    return any(name == "REJ" or (name == "SIDR_REP" and mad[28] == 1) for name, _, mad in cm_judge.messages(capture))
 
 
 def check_captures(captures):

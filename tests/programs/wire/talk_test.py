@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""talk_test.py PCAPS: roce_talk.py finds nothing in good captures, ours and rxe's, and objects when one is tampered with."""
+"""talk_test.py PCAPS: roce_talk.py and cm_talk.py find nothing in good captures, ours and rxe's, and object when one is
+tampered with."""
 
 import copy
 import pathlib
 import sys
 import unittest
 
+import cm_talk
 import roce
 import roce_talk
 
@@ -76,6 +78,78 @@ class Talk(unittest.TestCase):
         self.objects(SEND, back, "ACK of PSN")
         nak = next(i for i, (_, p) in enumerate(load(LOSS)) if p.get("aeth", {}).get("syndrome") == 0x60)
         self.objects(LOSS, lambda p: p.insert(nak, p[nak]), "second NAK")
+
+
+ACTIVE, PASSIVE = "10.77.0.11", "10.77.0.12"
+RPING = "rxe/cm_rping_v4.pcap"
+# The kernel asks its program again when its REP or SIDR_REP was lost for too long, and DREQs that cross are told apart by it
+# later than by the capture.
+WEAK = {"drop_allrep.atB", "drop_sidrrep.atB", "simul2.atB"}
+
+
+class CmTalk(unittest.TestCase):
+    def test_good_captures(self):
+        judged = 0
+        for path in (*PCAPS.glob("rxe/*cm_*.pcap"), *PCAPS.glob("rxe_cm/*.pcap")):
+            if path.stem in WEAK:
+                continue
+            for sender in {message.source for message in cm_talk.messages(path)}:
+                # Where something was lost on the way, the other side's words cannot be judged.
+                if path.stem[-4:] not in (".atA", ".atB") or sender == {"A": ACTIVE, "B": PASSIVE}[path.stem[-1]]:
+                    self.assertEqual(cm_talk.complaints(path, sender), [], path.name)
+                    judged += 1
+        self.assertGreater(judged, 50)
+
+    def found(self, name, change, sender):
+        """The complaints about `sender` after `change` of the list of (number, Message or packet)."""
+        packets = list(cm_talk.read(PCAPS / name))
+        change(packets)
+        return cm_talk.complaints_about(packets, sender)
+
+    def objects(self, name, change, sender, text):
+        found = self.found(name, change, sender)
+        self.assertTrue(any(text in line for line in found), f"{name}: no '{text}' in {found}")
+
+    def test_objections(self):
+        def of_kind(packets, kind):
+            return next(i for i, (_, p) in enumerate(packets) if getattr(p, "name", "") == kind)
+
+        def without(kind):
+            return lambda p: p.pop(of_kind(p, kind))
+
+        def again(kind, later=0, **changes):
+            def change(packets):
+                at = of_kind(packets, kind)
+                copied = copy.deepcopy(packets[at])
+                copied[1].time += later
+                vars(copied[1]).update(changes)
+                packets.insert(at + 1, copied)
+            return change
+
+        def other(kind, field):
+            return lambda p: p[of_kind(p, kind)][1].fields.update({field: 77})
+
+        for change, sender, text in (
+                (without("REQ"), PASSIVE, "REP: nobody has asked"), (without("REP"), ACTIVE, "RTU: 1 of them for 0 REP"),
+                (again("RTU"), ACTIVE, "RTU: 2 of them for 1 REP"), (again("DREP"), PASSIVE, "DREP: 2 of them for 1 DREQ"),
+                (again("REQ"), ACTIVE, "REQ: again after 0.000 s"), (again("REP", later=4.0), PASSIVE, None),
+                (again("REP", later=3.8), PASSIVE, "REP: again after 3.800 s"),
+                (again("DREQ", later=4.6, mad=b""), ACTIVE, "DREQ: not what was said before"),
+                (without("DREQ"), PASSIVE, "DREP: 1 of them for 0 DREQ"), (without("RTU"), ACTIVE, "DREQ: of no connection"),
+                (other("DREQ", "qpn"), ACTIVE, "DREQ: of QP 0x4d instead of"), (other("REP", "psn"), ACTIVE, "data begin with PSN"),
+                (other("REP", "qpn"), ACTIVE, "of nobody"),
+                (lambda p: setattr(p[of_kind(p, "RTU")][1], "tid", "77"), ACTIVE, "RTU: not the request's transaction ID"),
+                (lambda p: setattr(p[of_kind(p, "DREP")][1], "tid", "77"), PASSIVE, "DREP: not the DREQ's transaction ID"),
+                (lambda p: p.append(copy.deepcopy(p[0])), ACTIVE, "REQ: again after REP")):
+            if text is None:
+                self.assertEqual(self.found(RPING, change, sender), [])
+            else:
+                self.objects(RPING, change, sender, text)
+        self.objects("rxe_cm/dup_req.atB.pcap", lambda p: p.pop(1), PASSIVE, "MRA: 1 of them for 1 REQ")
+        self.objects("rxe/cm_udaddy_sidr.pcap", again("SIDR_REP"), PASSIVE, "SIDR_REP: 2 of them for 1 SIDR_REQ")
+        self.objects("rxe/cm_reject_no_listener.pcap", again("REJ"), PASSIVE, "REJ: 2 of them for 1 REQ")
+        # The peer has asked for patience.
+        self.objects("rxe_cm/dup_req.atA.pcap", again("MRA", later=8, name="REQ"), ACTIVE, "REQ:")
 
 
 if __name__ == "__main__":
