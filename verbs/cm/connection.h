@@ -13,10 +13,11 @@ struct Connection {
   Id id = 0;
   ConnectionInfo info{};  ///< info.state is the state.
   ListenerId listener = 0;
-  bool fetched = false;    ///< Passive: no longer in the backlog.
-  bool half_open = false;  ///< Passive: counts against the limits.
-  bool told_end = false;   ///< kDisconnected has been raised.
-  bool orphan = false;     ///< Its program has destroyed it.
+  bool fetched = false;           ///< Passive: no longer in the backlog.
+  bool half_open = false;         ///< Passive: counts against the limits.
+  bool told_end = false;          ///< kDisconnected has been raised.
+  bool has_answered_end = false;  ///< With a DREP.
+  bool orphan = false;            ///< Its program has destroyed it.
   bool has_new_last_words = false;
   std::uint32_t remote_id = 0;
   std::uint64_t remote_guid = 0;

@@ -124,11 +124,15 @@ std::optional<Mad> Cm::Core::last_words(const Connection& c) const {
     case State::kEstablished:
       if (c.info.transport == Transport::kUd) return std::nullopt;
       return make_dreq(c);
+    case State::kDreqSent:
+      return c.message;
     case State::kDreqReceived:
       return make_drep(c.id, c.remote_id, c.disconnect_tid);
-    case State::kDreqSent:
-    case State::kIdle:
     case State::kTimewait:
+      // Said already, but it may have been lost; and who is no more does not hear the question again.
+      if (!c.has_answered_end) return std::nullopt;
+      return make_drep(c.id, c.remote_id, c.disconnect_tid);
+    case State::kIdle:
     case State::kSidrReqSent:
     case State::kSidrReqReceived:
       return std::nullopt;
@@ -196,6 +200,7 @@ void Cm::Core::disconnect(Connection& c, Instant now) {
   } else if (c.info.state == State::kDreqReceived) {
     send(c, make_drep(c.id, c.remote_id, c.disconnect_tid));
     enter_timewait(c, now);
+    c.has_answered_end = true;
   }
 }
 
@@ -225,9 +230,13 @@ void Cm::Core::destroy(Connection& c, Instant now) {
       return;
     case State::kDreqReceived:
       disconnect(c, now);
-      return erase(c);
-    case State::kIdle:
+      [[fallthrough]];
     case State::kTimewait:
+      // So that somebody can say it again, should this process end soon.
+      if (!config.last_words || !c.has_answered_end) return erase(c);
+      c.orphan = true;
+      return;
+    case State::kIdle:
     case State::kSidrReqSent:
       return erase(c);
   }

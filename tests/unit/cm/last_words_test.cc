@@ -78,12 +78,39 @@ TEST_F(LastWords, AnswerADisconnectThatTheProgramDidNot) {
   expect(a, Kind::kDisconnected);
 }
 
+TEST_F(LastWords, RepeatADisconnectThatNobodyHasAnswered) {
+  listen();
+  const auto [id_a, id_b] = established();
+  lose("a DREQ", 1, 2);
+  disconnect(a, id_a);
+  destroy(a, id_a);  // As programs do that end at once.
+  EXPECT_THAT(b.events, IsEmpty());
+  EXPECT_EQ(kill(a, id_a), "DREQ");
+  expect(b, Kind::kDisconnected);
+}
+
+TEST_F(LastWords, RepeatTheAnswerToADisconnectWhileItMayBeUnderWay) {
+  listen();
+  const auto [id_a, id_b] = established();
+  lose("b DREP", 1, 2);
+  disconnect(a, id_a);
+  destroy(b, id_b);
+  EXPECT_EQ(b.cm->size(), 1u);
+  EXPECT_THAT(a.events, IsEmpty());
+  EXPECT_EQ(kill(b, id_b), "DREP");
+  expect(a, Kind::kDisconnected);
+  run(1s);
+  EXPECT_EQ(b.cm->size(), 0u);
+  EXPECT_EQ(kill(b, id_b), "");
+}
+
 TEST_F(LastWords, AreNoneWhenThePeerKnows) {
   listen();
   const auto [id_a, id_b] = established();
   disconnect(a, id_a);
-  EXPECT_EQ(kill(a, id_a), "");
   disconnect(b, id_b);
+  EXPECT_EQ(kill(a, id_a), "");
+  run(1s);
   EXPECT_EQ(kill(b, id_b), "");
   destroy(a, id_a);
   destroy(b, id_b);
