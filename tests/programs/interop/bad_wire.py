@@ -83,6 +83,15 @@ class BadWire:
         with self.lock:
             self.faults = WireFaults(specification)
 
+    def wait_until_idle(self):
+        """Until the wire holds nothing back."""
+        while True:
+            with self.lock:
+                due = self.faults.next_due()
+            if due is None:
+                return
+            time.sleep(max(0, due - time.monotonic()) + 0.01)
+
     def disarm(self):
         with self.lock:
             ended, self.faults = self.faults, WireFaults()

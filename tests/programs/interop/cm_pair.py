@@ -4,17 +4,20 @@
 Programs that connect by RDMA CM, one on the emulated NIC (`uroce run`, with Debian's own librdmacm), the other one in the
 lab's guest, on rxe and the kernel's connection manager. "client.ipv6.rping": rping -c is on the emulated NIC. They are cases
 of tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and does what the end of the case's name
-says. Both programs have to end well and to say what they should; the packets of the emulated NIC are judged by the ICRC
-checker, by tshark and by cm_judge.py. Options and exit status are those of rxe_pair.py.
+says: it loses, doubles and delays each message of connection management. Both programs have to end well and to say what they
+should; the packets of the emulated NIC are judged by the ICRC checker, by tshark, and by cm_talk.py, which knows who may say
+what, and when. Options and exit status are those of rxe_pair.py.
 """
 
+import collections
 import shlex
 import subprocess
 import sys
 import tempfile
 
 import under_fire  # First: it says where the other folders' modules are.
-import cm_judge
+import cm_talk
+import judges
 import matrix
 import run_client
 import run_pair
@@ -26,11 +29,33 @@ RDMACM_UTILS = ["rping", "ucmatose", "udaddy", "cmtime", "rstream", "riostream",
                 "rdma_xclient"]
 CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_perftest") for case in matrix.GROUPS[group]
          if case.name not in ("cm_rcopy", "cm_fio", "cm_ucx_io_demo") and not case.name.endswith("_shared")}
+# A request that nobody wants; the program at the other port only has a NIC.
+CASES["refused"] = matrix.rdma_cm("refused", "rping -s -a {} -p 7175", "sh -c '! rping -c -a {} -C 1'",
+                                  judges.client_says("RDMA_CM_EVENT_REJECTED, error 8"), 0, endless=True)
 # Between its connections perftest's server listens anew, and its client does not wait for it; the guest is slow.
 PATIENCE = "delay=req#2x4:1500", "delay=sidr-req:1500"
 # What makes servers that listen on all IPv4 addresses speak IPv6. Those of perftest cannot.
 TO_SPEAK_IPV6 = {"ucmatose": "-b {}", "udaddy": "-b {}", "rstream": "-b {}", "riostream": "-b {}", "cmtime": "-b {}",
                  "rdma_server": "-s {}", "rping": "-a ::0"}
+# Which program says what. rping's client disconnects, and ucmatose's server.
+MESSAGES = {"rping_any": ("req", "rep", "rtu", "dreq", "drep"), "ucmatose_migrate": ("dreq", "drep"),
+            "udaddy": ("sidr-req", "sidr-rep"), "refused": ("rej",)}
+# Messages are repeated after 4.1 or 4.6 s.
+FAULTS = ("drop={}", "drop={}:2", "dup={}", "delay={}:300", "delay={}:5000")
+FAULTS_OVER_IPV6 = ("drop={}", "dup={}", "delay={}:5000")
+# Old messages, while data flow, in timewait, which lasts half a second, and behind it.
+OLD_MESSAGES = [*(("rping_any", f"dup={message}:150,delay=read:400") for message in ("req", "rep", "rtu")),
+                *(("rping_persistent", f"dup={message}:{ms}") for message in ("dreq", "drep") for ms in (200, 1000))]
+# The answer to a message that came twice is lost, or an answer and then a question.
+TWICE = ("dup=req,drop=mra", "dup=rep,drop=mra", "drop=rep:2,drop=req#2", "drop=rtu,drop=rep#2", "dup=cm#1x*", "delay=cm#1x*:50",
+         "drop=dreq,drop=drep")
+# What cannot be with the kernel on the other side. It forgets the DREQ of an id that is destroyed, as rping's client does at
+# once: our server would wait for ever. Our server takes the first data for a lost RTU, so no REP is repeated. And the kernel's
+# server, when its SIDR_REP comes late or never, takes the repeated request for another one, which udaddy refuses.
+NOT_IN_ROLE = {"server": {("rping_any", wire) for wire in ("drop=dreq", "drop=dreq:2", "drop=dreq,drop=drep",
+                                                           "drop=rtu,drop=rep#2")},
+               "client": {("udaddy", wire.format("sidr-rep")) for wire in ("drop={}", "drop={}:2", "delay={}:5000")}}
+UNDER_FIRE = 40  # seconds that a program may need
 IPV4_ONLY = {"xclient_xserver"}
 
 
@@ -101,7 +126,7 @@ class ByCm:
         """Returns a few words; raises AssertionError."""
         bad_wire.arm(self.wire)
         try:
-            outputs = self.run(capture)
+            outputs = self.run(bad_wire, capture)
         finally:
             faults = bad_wire.disarm()
         for item in faults.items:
@@ -111,10 +136,12 @@ class ByCm:
         except AssertionError as why:
             raise AssertionError(f"{why}\n--- client\n{outputs[0]}\n--- server\n{outputs[1]}") from None
         packets = under_fire.read_capture(capture, self.family, all_ours, 0, 0)
-        seen = cm_judge.judge(capture, self.case.connections, self.case.datagrams, ends=False)
-        return f"{len(packets)} packets, {', '.join(f'{count} {name}' for name, count in seen.items())}"
+        complaints = cm_talk.complaints(capture, HOST[self.family])
+        run_pair.check(not complaints, "; ".join(complaints[:5]))
+        said = collections.Counter(message.name for message in cm_talk.messages(capture))
+        return f"{len(packets)} packets, {', '.join(f'{count} {name}' for name, count in said.items())}"
 
-    def run(self, capture):
+    def run(self, bad_wire, capture):
         """What the client and the server said."""
         address = (GUEST if self.role == "client" else HOST)[self.family]
         server = self.start("server", self.server.format(address), capture)
@@ -124,6 +151,7 @@ class ByCm:
             client = self.start("client", self.client.format(address), capture)
             client_status, client_output = client.finish(self.timeout)
             if self.case.endless:
+                bad_wire.wait_until_idle()
                 server.kill()
             server_status, server_output = (0, "") if self.case.endless else server.finish(self.timeout)
         except AssertionError as why:
@@ -153,6 +181,16 @@ class OurPair(Transfer):
         return f"{len(under_fire.read_capture(capture, self.family, all_ours, 0, 0))} packets, {words}"
 
 
+def faults(family):
+    """(program, what the wire does)"""
+    for name, said in MESSAGES.items():
+        for fault in FAULTS if family == 4 else FAULTS_OVER_IPV6:
+            yield from ((name, fault.format(message)) for message in said)
+    if family == 4:
+        yield from OLD_MESSAGES
+        yield from (("rping_any", wire) for wire in TWICE)
+
+
 def cases():
     for role in ("client", "server"):
         for family in (4, 6):
@@ -165,6 +203,9 @@ def cases():
             for op in (*run_pair.OPS, "mixed"):
                 yield OurPair(role, family, op)
             yield OurPair(role, family, "mixed", qps=64, iterations=14)
+            for name, wire in faults(family):
+                if (name, wire) not in NOT_IN_ROLE[role]:
+                    yield ByCm(role, family, name, wire, UNDER_FIRE)
 
 
 def run_all(chosen, keep):
