@@ -10,10 +10,12 @@ what, and when. Options and exit status are those of rxe_pair.py.
 """
 
 import collections
+import pathlib
 import shlex
 import subprocess
 import sys
 import tempfile
+import time
 
 import under_fire  # First: it says where the other folders' modules are.
 import cm_talk
@@ -32,6 +34,10 @@ CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_per
 # A request that nobody wants; the program at the other port only has a NIC.
 CASES["refused"] = matrix.rdma_cm("refused", "rping -s -a {} -p 7175", "sh -c '! rping -c -a {} -C 1'",
                                   judges.client_says("RDMA_CM_EVENT_REJECTED, error 8"), 0, endless=True)
+CASES["rping_endless"] = matrix.rdma_cm("rping_endless", "rping -s -a {} -v", "rping -c -a {} -v", judges.nothing_wrong)
+CASES["rping_again_and_again"] = matrix.rdma_cm("rping_again_and_again", "rping -s -P -a {}",
+                                                "sh -c 'for i in $(seq 50); do rping -c -a {} -C 1 || exit 1; done'",
+                                                judges.nothing_wrong, 50, endless=True)
 # Between its connections perftest's server listens anew, and its client does not wait for it; the guest is slow.
 PATIENCE = "delay=req#2x4:1500", "delay=sidr-req:1500"
 # What makes servers that listen on all IPv4 addresses speak IPv6. Those of perftest cannot.
@@ -55,6 +61,7 @@ TWICE = ("dup=req,drop=mra", "dup=rep,drop=mra", "drop=rep:2,drop=req#2", "drop=
 NOT_IN_ROLE = {"server": {("rping_any", wire) for wire in ("drop=dreq", "drop=dreq:2", "drop=dreq,drop=drep",
                                                            "drop=rtu,drop=rep#2")},
                "client": {("udaddy", wire.format("sidr-rep")) for wire in ("drop={}", "drop={}:2", "delay={}:5000")}}
+TIMED_OUT = 124  # as timeout(1) and the guest's agent have it
 UNDER_FIRE = 40  # seconds that a program may need
 IPV4_ONLY = {"xclient_xserver"}
 
@@ -71,11 +78,14 @@ class Here:
         """A NIC has the address; requests wait a little for the listener."""
         run_client.wait_until_bound(HOST[4], self.process)
 
+    def wait_until_it_says(self, text):
+        run_client.wait_until_said(pathlib.Path(self.log.name), text, 1, self.process)
+
     def finish(self, timeout):
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            status = "of the timeout"
+            status = TIMED_OUT
         self.kill()
         return status, self.log.read()
 
@@ -93,6 +103,9 @@ class InGuest:
 
     def wait_until_it_listens(self):
         self.wait_until_listeners("-gt")
+
+    def wait_until_it_says(self, text):
+        run_pair.check(self.under_way.wait_for(text), f"the program in the guest does not say '{text}'")
 
     def finish(self, _):
         self.ended = True
@@ -168,6 +181,34 @@ class ByCm:
         return Here(command, capture) if side == self.role else InGuest(command, self.timeout)
 
 
+class Killed(ByCm):
+    """The `victim` ("client" or "server") gets SIGKILL while pings go to and fro. The other side hears of it at once."""
+
+    def __init__(self, role, family, victim):
+        super().__init__(role, family, "rping_endless", "", 10)
+        self.victim = victim
+        self.name += f".{victim}_killed"
+
+    def run_on(self, bad_wire, capture, all_ours):
+        address = (GUEST if self.role == "client" else HOST)[self.family]
+        server = self.start("server", self.server.format(address), capture)
+        sides = {"server": server}
+        try:
+            server.wait_until_it_listens()
+            sides["client"] = self.start("client", self.client.format(address), capture)
+            sides["client"].wait_until_it_says("rdma-ping-30")
+            sides.pop(self.victim).kill()
+            (survivor, side), = sides.items()
+            began = time.monotonic()
+            status, output = side.finish(self.timeout)
+        finally:
+            for side in sides.values():
+                side.kill()
+        run_pair.check(status != TIMED_OUT and f"{survivor} DISCONNECT EVENT" in output,
+                       f"the {survivor}: status {status}, output: {output[-500:]}")
+        return f"the {survivor} ended after {time.monotonic() - began:.1f} s"
+
+
 class OurPair(Transfer):
     """rdma_client and rdma_server with --cm."""
     both_sides = ("--cm",)
@@ -195,11 +236,14 @@ def cases():
     for role in ("client", "server"):
         for family in (4, 6):
             for name in CASES:
+                if name == "rping_endless":
+                    continue
                 is_perftest = CASES[name].command in rxe_pair.PERFTEST
                 if family == 6 and (is_perftest or name in IPV4_ONLY):
                     continue
                 wait = PATIENCE[name.endswith("_c_ud")] if is_perftest and role == "client" else ""
                 yield ByCm(role, family, name, wait)
+            yield from (Killed(role, family, victim) for victim in ("client", "server"))
             for op in (*run_pair.OPS, "mixed"):
                 yield OurPair(role, family, op)
             yield OurPair(role, family, "mixed", qps=64, iterations=14)
