@@ -100,7 +100,7 @@ void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
   for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
     const auto message = wire::parse_message(request.mad);
-    const Incoming in{*message, request.path, now, /*has_waited=*/true};
+    const Incoming in{*message, request.path, now, request.until};
     message->attribute() == wire::Attribute::kReq ? core_->on_req(in) : core_->on_sidr_req(in);
   }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
@@ -148,7 +148,8 @@ void Cm::unlisten(ListenerId id, Instant now) {
   const std::uint64_t service_id = listener->what.service_id;
   core_->listeners.remove(id);
   if (core_->is_improved() && !core_->listeners.has_service(service_id)) {
-    core_->latecomers.listener_gone(service_id, now + core_->scaled(kListenerMemory));
+    core_->latecomers.listener_gone(service_id, now + core_->scaled(kListenerMemory),
+                                    now + core_->scaled(kListenerGrace));
   }
 }
 

@@ -140,12 +140,18 @@ void Cm::Core::forget_peer(Connection& c) {
 }
 
 bool Cm::Core::may_wait(std::uint64_t service_id, const Incoming& in) {
-  const Instant until = in.now + scaled(kListenerGrace);
-  return !in.has_waited && latecomers.keep(service_id, in.path, in.message.bytes(), in.now, until);
+  if (in.waited_until || !latecomers.may_wait(service_id, in.now)) return false;
+  return latecomers.keep(service_id, in.path, in.message.bytes(), in.now + scaled(kListenerGrace));
+}
+
+bool Cm::Core::waits_for_place(const Listener& listener, const Incoming& in) {
+  if (!is_improved() || !listener.is_full()) return false;
+  const Instant until = in.waited_until.value_or(in.now + scaled(kBacklogGrace));
+  return in.now < until && latecomers.keep(listener.what.service_id, in.path, in.message.bytes(), until);
 }
 
 bool Cm::Core::take_place(Listener& listener, Connection& c) {
-  if (listener.backlog.size() >= listener.what.backlog || !half_open.add(c.peer())) {
+  if (listener.is_full() || !half_open.add(c.peer())) {
     ++counters.overflows;
     return false;
   }
@@ -157,7 +163,8 @@ bool Cm::Core::take_place(Listener& listener, Connection& c) {
 
 void Cm::Core::leave_backlog(Connection& c) {
   if (std::exchange(c.fetched, true)) return;
-  if (Listener* const listener = listeners.find(c.listener)) listener->backlog.erase(c.id);
+  Listener* const listener = listeners.find(c.listener);
+  if (listener != nullptr && listener->backlog.erase(c.id) != 0) latecomers.place_free(listener->what.service_id);
 }
 
 // --- out

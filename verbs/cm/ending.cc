@@ -26,6 +26,7 @@ void Cm::Core::on_rej(const Incoming& in) {
     const std::uint64_t guid = load_be<8>(in.message.additional_info().data());
     const auto known = by_peer_id.find({in.path.source, guid, remote_id});
     if (known != by_peer_id.end()) id = known->second;
+    latecomers.withdraw(in.path.source, remote_id);
   }
   Connection* const c = find_from_peer(id, in);
   if (c == nullptr) return;

@@ -14,6 +14,7 @@ struct Listener {
   Listen what{};
   std::set<Id> backlog{};  ///< Requests that nobody has fetched.
 
+  bool is_full() const { return backlog.size() >= what.backlog; }
   bool takes(const Gid& address) const {
     if (what.address) return *what.address == address;
     return address.is_v4() ? what.takes_v4 : what.takes_v6;

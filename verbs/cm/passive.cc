@@ -76,6 +76,7 @@ void Cm::Core::on_req(const Incoming& in) {
   }
   Listener* const listener = listeners.match(service_id, addresses->destination);
   if (listener == nullptr || !fits(req, listener->what.transport)) return refuse(in, RejectReason::kConsumer);
+  if (waits_for_place(*listener, in)) return;
 
   Connection& c = create();
   ConnectionInfo& info = c.info;

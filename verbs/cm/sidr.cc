@@ -51,6 +51,7 @@ void Cm::Core::on_sidr_req(const Incoming& in) {
   if (listener == nullptr || listener->what.transport != Transport::kUd) {
     return refuse_with(SidrStatus::kUnsupported);
   }
+  if (waits_for_place(*listener, in)) return;
 
   Connection& c = create();
   c.info.passive = true;

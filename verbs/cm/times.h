@@ -18,6 +18,8 @@ inline constexpr Duration kSidrMemory = std::chrono::seconds(20);
 inline constexpr Duration kListenerMemory = std::chrono::seconds(3);
 /// How long it waits. Less than after what a peer asks again.
 inline constexpr Duration kListenerGrace = std::chrono::seconds(1);
+/// How long a request waits for a place in the backlog. Less, too, but not by much.
+inline constexpr Duration kBacklogGrace = std::chrono::seconds(4);
 
 constexpr Duration time_of(std::uint8_t code) { return std::chrono::milliseconds(1) * (1 << std::max(code - 8, 0)); }
 

@@ -393,19 +393,94 @@ TEST_F(Lab, ARejectBeforeAcceptShowsInAccept) {
   expect_nothing_left();
 }
 
-TEST_F(Lab, TheBacklogIsWhatNobodyHasFetched) {
-  listen(2);
-  for (int i = 0; i < 3; ++i) {
-    ConnectRequest request = request_to_b();
-    request.params.qpn += static_cast<std::uint32_t>(i);
-    connect(request);
+/// Three requests for a listener whose backlog is 1.
+class FullBacklog : public Lab {
+ protected:
+  FullBacklog() {
+    listener = listen(1);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      ConnectRequest request = request_to_b();
+      request.params.qpn += i;
+      ids.push_back(connect(request));
+    }
   }
-  EXPECT_EQ(b.events.size(), 2u);
-  EXPECT_EQ(b.cm->counters().overflows, 1u);
-  EXPECT_THAT(times_of("b REJ"), IsEmpty());
-  b.cm->fetched(b.events.front().id);
-  run(5s);  // The third one tries again.
+  ListenerId listener;
+  std::vector<Id> ids;
+};
+
+TEST_F(FullBacklog, RequestsWaitForAPlace) {
+  EXPECT_EQ(b.events.size(), 1u);
+  EXPECT_EQ(b.cm->size(), 1u);
+  b.cm->fetched(b.events.back().id);
+  settle(b);
+  EXPECT_EQ(b.events.size(), 2u);  // One place, one request.
+  run(3s);
+  b.cm->fetched(b.events.back().id);
+  settle(b);
   EXPECT_EQ(b.events.size(), 3u);
+  EXPECT_EQ(b.cm->counters().overflows, 0u);
+  EXPECT_EQ(times_of("a REQ").size(), 3u);
+  EXPECT_THAT(times_of("b REJ"), IsEmpty());
+}
+
+TEST_F(FullBacklog, RequestsThatHaveWaitedLongAreDroppedAndComeAgain) {
+  run(4500ms);
+  EXPECT_EQ(b.cm->counters().overflows, 2u);
+  b.cm->fetched(b.events.back().id);
+  settle(b);
+  EXPECT_EQ(b.events.size(), 1u);
+  run(200ms);
+  EXPECT_EQ(b.events.size(), 2u);
+  EXPECT_EQ(times_of("a REQ").size(), 6u);
+}
+
+TEST_F(FullBacklog, ARepeatedRequestWaitsOnce) {
+  inject(b, kGidA, sent.back().mad);
+  for (int i = 0; i < 3; ++i) {
+    b.cm->fetched(b.events.back().id);
+    settle(b);
+  }
+  EXPECT_EQ(b.events.size(), 3u);
+}
+
+TEST_F(FullBacklog, ARequestThatIsWithdrawnNoLongerWaits) {
+  destroy(a, ids[1]);
+  b.cm->fetched(b.events.back().id);
+  settle(b);
+  EXPECT_EQ(b.events.size(), 2u);
+  EXPECT_EQ(b.cm->query(b.events.back().id)->remote_qpn, kActive.qpn + 2);
+}
+
+TEST_F(FullBacklog, WhatWaitsWhenTheListenerGoesWaitsForTheNextOne) {
+  b.cm->unlisten(listener, world.now());
+  settle(b);
+  EXPECT_EQ(times_of("b REJ").size(), 1u);  // To the request that had a place.
+  b.events.clear();
+  listener = listen();
+  settle(b);
+  EXPECT_EQ(b.events.size(), 2u);
+}
+
+TEST_F(FullBacklog, WhatWaitsWhenTheListenerGoesIsRefusedIfThereIsNoOther) {
+  b.cm->unlisten(listener, world.now());
+  settle(b);
+  run(1100ms);
+  EXPECT_EQ(times_of("b REJ").size(), 3u);
+  EXPECT_EQ(last("b REJ").as<wire::Rej>().get<wire::Rej::Reason>(), 8);
+}
+
+TEST_F(KernelLab, RequestsBeyondTheBacklogAreDropped) {
+  listen(1);
+  connect();
+  ConnectRequest request = request_to_b();
+  ++request.params.qpn;
+  connect(request);
+  EXPECT_EQ(b.cm->counters().overflows, 1u);
+  b.cm->fetched(b.events.back().id);
+  settle(b);
+  EXPECT_EQ(b.events.size(), 1u);
+  run(5s);
+  EXPECT_EQ(b.events.size(), 2u);
 }
 
 TEST_F(Lab, AListenerThatGoesRefusesWhatNobodyHasFetched) {
@@ -431,7 +506,7 @@ TEST_F(Lab, AListenerTakesAlongWhatIsOverAndNobodyHasFetched) {
   destroy(a, connect());
   EXPECT_EQ(b.cm->size(), 1u);
   connect();
-  EXPECT_EQ(b.cm->counters().overflows, 1u);  // It still has its place.
+  EXPECT_EQ(b.cm->size(), 1u);  // It still has its place.
   b.cm->unlisten(listener, world.now());
   EXPECT_EQ(b.cm->size(), 0u);
 }

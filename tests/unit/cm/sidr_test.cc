@@ -143,5 +143,16 @@ TEST_F(SidrLab, TheBacklogCounts) {
   EXPECT_EQ(expect(a, Kind::kUnreachable).status, 2);
 }
 
+TEST_F(SidrLab, RequestsWaitForAPlaceInTheBacklog) {
+  b.cm->unlisten(listener, world.now());
+  listener = *b.cm->listen({.service_id = kUdService, .transport = Transport::kUd, .backlog = 1});
+  ask();
+  ask();
+  b.cm->fetched(b.events.back().id);
+  settle(b);
+  EXPECT_EQ(b.events.size(), 2u);
+  EXPECT_EQ(times_of("a SIDR_REQ").size(), 2u);
+}
+
 }  // namespace
 }  // namespace uroce::cm::test
