@@ -39,6 +39,7 @@ struct NicConfig {
   InjectedFaults faults{};
   UserMemory* memory = &steady_memory();  ///< How the memory of programs is touched; outlives the NIC.
   TraceSink* trace = nullptr;             ///< Hears what happens in the NIC, which it outlives.
+  Duration peer_packet_time = kPeerPacketTime;
   Duration ack_timeout_floor{};  ///< Local ACK timeouts shorter than this are raised to it (hardware does so too).
 };
 

@@ -33,5 +33,8 @@ inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// has taken over, after about a millisecond, and when its host has a core for it. What waits for less than that goes
 /// back for nothing. (rxe waits at least a jiffy, 1 to 10 ms.)
 inline constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
+/// No peer sends to one address faster than a packet in this time, for long: how far its IPv4 Identification may have
+/// counted since it was last seen.
+inline constexpr Duration kPeerPacketTime = std::chrono::microseconds{2};
 
 }  // namespace uroce::nic

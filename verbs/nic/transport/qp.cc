@@ -31,17 +31,21 @@ Errno Qp::post_recv(const RecvWr& wr) {
 }
 
 /// A recovered Identification costs 16 bits of the ICRC's redundancy. Peers that number their packets never send 0
-/// several times in a row; from one that did (uroce does), anything but 0 is a corrupt packet.
-bool Qp::plausible_id(std::uint16_t ip_id) const { return zero_ids_ < kZeroIdsProve || ip_id == 0; }
+/// several times in a row; from one that did (uroce does), anything but 0 is a corrupt packet. From one that counts, so
+/// is one far from those before.
+bool Qp::plausible_id(const Path& path, std::uint16_t ip_id, Instant now) {
+  return ip_id == 0 || (zero_ids_ < kZeroIdsProve && c_.env.identifications.is_plausible(path, ip_id, now));
+}
 
 /// Only of packets that nobody but the peer can have sent: what a stranger could teach us would shut out the peer.
-void Qp::learn_id(std::uint16_t ip_id) {
+void Qp::learn_id(const Path& path, std::uint16_t ip_id, Instant now) {
   if (zero_ids_ < kZeroIdsProve) zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
+  if (ip_id != 0) c_.env.identifications.learn(path, ip_id, now);
 }
 
 void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
   const bool connected = type() != QpType::kUd;
-  if (connected && !plausible_id(ip_id)) {
+  if (connected && !plausible_id(path, ip_id, now)) {
     c_.note<TraceKind::kDropIdentification>(ip_id, packet.psn().value());
     return;
   }
@@ -69,7 +73,7 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     }
     from_peer = responder_->on_request({packet, path, ip_id});
   }
-  if (from_peer) learn_id(ip_id);
+  if (from_peer && connected) learn_id(path, ip_id, now);
   settle();
 }
 

@@ -49,8 +49,8 @@ class Qp {
   } links;
 
  private:
-  bool plausible_id(std::uint16_t ip_id) const;
-  void learn_id(std::uint16_t ip_id);
+  bool plausible_id(const Path& path, std::uint16_t ip_id, Instant now);
+  void learn_id(const Path& path, std::uint16_t ip_id, Instant now);
   Errno check_ranges(const QpAttr& attr, std::uint32_t mask) const;
   void apply(const QpAttr& attr, std::uint32_t mask);
   void enter(QpState from, QpState to, const QpAttr& attr);

@@ -82,6 +82,58 @@ TEST(Identification, IsLearntFromResponses) {
   EXPECT_EQ(s.nic.counters().icrc_errors, 1u);
 }
 
+// From a peer that counts, a number far from the last one is a damaged packet; and the peer goes on where it was.
+TEST(Identification, OfAPeerThatCounts) {
+  Script s;
+  s.recv(write_only(0, 8).ack_req().ip_id(0x8000));
+  s.expect(ack(0));
+  s.recv(write_only(1, 8).ack_req().ip_id(0x9000));
+  s.expect_silence();
+  EXPECT_EQ(s.nic.counters().icrc_errors, 1u);
+  s.recv(write_only(1, 8).ack_req().ip_id(0x8005));
+  s.expect(ack(1));
+  s.recv(write_only(2, 8).ack_req().ip_id(0x8003));  // Has been overtaken.
+  s.expect(ack(2));
+}
+
+// It may have sent much elsewhere, or not count at all: what looks like damage twice is none.
+TEST(Identification, IsBelievedTheSecondTime) {
+  Script s;
+  s.recv(write_only(0, 8).ack_req().ip_id(0x8000));
+  s.expect(ack(0));
+  s.recv(write_only(1, 8).ack_req().ip_id(0x1000));
+  s.expect_silence();
+  s.recv(write_only(1, 8).ack_req().ip_id(0x1001));
+  s.expect(ack(1));
+  s.recv(write_only(2, 8).ack_req().ip_id(0x1002));
+  s.expect(ack(2));
+}
+
+// All QPs of a peer share its counter.
+TEST(Identification, IsCountedPerPeer) {
+  Script s;
+  s.recv(write_only(0, 8).ack_req().ip_id(0x8000));
+  s.expect(ack(0));
+  s.advance(std::chrono::milliseconds(1));
+  s.recv(write_only(1, 8).ack_req().ip_id(0x8000 + 1500));  // 1024, and 500 per millisecond.
+  s.expect(ack(1));
+  s.advance(std::chrono::seconds(1));
+  s.recv(write_only(2, 8).ack_req().ip_id(0x10));
+  s.expect(ack(2));
+}
+
+// Numbers are learnt from whoever knows the PSN only: others could have the peer's packets refused.
+TEST(Identification, NumbersAreNotLearntFromStrangers) {
+  Script s;
+  s.recv(write_only(0, 8).ack_req().ip_id(0x8000));
+  s.expect(ack(0));
+  for (int i = 0; i < 10; ++i) s.recv(write_only(1000 + i, 8).ip_id(static_cast<std::uint16_t>(0x1000 + i)));
+  s.ignore_rest();
+  s.recv(write_only(1, 8).ack_req().ip_id(0x8001));
+  s.expect(ack(1));
+  EXPECT_EQ(s.nic.counters().icrc_errors, 1u);
+}
+
 // What was learnt is of one peer: a QP that is given another one in SQD (11.2.5.2) begins anew.
 TEST(Identification, IsForgottenWithThePeer) {
   Script s;

@@ -5,6 +5,7 @@
 #include "verbs/nic/model/event.h"
 #include "verbs/nic/model/trace.h"
 #include "verbs/nic/resources/mr_table.h"
+#include "verbs/nic/transport/base/identifications.h"
 #include "verbs/nic/transport/base/window.h"
 
 namespace uroce::nic {
@@ -12,7 +13,11 @@ namespace uroce::nic {
 class QpEnv {
  public:
   QpEnv(const NicConfig& nic_config, MrTable& nic_mrs, Counters& counters)
-      : config(nic_config), mrs(nic_mrs), trace(counters, nic_config.trace), window(nic_config.window_bytes) {}
+      : config(nic_config),
+        mrs(nic_mrs),
+        trace(counters, nic_config.trace),
+        window(nic_config.window_bytes),
+        identifications(nic_config.peer_packet_time) {}
   virtual ~QpEnv() = default;
 
   /// Queues a completion and raises what follows from it (notification, overflow).
@@ -25,6 +30,7 @@ class QpEnv {
   MrTable& mrs;
   Trace trace;
   Window window;
+  Identifications identifications;  ///< Of the peers of connected QPs.
 };
 
 }  // namespace uroce::nic

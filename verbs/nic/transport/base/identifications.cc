@@ -1,0 +1,35 @@
+#include "verbs/nic/transport/base/identifications.h"
+
+namespace uroce::nic {
+
+bool Identifications::is_near(const Counter& counter, std::uint16_t id, Instant now) const {
+  if (packet_time_.count() == 0) return true;
+  const std::int64_t distance = static_cast<std::uint16_t>(id - counter.last);
+  const std::int64_t ahead = kAhead + (now - counter.at) / packet_time_;
+  return distance <= ahead || distance >= 0x10000 - kBehind;
+}
+
+bool Identifications::is_plausible(const proto::Path& path, std::uint16_t id, Instant now) {
+  const auto found = counters_.find(addresses_of(path));
+  if (found == counters_.end()) return true;
+  Counter& counter = found->second;
+  if (counter.jumps >= kJumps || is_near(counter, id, now)) return true;
+  return std::exchange(counter.has_refused, true);
+}
+
+void Identifications::learn(const proto::Path& path, std::uint16_t id, Instant now) {
+  if (counters_.size() >= kMost) counters_.clear();
+  const auto [place, is_new] = counters_.try_emplace(addresses_of(path));
+  Counter& counter = place->second;
+  counter.has_refused = false;
+  if (!is_new && counter.jumps < kJumps) {
+    const bool near = is_near(counter, id, now);
+    counter.near = near ? counter.near + 1 : 0;
+    if (!near) ++counter.jumps;
+    if (counter.near >= kNear) counter.jumps = 0;
+  }
+  counter.last = id;
+  counter.at = now;
+}
+
+}  // namespace uroce::nic
