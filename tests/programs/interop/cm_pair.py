@@ -38,6 +38,11 @@ CASES["rping_endless"] = matrix.rdma_cm("rping_endless", "rping -s -a {} -v", "r
 CASES["rping_again_and_again"] = matrix.rdma_cm("rping_again_and_again", "rping -s -P -a {}",
                                                 "sh -c 'for i in $(seq 50); do rping -c -a {} -C 1 || exit 1; done'",
                                                 judges.nothing_wrong, 50, endless=True)
+CASES["cmtime_50"] = CASES["cmtime"]._replace(to="-c 50 -s {}")
+CASES["ucmatose_tos"] = CASES["ucmatose"]._replace(server="ucmatose -t 40", to="-t 40 -s {}")
+CASES["ucmatose_ack_timeout"] = CASES["ucmatose"]._replace(server="ucmatose -a 20", to="-a 19 -s {}")
+CASES["rping_own_qp"] = CASES["rping"]._replace(server="rping -s -q -a {} -v -C 10", to="-c -q -a {} -v -C 10")
+CASES["rstream_all"] = CASES["rstream"]._replace(server="rstream -T n -S all -C 10", to="-T n -S all -C 10 -s {}")
 # Between its connections perftest's server listens anew, and its client does not wait for it; the guest is slow.
 PATIENCE = "delay=req#2x4:1500", "delay=sidr-req:1500"
 # What makes servers that listen on all IPv4 addresses speak IPv6. Those of perftest cannot.
@@ -62,6 +67,9 @@ NOT_IN_ROLE = {"server": {("rping_any", wire) for wire in ("drop=dreq", "drop=dr
                                                            "drop=rtu,drop=rep#2")},
                "client": {("udaddy", wire.format("sidr-rep")) for wire in ("drop={}", "drop={}:2", "delay={}:5000")}}
 TIMED_OUT = 124  # as timeout(1) and the guest's agent have it
+# Many connections, and whatever happens to their messages and data.
+BY_CHANCE = ("drop=5%", "dup=10%:30", "delay=10%:100", "drop=5%,dup=5%,reorder=5%:4,corrupt=2%")
+BY_CHANCE_OF = ("ucmatose", "cmtime_50", "rstream_verify")
 UNDER_FIRE = 40  # seconds that a program may need
 IPV4_ONLY = {"xclient_xserver"}
 
@@ -148,7 +156,8 @@ class ByCm:
             self.case.judge(*outputs)
         except AssertionError as why:
             raise AssertionError(f"{why}\n--- client\n{outputs[0]}\n--- server\n{outputs[1]}") from None
-        packets = under_fire.read_capture(capture, self.family, all_ours, 0, 0)
+        damaged = sum(line.startswith("corrupt to-host ") for line in faults.log)
+        packets = under_fire.read_capture(capture, self.family, all_ours, ours_wrong=0, theirs_wrong=damaged)
         complaints = cm_talk.complaints(capture, HOST[self.family])
         run_pair.check(not complaints, "; ".join(complaints[:5]))
         said = collections.Counter(message.name for message in cm_talk.messages(capture))
@@ -243,6 +252,8 @@ def cases():
                     continue
                 wait = PATIENCE[name.endswith("_c_ud")] if is_perftest and role == "client" else ""
                 yield ByCm(role, family, name, wait)
+            for seed, wire in enumerate(BY_CHANCE if family == 4 else BY_CHANCE[-1:], 1):
+                yield from (ByCm(role, family, name, f"seed={seed},{wire}", UNDER_FIRE) for name in BY_CHANCE_OF)
             yield from (Killed(role, family, victim) for victim in ("client", "server"))
             for op in (*run_pair.OPS, "mixed"):
                 yield OurPair(role, family, op)
