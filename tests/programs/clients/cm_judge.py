@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "wire"))
-from cm_talk import messages  # noqa: E402
+from cm_talk import complaints, messages  # noqa: E402
 
 # What may come again: nobody may be there, on a busy machine, when the first request comes; and for a process that has ended
 # somebody else repeats what was not answered (docs/adr/0016).
@@ -18,9 +18,10 @@ def is_refused(path):
     return any(said.name == "REJ" or said.get("status") == NO_SUCH_SERVICE for said in messages(path))
 
 
-def judge(path, connections, datagrams=0, ends=True):
+def judge(path, connections, datagrams=0, ends=True, ours=None):
     """Each of `connections` is asked for, answered and confirmed; it `ends` with a message. Each of `datagrams`, QPs found
-    by SIDR, is asked for and answered. Nothing but MAY_COME_AGAIN is sent twice."""
+    by SIDR, is asked for and answered. Nothing but MAY_COME_AGAIN is sent twice. What the address `ours` says is right;
+    None: that cannot be told."""
     seen = collections.Counter()
     copies = collections.Counter()
     for said in messages(path):
@@ -37,4 +38,6 @@ def judge(path, connections, datagrams=0, ends=True):
     if ends:
         assert seen["DREQ"] >= connections, f"{dict(seen)}: nobody disconnects"
     assert "?" not in seen and "MRA" not in seen, dict(seen)
+    found = complaints(path, ours) if ours else []
+    assert not found, found
     return seen

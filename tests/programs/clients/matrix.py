@@ -36,6 +36,7 @@ class Case(NamedTuple):
     connections: int = 0  # RDMA_CM: how many the captures have
     datagrams: int = 0  # RDMA_CM: how many QPs are found by SIDR
     ready: tuple = ()  # RDMA_CM: what the server says when it listens, and how often; nothing: refused clients come again
+    own_qps: bool = False  # RDMA_CM: it connects more QPs, by itself
     leaves: bool = False  # RDMA_CM: the server may be gone before it hears that the client disconnects
 
 
@@ -179,7 +180,7 @@ def ucx_by_cm():
     command = "io_demo -q -o read,write -d 64:100000"
     return rdma_cm("ucx_io_demo", command, command + " -i 60 {}", judges.io_demo(60),
                    settings={"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"},
-                   ready=("started listener", 1), endless=True, leaves=True)
+                   ready=("started listener", 1), endless=True, leaves=True, own_qps=True)
 
 
 def rcopy():

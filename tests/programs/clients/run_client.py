@@ -129,9 +129,10 @@ class Runner:
         finally:
             end(server)
             outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
-        for capture in self.captures[-2:]:
-            is_told = not (case.leaves and ".server." in capture.name)
-            cm_judge.judge(capture, case.connections, case.datagrams, is_told)
+        at_server, at_client = self.captures[-2:]
+        judged = (None, None) if case.shared or case.own_qps else (SERVER, CLIENT)
+        cm_judge.judge(at_server, case.connections, case.datagrams, not case.leaves, judged[0])
+        cm_judge.judge(at_client, case.connections, case.datagrams, True, judged[1])
 
 
 def check_captures(captures):

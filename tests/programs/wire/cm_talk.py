@@ -16,7 +16,7 @@ MANAGEMENT_QPN, HEADER = 1, 24
 IDS = {"local": (0, 32), "remote": (32, 32)}
 FIELDS = {
     "REQ": {"local": (0, 32), "qpn": (256, 24), "remote_timeout": (344, 5), "psn": (352, 24), "local_timeout": (376, 5),
-            "retries": (408, 4)},
+            "tclass": (736, 8)},
     "MRA": {**IDS, "about": (64, 2), "timeout": (72, 5)}, "REJ": {**IDS, "about": (64, 2), "reason": (80, 16)},
     "REP": {**IDS, "qpn": (96, 24), "psn": (160, 24)}, "RTU": IDS, "DREQ": {**IDS, "qpn": (64, 24)}, "DREP": IDS,
     "SIDR_REQ": {"local": (0, 32)}, "SIDR_REP": {"remote": (0, 32), "status": (32, 8)},
@@ -32,7 +32,7 @@ class Message:
         assert len(self.mad) == 256, f"a message of {len(self.mad)} bytes"
         assert self.mad[:4] == bytes([1, 7, 2, 3]), f"a MAD header of {self.mad[:4].hex()}"
         self.name = NAMES.get(int.from_bytes(self.mad[16:18], "big"), "?")
-        self.tid = self.mad[8:16].hex()
+        self.tid, self.tclass = self.mad[8:16].hex(), packet["ip"]["tclass"]
         data = self.mad[HEADER:]
         self.fields = {field: roce.bits(data, *place) for field, place in FIELDS.get(self.name, {}).items()}
 
@@ -85,6 +85,8 @@ class Conversation:
         yield from getattr(self, "on_" + name.lower(), lambda _: ["no such message"])(message)
         if name in ("REP", "RTU", "MRA", "SIDR_REP") and self.request and message.tid != self.request.tid:
             yield "not the request's transaction ID"
+        if self.request and self.request.name == "REQ" and message.tclass != self.request.get("tclass"):
+            yield f"traffic class {message.tclass} instead of {self.request.get('tclass')}"
         if name in ("REQ", "REP", "DREQ", "SIDR_REQ"):
             yield from self.again(message)
         self.said[name].append(message)

@@ -140,6 +140,7 @@ class CmTalk(unittest.TestCase):
                 (other("REP", "qpn"), ACTIVE, "of nobody"),
                 (lambda p: setattr(p[of_kind(p, "RTU")][1], "tid", "77"), ACTIVE, "RTU: not the request's transaction ID"),
                 (lambda p: setattr(p[of_kind(p, "DREP")][1], "tid", "77"), PASSIVE, "DREP: not the DREQ's transaction ID"),
+                (lambda p: setattr(p[of_kind(p, "REP")][1], "tclass", 8), PASSIVE, "REP: traffic class 8 instead of 0"),
                 (lambda p: p.append(copy.deepcopy(p[0])), ACTIVE, "REQ: again after REP")):
             if text is None:
                 self.assertEqual(self.found(RPING, change, sender), [])
