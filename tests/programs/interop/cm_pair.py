@@ -2,8 +2,8 @@
 """cm_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: our connection manager against the kernel's, in both roles.
 
 Programs that connect by RDMA CM, one on the emulated NIC (`uroce run`, with Debian's own librdmacm), the other one in the
-lab's guest, on rxe and the kernel's connection manager. "client.ipv6.rping": rping -c is on the emulated NIC. They are cases
-of tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and does what the end of the case's name
+lab's guest, on rxe and the kernel's connection manager. "client.ipv6.rping": rping -c is on the emulated NIC. The cases are
+in cm_cases.py, most of them taken from tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and does what the end of the case's name
 says: it loses, doubles and delays each message of connection management. Both programs have to end well and to say what they
 should; the packets of the emulated NIC are judged by the ICRC checker, by tshark, and by cm_talk.py, which knows who may say
 what, and when. Options and exit status are those of rxe_pair.py.
@@ -18,9 +18,8 @@ import tempfile
 import time
 
 import under_fire  # First: it says where the other folders' modules are.
+import cm_cases
 import cm_talk
-import judges
-import matrix
 import run_client
 import run_pair
 import rxe_pair
@@ -29,49 +28,8 @@ from rxe_pair import GUEST, HOST, Transfer
 
 RDMACM_UTILS = ["rping", "ucmatose", "udaddy", "cmtime", "rstream", "riostream", "rdma_server", "rdma_client", "rdma_xserver",
                 "rdma_xclient"]
-CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_perftest") for case in matrix.GROUPS[group]
-         if case.name not in ("cm_rcopy", "cm_fio", "cm_ucx_io_demo") and not case.name.endswith("_shared")}
-# A request that nobody wants; the program at the other port only has a NIC.
-CASES["refused"] = matrix.rdma_cm("refused", "rping -s -a {} -p 7175", "sh -c '! rping -c -a {} -C 1'",
-                                  judges.client_says("RDMA_CM_EVENT_REJECTED, error 8"), 0, endless=True)
-CASES["rping_endless"] = matrix.rdma_cm("rping_endless", "rping -s -a {} -v", "rping -c -a {} -v", judges.nothing_wrong)
-CASES["rping_again_and_again"] = matrix.rdma_cm("rping_again_and_again", "rping -s -P -a {}",
-                                                "sh -c 'for i in $(seq 50); do rping -c -a {} -C 1 || exit 1; done'",
-                                                judges.nothing_wrong, 50, endless=True)
-CASES["cmtime_50"] = CASES["cmtime"]._replace(to="-c 50 -s {}")
-CASES["ucmatose_tos"] = CASES["ucmatose"]._replace(server="ucmatose -t 40", to="-t 40 -s {}")
-CASES["ucmatose_ack_timeout"] = CASES["ucmatose"]._replace(server="ucmatose -a 20", to="-a 19 -s {}")
-CASES["rping_own_qp"] = CASES["rping"]._replace(server="rping -s -q -a {} -v -C 10", to="-c -q -a {} -v -C 10")
-CASES["rstream_all"] = CASES["rstream"]._replace(server="rstream -T n -S all -C 10", to="-T n -S all -C 10 -s {}")
-# Between its connections perftest's server listens anew, and its client does not wait for it; the guest is slow.
-PATIENCE = "delay=req#2x4:1500", "delay=sidr-req:1500"
-# What makes servers that listen on all IPv4 addresses speak IPv6. Those of perftest cannot.
-TO_SPEAK_IPV6 = {"ucmatose": "-b {}", "udaddy": "-b {}", "rstream": "-b {}", "riostream": "-b {}", "cmtime": "-b {}",
-                 "rdma_server": "-s {}", "rping": "-a ::0"}
-# Which program says what. rping's client disconnects, and ucmatose's server.
-MESSAGES = {"rping_any": ("req", "rep", "rtu", "dreq", "drep"), "ucmatose_migrate": ("dreq", "drep"),
-            "udaddy": ("sidr-req", "sidr-rep"), "refused": ("rej",)}
-# Messages are repeated after 4.1 or 4.6 s.
-FAULTS = ("drop={}", "drop={}:2", "dup={}", "delay={}:300", "delay={}:5000")
-FAULTS_OVER_IPV6 = ("drop={}", "dup={}", "delay={}:5000")
-# Old messages, while data flow, in timewait, which lasts half a second, and behind it.
-OLD_MESSAGES = [*(("rping_any", f"dup={message}:150,delay=read:400") for message in ("req", "rep", "rtu")),
-                *(("rping_persistent", f"dup={message}:{ms}") for message in ("dreq", "drep") for ms in (200, 1000))]
-# The answer to a message that came twice is lost, or an answer and then a question.
-TWICE = ("dup=req,drop=mra", "dup=rep,drop=mra", "drop=rep:2,drop=req#2", "drop=rtu,drop=rep#2", "dup=cm#1x*", "delay=cm#1x*:50",
-         "drop=dreq,drop=drep")
-# What cannot be with the kernel on the other side. It forgets the DREQ of an id that is destroyed, as rping's client does at
-# once: our server would wait for ever. Our server takes the first data for a lost RTU, so no REP is repeated. And the kernel's
-# server, when its SIDR_REP comes late or never, takes the repeated request for another one, which udaddy refuses.
-NOT_IN_ROLE = {"server": {("rping_any", wire) for wire in ("drop=dreq", "drop=dreq:2", "drop=dreq,drop=drep",
-                                                           "drop=rtu,drop=rep#2")},
-               "client": {("udaddy", wire.format("sidr-rep")) for wire in ("drop={}", "drop={}:2", "delay={}:5000")}}
 TIMED_OUT = 124  # as timeout(1) and the guest's agent have it
-# Many connections, and whatever happens to their messages and data.
-BY_CHANCE = ("drop=5%", "dup=10%:30", "delay=10%:100", "drop=5%,dup=5%,reorder=5%:4,corrupt=2%")
-BY_CHANCE_OF = ("ucmatose", "cmtime_50", "rstream_verify")
 UNDER_FIRE = 40  # seconds that a program may need
-IPV4_ONLY = {"xclient_xserver"}
 
 
 class Here:
@@ -137,11 +95,11 @@ class ByCm:
     """A case of matrix.py, in one role."""
 
     def __init__(self, role, family, name, wire="", timeout=run_client.CM_TIMEOUT):
-        self.role, self.family, self.case, self.timeout = role, family, CASES[name], timeout
+        self.role, self.family, self.case, self.timeout = role, family, cm_cases.CASES[name], timeout
         self.name, self.wire = f"{role}.ipv{family}.{name}" + (f".{wire}" if wire else ""), wire
         self.server, self.client = self.case.server, f"{self.case.command} {self.case.to}"
         if family == 6 and "{}" not in self.server:
-            self.server += " " + TO_SPEAK_IPV6[self.server.split("/")[-1].split()[0]]
+            self.server += " " + cm_cases.TO_SPEAK_IPV6[self.server.split("/")[-1].split()[0]]
 
     def run_on(self, bad_wire, capture, all_ours):
         """Returns a few words; raises AssertionError."""
@@ -194,7 +152,7 @@ class Killed(ByCm):
     """The `victim` ("client" or "server") gets SIGKILL while pings go to and fro. The other side hears of it at once."""
 
     def __init__(self, role, family, victim):
-        super().__init__(role, family, "rping_endless", "", 10)
+        super().__init__(role, family, cm_cases.ONLY_KILLED, "", 10)
         self.victim = victim
         self.name += f".{victim}_killed"
 
@@ -231,36 +189,17 @@ class OurPair(Transfer):
         return f"{len(under_fire.read_capture(capture, self.family, all_ours, 0, 0))} packets, {words}"
 
 
-def faults(family):
-    """(program, what the wire does)"""
-    for name, said in MESSAGES.items():
-        for fault in FAULTS if family == 4 else FAULTS_OVER_IPV6:
-            yield from ((name, fault.format(message)) for message in said)
-    if family == 4:
-        yield from OLD_MESSAGES
-        yield from (("rping_any", wire) for wire in TWICE)
-
-
 def cases():
     for role in ("client", "server"):
         for family in (4, 6):
-            for name in CASES:
-                if name == "rping_endless":
-                    continue
-                is_perftest = CASES[name].command in rxe_pair.PERFTEST
-                if family == 6 and (is_perftest or name in IPV4_ONLY):
-                    continue
-                wait = PATIENCE[name.endswith("_c_ud")] if is_perftest and role == "client" else ""
-                yield ByCm(role, family, name, wait)
-            for seed, wire in enumerate(BY_CHANCE if family == 4 else BY_CHANCE[-1:], 1):
-                yield from (ByCm(role, family, name, f"seed={seed},{wire}", UNDER_FIRE) for name in BY_CHANCE_OF)
+            for name, wire in cm_cases.plain(role, family):
+                yield ByCm(role, family, name, wire)
             yield from (Killed(role, family, victim) for victim in ("client", "server"))
             for op in (*run_pair.OPS, "mixed"):
                 yield OurPair(role, family, op)
             yield OurPair(role, family, "mixed", qps=64, iterations=14)
-            for name, wire in faults(family):
-                if (name, wire) not in NOT_IN_ROLE[role]:
-                    yield ByCm(role, family, name, wire, UNDER_FIRE)
+            for name, wire in cm_cases.faults(role, family):
+                yield ByCm(role, family, name, wire, UNDER_FIRE)
 
 
 def run_all(chosen, keep):
