@@ -170,7 +170,9 @@ int notify(const Call& call) {
   if (id.connection == 0 || in.event != IBV_EVENT_COMM_EST) return EINVAL;
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
-  return lock.cm().notify_established(id.connection, engine::os_now());
+  const int error = lock.cm().notify_established(id.connection, engine::os_now());
+  lock.posted();  // A fault may have limited the connection's life.
+  return error;
 }
 
 int init_qp_attr(const Call& call) {
