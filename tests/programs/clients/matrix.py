@@ -36,6 +36,7 @@ class Case(NamedTuple):
     connections: int = 0  # RDMA_CM: how many the captures have
     datagrams: int = 0  # RDMA_CM: how many QPs are found by SIDR
     ready: tuple = ()  # RDMA_CM: what the server says when it listens, and how often; nothing: refused clients come again
+    loses_end: bool = False  # RDMA_CM: what the client says at its end is lost, and is said again when it is gone
     own_qps: bool = False  # RDMA_CM: it connects more QPs, by itself
     leaves: bool = False  # RDMA_CM: the server may be gone before it hears that the client disconnects
 
@@ -248,6 +249,8 @@ GROUPS = {
         rdma_cm("rping_any", "rping -s -v -C 3", "rping -c -a {} -v -C 3", judges.rping(3)),
         rdma_cm("rping_persistent", "rping -s -P -a {} -v", "rping -c -a {} -v -C 5", judges.client_says("rdma-ping-4"),
                 endless=True),
+        rdma_cm("rping_lost_end", "rping -s -a {} -v -C 3", "rping -c -a {} -v -C 3", judges.rping(3),
+                settings={"UROCE_FAULTS": "drop=op:cm_dreq"}, loses_end=True),
         rdma_cm("ucmatose", "ucmatose -c 10", "ucmatose -c 10 -s {}", judges.both_say("return status 0"), 10),
         rdma_cm("ucmatose_migrate", "ucmatose -m -c 3", "ucmatose -m -c 3 -s {}", judges.both_say("return status 0"), 3),
         rdma_cm("udaddy", "udaddy", "udaddy -s {}", judges.both_say("return status 0"), 0, datagrams=1),

@@ -132,7 +132,7 @@ class Runner:
         at_server, at_client = self.captures[-2:]
         judged = (None, None) if case.shared or case.own_qps else (SERVER, CLIENT)
         cm_judge.judge(at_server, case.connections, case.datagrams, not case.leaves, judged[0])
-        cm_judge.judge(at_client, case.connections, case.datagrams, True, judged[1])
+        cm_judge.judge(at_client, case.connections, case.datagrams, not case.loses_end, judged[1])
 
 
 def check_captures(captures):

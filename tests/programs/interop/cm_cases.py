@@ -4,8 +4,9 @@
 import judges
 import matrix
 
+NOT_HERE = {"cm_rcopy", "cm_fio", "cm_ucx_io_demo", "cm_rping_lost_end"}  # They need more than the guest has, or the host.
 CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_perftest") for case in matrix.GROUPS[group]
-         if case.name not in ("cm_rcopy", "cm_fio", "cm_ucx_io_demo") and not case.name.endswith("_shared")}
+         if case.name not in NOT_HERE and not case.name.endswith("_shared")}
 CASES |= {
     "cmtime_50": CASES["cmtime"]._replace(to="-c 50 -s {}"),
     "ucmatose_tos": CASES["ucmatose"]._replace(server="ucmatose -t 40", to="-t 40 -s {}"),
@@ -15,6 +16,15 @@ CASES |= {
     "rping_again_and_again": matrix.rdma_cm(
         "again_and_again", "rping -s -P -a {}", "sh -c 'for i in $(seq 50); do rping -c -a {} -C 1 || exit 1; done'",
         judges.nothing_wrong, 50, endless=True),
+    # Processes that share an address: four clients at once, and two servers.
+    "rping_side_by_side": matrix.rdma_cm(
+        "side_by_side", "rping -s -P -a {}",
+        "sh -c 'for i in 1 2 3 4; do rping -c -a {} -C 50 & all=\"$all $!\"; done; for i in $all; do wait $i || exit 1; done'",
+        judges.nothing_wrong, 4, endless=True),
+    "rping_two_servers": matrix.rdma_cm(
+        "two_servers", "sh -c 'rping -s -P -a {} & rping -s -P -p 7175 -a {} & wait'",
+        "sh -c 'rping -c -a {} -C 50 & other=$!; rping -c -a {} -p 7175 -C 50 && wait $other'", judges.nothing_wrong, 2,
+        endless=True),
     "rping_endless": matrix.rdma_cm("endless", "rping -s -a {} -v", "rping -c -a {} -v", judges.nothing_wrong),
     # -T a has a race: its client fails when the server has closed already, with the kernel on both sides too.
     "rstream_all": CASES["rstream"]._replace(server="rstream -T n -S all -C 10", to="-T n -S all -C 10 -s {}"),
@@ -39,8 +49,8 @@ FAULTS_OVER_IPV6 = ("drop={}", "dup={}", "delay={}:5000")
 OLD_MESSAGES = [*(("rping_any", f"dup={message}:150,delay=read:400") for message in ("req", "rep", "rtu")),
                 *(("rping_persistent", f"dup={message}:{ms}") for message in ("dreq", "drep") for ms in (200, 1000))]
 # The answer to a message that came twice is lost, or an answer and then a question.
-TWICE = ("dup=req,drop=mra", "dup=rep,drop=mra", "drop=rep:2,drop=req#2", "drop=rtu,drop=rep#2", "dup=cm#1x*", "delay=cm#1x*:50",
-         "drop=dreq,drop=drep")
+TWICE = ("dup=req,drop=mra", "dup=rep,drop=mra", "drop=rep:2,drop=req#2", "drop=rtu,drop=rep#2", "drop=dreq,drop=drep",
+         "dup=cm#1x*", "delay=cm#1x*:50")
 # What cannot be with the kernel on the other side. It forgets the DREQ of an id that is destroyed, as rping's client does at
 # once: our server would wait for ever. Our server takes the first data for a lost RTU, so no REP is repeated. And the kernel's
 # server, when its SIDR_REP comes late or never, takes the repeated request for another one, which udaddy refuses.

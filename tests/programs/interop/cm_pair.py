@@ -3,10 +3,10 @@
 
 Programs that connect by RDMA CM, one on the emulated NIC (`uroce run`, with Debian's own librdmacm), the other one in the
 lab's guest, on rxe and the kernel's connection manager. "client.ipv6.rping": rping -c is on the emulated NIC. The cases are
-in cm_cases.py, most of them taken from tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and does what the end of the case's name
-says: it loses, doubles and delays each message of connection management. Both programs have to end well and to say what they
-should; the packets of the emulated NIC are judged by the ICRC checker, by tshark, and by cm_talk.py, which knows who may say
-what, and when. Options and exit status are those of rxe_pair.py.
+in cm_cases.py, most of them taken from tests/programs/clients/matrix.py. The wire between them is that of under_fire.py, and
+does what the end of the case's name says: it loses, doubles and delays each message of connection management. Both programs
+have to end well and to say what they should; the packets of the emulated NIC are judged by the ICRC checker, by tshark, and
+by cm_talk.py, which knows who may say what, and when. Options and exit status are those of rxe_pair.py.
 """
 
 import collections
@@ -66,9 +66,10 @@ class InGuest:
         command = command.replace("/usr/bin/", "").replace("uroce0", "rxe0")
         self.under_way = GuestCommand(f"{rxe_pair.WITH_PROGRAMS} {command}", timeout)
         self.ended = False
+        self.listeners = max(1, command.count("rping -s"))
 
     def wait_until_it_listens(self):
-        self.wait_until_listeners("-gt")
+        self.wait_until_listeners(f"-ge {self.listeners}")
 
     def wait_until_it_says(self, text):
         run_pair.check(self.under_way.wait_for(text), f"the program in the guest does not say '{text}'")
@@ -80,15 +81,15 @@ class InGuest:
     def kill(self):
         self.under_way.kill()
         if not self.ended:
-            self.wait_until_listeners("-eq")
+            self.wait_until_listeners("-eq 0")
         self.ended = True
 
     @staticmethod
     def wait_until_listeners(compare):
-        """Until there are more listeners in the guest than none, or just as many."""
-        ask = f"for i in $(seq 100); do [ $(rdma resource show cm_id | grep -c 'state LISTEN') {compare} 0 ] && exit"
+        """Until the number of listeners in the guest is such."""
+        ask = f"for i in $(seq 100); do [ $(rdma resource show cm_id | grep -c 'state LISTEN') {compare} ] && exit"
         status, output = GuestCommand(f"{ask}; sleep 0.05; done; exit 1", 20).finish()
-        run_pair.check(status == 0, f"listeners in the guest, {compare} 0: {output}")
+        run_pair.check(status == 0, f"listeners in the guest, {compare}: {output}")
 
 
 class ByCm:
@@ -124,11 +125,11 @@ class ByCm:
     def run(self, bad_wire, capture):
         """What the client and the server said."""
         address = (GUEST if self.role == "client" else HOST)[self.family]
-        server = self.start("server", self.server.format(address), capture)
+        server = self.start("server", self.server.replace("{}", address), capture)
         client = None
         try:
             server.wait_until_it_listens()
-            client = self.start("client", self.client.format(address), capture)
+            client = self.start("client", self.client.replace("{}", address), capture)
             client_status, client_output = client.finish(self.timeout)
             if self.case.endless:
                 bad_wire.wait_until_idle()
@@ -158,11 +159,11 @@ class Killed(ByCm):
 
     def run_on(self, bad_wire, capture, all_ours):
         address = (GUEST if self.role == "client" else HOST)[self.family]
-        server = self.start("server", self.server.format(address), capture)
+        server = self.start("server", self.server.replace("{}", address), capture)
         sides = {"server": server}
         try:
             server.wait_until_it_listens()
-            sides["client"] = self.start("client", self.client.format(address), capture)
+            sides["client"] = self.start("client", self.client.replace("{}", address), capture)
             sides["client"].wait_until_it_says("rdma-ping-30")
             sides.pop(self.victim).kill()
             (survivor, side), = sides.items()
