@@ -1,5 +1,7 @@
 #include "engine/os/os_clock.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 namespace uroce::engine {
@@ -16,6 +18,17 @@ std::chrono::nanoseconds read_clock(clockid_t id) {
 Instant os_now() { return Instant{read_clock(CLOCK_MONOTONIC)}; }
 
 std::chrono::nanoseconds wall_clock_now() { return read_clock(CLOCK_REALTIME); }
+
+clockid_t cpu_clock_of_this_thread() {
+  static thread_local const clockid_t kClock = [] {
+    clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
+    ::pthread_getcpuclockid(::pthread_self(), &clock);
+    return clock;
+  }();
+  return kClock;
+}
+
+Duration cpu_time(clockid_t clock) { return read_clock(clock); }
 
 timespec time_until(Instant deadline) {
   const Duration left = std::max(deadline - os_now(), Duration{});

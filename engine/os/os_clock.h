@@ -15,6 +15,11 @@ Instant os_now();
 /// Nanoseconds since the epoch (CLOCK_REALTIME), for time stamps in captures.
 std::chrono::nanoseconds wall_clock_now();
 
+/// A clock of the processor time that the calling thread gets; any thread may read it with cpu_time().
+clockid_t cpu_clock_of_this_thread();
+/// Its reading. 0 once that thread has ended.
+Duration cpu_time(clockid_t clock);
+
 /// How long from now until `deadline`, not negative, as ppoll() wants it.
 timespec time_until(Instant deadline);
 

@@ -33,7 +33,8 @@ class CaptureTap final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
-  bool wait(std::optional<Instant> deadline, bool for_packets) override { return port_->wait(deadline, for_packets); }
+  bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
+  void mask_packets(bool masked) override { port_->mask_packets(masked); }
   void wake() override { port_->wake(); }
   void abandon_after_fork() override;
   PortInfo info() const override { return port_->info(); }

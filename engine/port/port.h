@@ -2,7 +2,7 @@
 // ICRC) in batches and knows no QP. Implementations: UringPort (io_uring), SocketPort (sendmmsg/recvmmsg),
 // sim::Link. Decorators wrap any port (CaptureTap).
 //
-// One thread at a time may use a Port, except wait() and wake().
+// One thread at a time may use a Port, except wait(), which one other thread may call, and wake().
 #pragma once
 
 #include <cerrno>
@@ -65,9 +65,11 @@ class Port {
   /// system call where the engine can. Never blocks. Returns the number of packets received.
   virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;
 
-  /// Blocks until a packet can be received (only if `for_packets`), until `deadline`, or until wake(). Any thread, no
-  /// lock needed; spurious returns are fine. Returns false when it was the deadline.
-  virtual bool wait(std::optional<Instant> deadline, bool for_packets) = 0;
+  /// Blocks until a packet can be received, unless they are masked, until `deadline`, or until wake(). No lock needed;
+  /// spurious returns are fine. Returns false when it was the deadline.
+  virtual bool wait(std::optional<Instant> deadline) = 0;
+  /// Whether packets leave wait() asleep (engine/os/interrupts.h); at first they do not.
+  virtual void mask_packets(bool masked) = 0;
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 

@@ -15,11 +15,11 @@ constexpr Duration kRetryFull = std::chrono::milliseconds(1);
 UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
     : receivers_(std::move(receivers)), info_(std::move(info)) {
   for (const ReceiveSocket& socket : receivers_) {
-    receive_fds_.push_back(socket.fd.get());
+    interrupts_.add(socket.fd.get());
     if (info_.receive_buffer_bytes == 0) info_.receive_buffer_bytes = socket.buffer_bytes;
     info_.receive_buffer_bytes = std::min(info_.receive_buffer_bytes, socket.buffer_bytes);
   }
-  if (groups_.fd() >= 0) receive_fds_.push_back(groups_.fd());
+  if (groups_.fd() >= 0) interrupts_.add(groups_.fd());
 }
 
 std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
@@ -86,18 +86,17 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   enqueue(frame);
 }
 
-bool UdpPort::wait(std::optional<Instant> deadline, bool for_packets) {
+bool UdpPort::wait(std::optional<Instant> deadline) {
   if (blocked_.load(std::memory_order_relaxed)) {
     const Instant retry = os_now() + kRetryFull;
     deadline = deadline ? std::min(*deadline, retry) : retry;
   }
-  return waiter_.wait(for_packets ? std::span<const int>(receive_fds_) : std::span<const int>{}, deadline);
+  return interrupts_.wait(deadline);
 }
 
 void UdpPort::abandon_after_fork() {
-  waiter_.close();
+  interrupts_.close();
   receivers_.clear();
-  receive_fds_.clear();
   groups_.close_all();
   senders_.close_all();
 }

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/os/waiter.h"
+#include "engine/os/interrupts.h"
 #include "engine/port/frame_pool.h"
 #include "engine/port/group_sockets.h"
 #include "engine/port/port.h"
@@ -25,10 +25,11 @@ class UdpPort : public Port {
   void leave_group(const proto::Gid& group) final { groups_.leave(group); }
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
-  bool wait(std::optional<Instant> deadline, bool for_packets) final;
-  void wake() final { waiter_.wake(); }
+  bool wait(std::optional<Instant> deadline) final;
+  void mask_packets(bool masked) final { interrupts_.mask(masked); }
+  void wake() final { interrupts_.wake(); }
   /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
-  bool can_wake() const { return waiter_.valid(); }
+  bool can_wake() const { return interrupts_.valid(); }
   void abandon_after_fork() override;
   PortInfo info() const final { return info_; }
   PortCounters counters() const final { return counters_; }
@@ -78,8 +79,7 @@ class UdpPort : public Port {
 
  private:
   std::optional<FrameIndex> lent_;  ///< By tx_frame(), not committed yet.
-  Waiter waiter_;
-  std::vector<int> receive_fds_;
+  Interrupts interrupts_;
   std::atomic<bool> blocked_ = false;
 };
 

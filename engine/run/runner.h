@@ -3,8 +3,8 @@
 // - A thread that polls (ibv_poll_cq on an empty CQ) turns it itself, in its own time: no wake-ups, no hand-over.
 // - A background thread sleeps in the kernel, for packets and for the NIC's next deadline, and turns it when nobody
 //   polls: targets of RDMA READ and WRITE, timers, programs that sleep on completion channels.
-// - While somebody polls, the background thread does not look at packets at all; it checks once a millisecond whether
-//   the poller is still there and takes over when not.
+// - While somebody polls, packets do not wake the background thread (mask(), as a driver masks the interrupts of its
+//   card while it polls). Once a millisecond it looks whether the poller is still there, and takes over when not.
 //
 // One mutex guards NIC and port. It is handed on in order of arrival (see lock()): a thread that polls in a tight loop
 // would otherwise take it again before a thread that posts has woken up.
@@ -51,11 +51,13 @@ class Runner {
     port_->flush();
   }
 
-  /// Exclusive use of NIC and port. First come, first served.
+  /// Exclusive use of NIC and port. First come, first served. To wait for it is no pause between polls.
   std::unique_lock<std::mutex> lock() {
-    // A thread that waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
-    const std::lock_guard turn(turnstile_);
-    return std::unique_lock(mutex_);
+    if (std::unique_lock held = try_lock()) return held;
+    const bool in_row = polls_.is_recent(os_now(), kPollPause);
+    std::unique_lock held = queue_up();
+    if (in_row) polls_.on_call_done(os_now());
+    return held;
   }
   /// The port, for acquire_source_port() and the counters. Only with the lock held.
   Port& port() { return *port_; }
@@ -65,13 +67,16 @@ class Runner {
   void posted(const std::unique_lock<std::mutex>& lock) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
+    const bool in_row = polls_.is_recent(now, kPollPause);
+    if (in_row) polls_.on_call_done(now);
     std::size_t count = 0;
-    if (now >= polls_.trusted_until()) {
+    if (!leaves_to_poller(now)) {
       count = transmit(now);
       if (count > 0) port_->flush();
       tell_progress();
+      if (in_row) polls_.on_call_done(os_now());
     }
-    inform_background(now, /*more=*/count >= kCrankBurst);
+    inform_background(/*more=*/count >= kCrankBurst);
   }
 
   /// Sends what there is, up to a burst, with the lock held: before something is destroyed that has answers to send.
@@ -82,10 +87,7 @@ class Runner {
   }
   /// The same when the process exits, unless somebody holds the lock, who may never give it back.
   void send_before_exit() {
-    const std::unique_lock turn(turnstile_, std::try_to_lock);
-    if (!turn) return;
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock) send_now(lock);
+    if (const std::unique_lock lock = try_lock()) send_now(lock);
   }
 
   /// Turns the crank once, if nobody else does or waits to; never blocks. Returns whether it did, so that completions
@@ -93,29 +95,42 @@ class Runner {
   bool try_progress() {
     const Instant now = os_now();
     polls_.on_poll(now);
-    std::unique_lock turn(turnstile_, std::try_to_lock);
-    if (!turn) return false;
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    turn.unlock();  // Before the work: who comes meanwhile must be able to queue up.
+    const std::unique_lock lock = try_lock();
     if (!lock) return false;
+    if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
     begin_turn(now);
-    turn_crank(nic_, *port_, now, now < polls_.trusted_until() ? Answers::kNextTurn : Answers::kAtOnce,
-               [this] { tell_progress(); });
-    inform_background(now, /*more=*/false);
-    polls_.on_poll_done(os_now());
+    const Progress progress = turn_crank(
+        nic_, *port_, now, leaves_to_poller(now) ? Answers::kNextTurn : Answers::kAtOnce, [this] { tell_progress(); });
+    // The program may have found what it waited for.
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
+    inform_background(/*more=*/false);
+    polls_.on_poll_done(os_now(), progress.received > 0);
     return true;
+  }
+
+  /// To be called, with the lock held, by a thread that polled and found something.
+  void found(const std::unique_lock<std::mutex>& lock) {
+    UROCE_ASSERT(lock.owns_lock());
+    const Instant now = os_now();
+    polls_.on_poll(now);
+    polls_.on_poll_done(now, /*found=*/true);
+    // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
+    if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
   }
 
   /// To be called by a thread that has polled and is going to sleep for a completion: sends what is left and has the
   /// background thread take over at once instead of within a millisecond.
   void stop_polling() {
-    const bool was_trusted = os_now() < polls_.trusted_until();
     polls_.on_stop();
-    if (!was_trusted) return;
-    posted(lock());
-    port_->wake();
+    if (masked()) stop_polling(lock());
+  }
+  void stop_polling(const std::unique_lock<std::mutex>& lock) {
+    polls_.on_stop();
+    if (!masked()) return;
+    unmask();
+    posted(lock);
   }
 
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
@@ -127,6 +142,16 @@ class Runner {
   }
 
  private:
+  /// A thread that waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
+  std::unique_lock<std::mutex> queue_up() {
+    const std::lock_guard turn(turnstile_);
+    return std::unique_lock(mutex_);
+  }
+  /// Unless somebody holds the lock, or waits for it.
+  std::unique_lock<std::mutex> try_lock() {
+    const std::unique_lock turn(turnstile_, std::try_to_lock);
+    return turn ? std::unique_lock(mutex_, std::try_to_lock) : std::unique_lock<std::mutex>();
+  }
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -140,17 +165,45 @@ class Runner {
 
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
-      const Instant trusted_until = polls_.trusted_until();
-      if (os_now() < trusted_until) {
-        ticking_.store(true, std::memory_order_relaxed);
-        port_->wait(trusted_until, /*for_packets=*/false);
-        took_over_ = true;
+      if (masked() && polls_.is_recent(os_now(), kPollerTrust)) {
+        watch_poller(std::nullopt);
         continue;
       }
       if (turn_in_background() || linger()) continue;
-      port_->wait(wake_at_, /*for_packets=*/true);
+      // While a program polls time and again, masking need not wake this thread.
+      if (polls_.is_recent(os_now(), kPollsOver)) {
+        watch_poller(wake_at_);
+      } else {
+        port_->wait(wake_at_);
+      }
       received_since_sleep_ = 0;
     }
+  }
+
+  /// Sleeps as port_->wait() does, but not for longer than a poller is trusted.
+  void watch_poller(std::optional<Instant> deadline) {
+    const Duration ran_before = polls_.poller_ran();
+    watching_.store(true, std::memory_order_seq_cst);
+    port_->wait(std::min(deadline.value_or(Instant::max()), os_now() + kPollerTrust));
+    watching_.store(false, std::memory_order_relaxed);
+    poller_ran_ = polls_.poller_ran() - ran_before;
+  }
+
+  bool masked() const { return masked_.load(std::memory_order_relaxed); }
+  /// Whether a poller will be back in a moment, to send what there is to send.
+  bool leaves_to_poller(Instant now) const {
+    return masked() && polls_.is_loyal(now) && polls_.is_recent(now, kPollerTrust);
+  }
+  /// Leaves packets to the polling threads. With the lock held.
+  void mask() {
+    port_->mask_packets(true);
+    masked_.store(true, std::memory_order_seq_cst);
+    if (!watching_.load(std::memory_order_seq_cst)) port_->wake();  // It must not sleep for long now.
+  }
+  /// Has packets wake the background thread, and at once if there are any. With the lock held.
+  void unmask() {
+    masked_.store(false, std::memory_order_relaxed);
+    port_->mask_packets(false);
   }
 
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
@@ -160,7 +213,7 @@ class Runner {
     const Instant now = os_now();
     const Instant end = std::min(now + kStreamLinger, wake_at_.value_or(Instant::max()));
     // No yield(): on a busy machine that gives the core away for milliseconds.
-    while (!port_->wait(now, /*for_packets=*/true)) {
+    while (!port_->wait(now)) {
       if (os_now() >= end) return false;
     }
     return true;
@@ -168,14 +221,15 @@ class Runner {
 
   /// Returns whether another turn is needed before sleeping; if not, `wake_at_` says how long to sleep.
   bool turn_in_background() {
-    const std::unique_lock held = lock();
+    const std::unique_lock held = queue_up();
     const Instant now = os_now();
-    ticking_.store(false, std::memory_order_relaxed);
     informed_ = false;
+    const bool took_over = masked();
+    if (took_over) unmask();
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
-    if (std::exchange(took_over_, false) && progress.received > 0) polls_.on_deserted(now);
+    if (took_over && progress.received > 0 && poller_ran_ > kPollerTrust / 2) polls_.on_deserted(now);
     if (progress.more()) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
     // usually a moved retransmission timer, is worth one turn for nothing.
@@ -185,11 +239,11 @@ class Runner {
     return false;
   }
 
-  /// Wakes the background thread, with the lock held, if it sleeps although there is something for it to know: a poller
-  /// to watch, a deadline before the end of its sleep, or more packets than were sent.
-  void inform_background(Instant now, bool more) {
-    if (informed_ || ticking_.load(std::memory_order_relaxed)) return;  // It will look by itself, and soon.
-    if (!more && now >= polls_.trusted_until()) {
+  /// Wakes the background thread, with the lock held, if it sleeps although there is something for it to know: a
+  /// deadline before the end of its sleep, or more packets than were sent.
+  void inform_background(bool more) {
+    if (informed_ || masked()) return;  // It will look by itself, and soon.
+    if (!more) {
       const std::optional<Instant> deadline = nic_.next_deadline();
       if (!deadline || *deadline >= asleep_until_) return;
     }
@@ -206,10 +260,11 @@ class Runner {
   PollWatch polls_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
+  Duration poller_ran_{};                  ///< While the background thread watched it.
   std::size_t received_since_sleep_ = 0;   ///< By the background thread.
-  bool took_over_ = false;                 ///< The background thread has just watched a poller go away.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
-  std::atomic<bool> ticking_ = false;      ///< The background thread watches a poller.
+  std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
+  std::atomic<bool> watching_ = false;     ///< The background thread sleeps, but not for long: watch_poller().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   std::unique_ptr<std::thread> thread_;

@@ -12,19 +12,25 @@ namespace uroce::engine {
 /// that waits for the NIC, has to wait for long.
 inline constexpr std::size_t kCrankBurst = 64;
 
-/// What makes a row of polls: so many, none of them later than so long after the one before.
-struct PollDemand {
-  std::uint32_t row;
-  Duration gap_max;
-};
-/// A thread that has polled like this is trusted with the network ...
-inline constexpr PollDemand kUsualRow{8, std::chrono::microseconds(100)};
-/// ... for so long after each poll.
-inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
-/// Where a trusted poller did not come again although packets waited, far more is asked ...
-inline constexpr PollDemand kStrictRow{512, std::chrono::microseconds(10)};
+/// A thread that polls and does nothing else for longer than this in between has paused.
+inline constexpr Duration kPollPause = std::chrono::microseconds(10);
+/// So many polls without a pause: the thread waits for packets by polling, and will take them itself.
+inline constexpr std::uint32_t kPollsToMask = 4;
+/// Where packets had to wait because a thread did not poll again after all, so many ...
+inline constexpr std::uint32_t kPollsToMaskStrictly = 256;
 /// ... for so long.
 inline constexpr Duration kStrictFor = std::chrono::milliseconds(200);
+/// How long packets wait when a poller that was relied on does not come again.
+inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
+/// When nobody has polled for so long, the background thread need not watch over pollers.
+inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
+
+/// Whether a thread polls on once it has found something is learned: a point each time that it does, at most so many;
+inline constexpr int kLoyaltyMax = 64;
+/// so many lost each time that it does not;
+inline constexpr int kLoyaltyLost = 2;
+/// and so many are needed to rely on it.
+inline constexpr int kLoyaltyNeeded = 32;
 
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;

@@ -97,7 +97,7 @@ class PortTest : public testing::TestWithParam<PortCase> {
   static void receive(engine::Port& port, Inbox& inbox, std::size_t count) {
     const Instant limit = engine::os_now() + 5s;
     while (inbox.packets.size() < count && engine::os_now() < limit) {
-      if (port.exchange(inbox, 64) == 0) port.wait(limit, /*for_packets=*/true);
+      if (port.exchange(inbox, 64) == 0) port.wait(limit);
     }
     EXPECT_EQ(inbox.packets.size(), count);
   }

@@ -67,7 +67,8 @@ class FakePort final : public engine::Port {
     }
     return count;
   }
-  bool wait(std::optional<Instant>, bool) override { return false; }
+  bool wait(std::optional<Instant>) override { return false; }
+  void mask_packets(bool) override {}
   void wake() override {}
   void abandon_after_fork() override {}
   engine::PortInfo info() const override { return {"fake", "", "", 0}; }
@@ -112,6 +113,8 @@ std::unique_ptr<std::thread> start_background_thread(std::function<void()>) {
 
 Instant os_now() { return fuzz::now_; }
 std::chrono::nanoseconds wall_clock_now() { return fuzz::now_.time_since_epoch(); }
+clockid_t cpu_clock_of_this_thread() { return {}; }
+Duration cpu_time(clockid_t) { return {}; }
 timespec time_until(Instant) { return {}; }
 
 }  // namespace uroce::engine

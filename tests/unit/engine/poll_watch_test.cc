@@ -1,4 +1,4 @@
-// When a poller is trusted with the network.
+// How far polls are relied on.
 #include "engine/run/poll_watch.h"
 
 #include <gtest/gtest.h>
@@ -14,63 +14,97 @@ class PollWatchTest : public testing::Test {
   void poll(int times, Duration every) {
     for (int i = 0; i < times; ++i) watch.on_poll(now += every);
   }
-  bool trusted() const { return now < watch.trusted_until(); }
+  /// Polls that find something, each time after `pause`.
+  void find(int times, Duration pause) {
+    for (int i = 0; i < times; ++i) {
+      poll(1, pause);
+      watch.on_poll_done(now, /*found=*/true);
+    }
+  }
+  bool waits() const { return watch.waits(now); }
+  bool is_loyal() const { return watch.is_loyal(now); }
 
   PollWatch watch;
   Instant now{1h};
 };
 
-TEST_F(PollWatchTest, NobodyIsTrustedAtFirst) { EXPECT_FALSE(trusted()); }
+TEST_F(PollWatchTest, NobodyIsReliedOnAtFirst) {
+  EXPECT_FALSE(waits());
+  EXPECT_FALSE(is_loyal());
+}
 
-TEST_F(PollWatchTest, ARowOfPollsEarnsTrustForAMillisecond) {
-  poll(7, 50us);
-  EXPECT_FALSE(trusted());
-  poll(1, 50us);
-  EXPECT_TRUE(trusted());
-  EXPECT_EQ(watch.trusted_until(), now + 1ms);
+TEST_F(PollWatchTest, ARowOfPollsWaitsForPackets) {
+  poll(3, 10us);
+  EXPECT_FALSE(waits());
+  poll(1, 10us);
+  EXPECT_TRUE(waits());
 }
 
 TEST_F(PollWatchTest, APauseStartsTheRowAnew) {
   poll(20, 1us);
-  poll(1, 101us);
-  EXPECT_FALSE(trusted());
-  poll(7, 1us);
-  EXPECT_TRUE(trusted());
+  poll(1, 11us);
+  EXPECT_FALSE(waits());
+  poll(3, 1us);
+  EXPECT_TRUE(waits());
 }
 
-TEST_F(PollWatchTest, WorkThatAPollDoesIsNoPause) {
-  watch.on_deserted(now);
-  for (int i = 0; i < 512; ++i) {
+TEST_F(PollWatchTest, WorkThatAPollOrAnotherCallDoesIsNoPause) {
+  for (int i = 0; i < 4; ++i) {
     poll(1, 5us);
-    watch.on_poll_done(now += 80us);
+    watch.on_poll_done(now += 80us, /*found=*/false);
+    watch.on_call_done(now += 80us);
   }
-  EXPECT_TRUE(trusted());
+  EXPECT_TRUE(waits());
 }
 
-TEST_F(PollWatchTest, WhoSleepsIsNotTrusted) {
+TEST_F(PollWatchTest, AProgramThatSleepsDoesNotWait) {
   poll(20, 1us);
   watch.on_stop();
-  EXPECT_FALSE(trusted());
+  EXPECT_FALSE(waits());
 }
 
-TEST_F(PollWatchTest, AfterPacketsHadToWaitTrustTakesALongRow) {
-  poll(20, 1us);
+TEST_F(PollWatchTest, AProgramThatPollsOnWhenItHasFoundSomethingIsLoyal) {
+  find(32, 5us);
+  EXPECT_FALSE(is_loyal()) << "the last find has not been followed by a poll yet";
+  poll(1, 5us);
+  EXPECT_TRUE(is_loyal());
+  poll(1, 1h);
+  EXPECT_TRUE(is_loyal()) << "a pause after a poll that found nothing says nothing about those that do";
+}
+
+TEST_F(PollWatchTest, AProgramThatStopsWhenItHasFoundSomethingIsNot) {
+  find(100, 11us);
+  EXPECT_FALSE(is_loyal());
+  find(100, 5us);
+  EXPECT_TRUE(is_loyal());
+  find(17, 11us);
+  EXPECT_FALSE(is_loyal());
+}
+
+TEST_F(PollWatchTest, WhereItMattersNowAndThenIsEnough) {
+  for (int i = 0; i < 100; ++i) {
+    find(3, 5us);
+    find(1, 20us);
+  }
+  EXPECT_TRUE(is_loyal()) << "the loss for a pause is smaller than the gain for three";
+}
+
+TEST_F(PollWatchTest, AfterPacketsHadToWaitOnlyALongRowCounts) {
+  find(100, 5us);
   watch.on_deserted(now);
-  EXPECT_FALSE(trusted());
-  poll(500, 1us);
-  EXPECT_FALSE(trusted());
-  poll(1, 11us);  // What it does between its polls counts for more, too.
-  poll(510, 1us);
-  EXPECT_FALSE(trusted());
+  EXPECT_FALSE(is_loyal());
+  poll(1, 11us);
+  poll(254, 1us);
+  EXPECT_FALSE(waits());
   poll(1, 1us);
-  EXPECT_TRUE(trusted());
+  EXPECT_TRUE(waits());
 }
 
 TEST_F(PollWatchTest, ThatIsForgottenAfterAWhile) {
   watch.on_deserted(now);
   now += 200ms;
-  poll(8, 50us);
-  EXPECT_TRUE(trusted());
+  poll(4, 5us);
+  EXPECT_TRUE(waits());
 }
 
 }  // namespace

@@ -168,24 +168,34 @@ TEST_P(PortTest, WaitEndsWithAPacket) {
   ASSERT_TRUE(queue(*a_, path(1, 2), 1));
   a_->flush();
   const Instant limit = engine::os_now() + 5s;
-  EXPECT_TRUE(b_->wait(limit, /*for_packets=*/true));
+  EXPECT_TRUE(b_->wait(limit));
   EXPECT_LT(engine::os_now(), limit);
 }
 
-TEST_P(PortTest, WaitEndsAtTheDeadlineAndNotForUnwantedPackets) {
+TEST_P(PortTest, WaitEndsAtTheDeadlineAndNotForMaskedPackets) {
+  b_->mask_packets(true);
   ASSERT_TRUE(queue(*a_, path(1, 2), 1));
   a_->flush();
   const Instant deadline = engine::os_now() + 20ms;
-  EXPECT_FALSE(b_->wait(deadline, /*for_packets=*/false));
+  EXPECT_FALSE(b_->wait(deadline));
   EXPECT_GE(engine::os_now(), deadline);
-  EXPECT_FALSE(b_->wait(engine::os_now() - 1s, /*for_packets=*/false)) << "in the past: returns at once";
+  EXPECT_FALSE(b_->wait(engine::os_now() - 1s)) << "in the past: returns at once";
+}
+
+TEST_P(PortTest, UnmaskedPacketsEndTheWaitThatRuns) {
+  b_->mask_packets(true);
+  ASSERT_TRUE(queue(*a_, path(1, 2), 1));
+  a_->flush();
+  std::thread other([this] { b_->mask_packets(false); });
+  EXPECT_TRUE(b_->wait(engine::os_now() + 5s));
+  other.join();
 }
 
 TEST_P(PortTest, WakeEndsTheWaitThatRunsOrTheNextOne) {
   a_->wake();
-  EXPECT_TRUE(a_->wait(std::nullopt, /*for_packets=*/true));
+  EXPECT_TRUE(a_->wait(std::nullopt));
   std::thread other([this] { a_->wake(); });
-  a_->wait(std::nullopt, /*for_packets=*/true);
+  a_->wait(std::nullopt);
   other.join();
 }
 
@@ -265,7 +275,7 @@ TEST_P(PortTest, WaitEndsWithAPacketForAnyOfManyAddressesOrForAGroup) {
   for (const proto::Path& sent : paths) {
     ASSERT_TRUE(queue(*a_, sent, 1));
     a_->flush();
-    ASSERT_TRUE(b_->wait(engine::os_now() + 5s, /*for_packets=*/true)) << proto::to_string(sent.destination);
+    ASSERT_TRUE(b_->wait(engine::os_now() + 5s)) << proto::to_string(sent.destination);
     Inbox inbox;
     b_->exchange(inbox, 64);
     ASSERT_THAT(inbox.packets, SizeIs(1));

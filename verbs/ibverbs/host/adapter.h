@@ -157,6 +157,10 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// To be called by a thread that polls and has found something.
+  void found() const { adapter_.runner_.found(lock_); }
+  /// The caller will sleep for a completion.
+  void stop_polling() const { adapter_.runner_.stop_polling(lock_); }
   /// The same, and never leaves it to a thread that polls: it may be this one, which polls no more.
   void posted_now() {
     adapter_.runner_.send_now(lock_);

@@ -29,8 +29,8 @@ void unregister_cq(Context& context, CompletionQueue* cq) {
   context.cqs.erase(cq);
 }
 
-/// Takes completions that are there; at most `wanted`. `will_sleep` tells whether this was the last look before
-/// sleeping: programs arm the CQ, look once more for what came in between, and sleep.
+/// Takes completions that are there; at most `wanted`. After try_progress(), `will_sleep` tells whether this was the
+/// last look before sleeping: programs arm the CQ, look once more for what came in between, and sleep.
 int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, bool* will_sleep = nullptr) {
   constexpr int kBatch = 8;
   std::array<nic::Completion, kBatch> batch;
@@ -43,7 +43,11 @@ int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, b
     for (std::size_t i = 0; i < n; ++i) to_wc(batch[i], wc[taken++]);
     if (n < room) break;
   }
-  if (will_sleep != nullptr) *will_sleep = std::exchange(cq.armed_since_poll, false) && taken == 0;
+  if (will_sleep != nullptr) {
+    *will_sleep = std::exchange(cq.armed_since_poll, false) && taken == 0;
+  } else if (taken > 0 && !cq.armed_since_poll) {
+    lock.found();
+  }
   return taken;
 }
 
@@ -124,6 +128,7 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   CompletionQueue& ours = *own(cq);
   ours.nic_cq->arm(solicited_only != 0);
   ours.armed_since_poll = true;
+  lock.stop_polling();
   return 0;
 }
 

@@ -87,12 +87,13 @@ int check_init(const struct ibv_context* context, const struct ibv_cq_init_attr_
   return 0;
 }
 
-/// Makes the next completion the current one. ENOENT: there is none; EIO: no NIC any more.
-int advance(CompletionQueue& cq) {
+/// Makes the next completion the current one. ENOENT: there is none; EIO: no NIC any more. `is_poll`: this is the whole
+/// poll if it finds one.
+int advance(CompletionQueue& cq, bool is_poll = false) {
   const NicLock lock(*context_of(cq.context).adapter);
   if (!lock) return refuse_without_nic();
   if (cq.nic_cq->poll({&cq.current, 1}) == 0) return ENOENT;
-  cq.armed_since_poll = false;
+  if (!std::exchange(cq.armed_since_poll, false) && is_poll) lock.found();
   cq.status = static_cast<enum ibv_wc_status>(cq.current.status);
   cq.wr_id = cq.current.wr_id;
   return 0;
@@ -124,7 +125,7 @@ int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return refuse(EINVAL, "comp_mask: no attribute of polling exists");
   CompletionQueue& ours = *own(cq);
   ours.poll_gate.enter();
-  int error = advance(ours);
+  int error = advance(ours, /*is_poll=*/true);
   if (error == ENOENT) {
     // Nothing there: whoever polls turns the crank.
     Adapter& adapter = *context_of(cq->context).adapter;

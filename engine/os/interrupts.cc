@@ -1,0 +1,64 @@
+#include "engine/os/interrupts.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace uroce::engine {
+namespace {
+
+void control(int epoll, int operation, int fd, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  ::epoll_ctl(epoll, operation, fd, &event);
+}
+
+}  // namespace
+
+Interrupts::Interrupts() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (valid()) control(epoll_.get(), EPOLL_CTL_ADD, event_.get(), EPOLLIN);
+}
+
+void Interrupts::add(int fd) {
+  sockets_.push_back(fd);
+  control(epoll_.get(), EPOLL_CTL_ADD, fd, EPOLLIN);
+}
+
+void Interrupts::mask(bool masked) {
+  // Taken out, not only told to be silent: then a packet does not even have to look here, which saves 4 % of a stream.
+  for (const int fd : sockets_) control(epoll_.get(), masked ? EPOLL_CTL_DEL : EPOLL_CTL_ADD, fd, EPOLLIN);
+}
+
+bool Interrupts::wait(std::optional<Instant> deadline) const {
+  timespec timeout{};
+  if (deadline) timeout = time_until(*deadline);
+  epoll_event event{};
+  int ready = ::epoll_pwait2(epoll_.get(), &event, 1, deadline ? &timeout : nullptr, nullptr);
+  if (ready < 0 && (errno == ENOSYS || errno == EPERM)) {  // Linux before 5.11, or seccomp.
+    pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+    ready = ::ppoll(&set, 1, deadline ? &timeout : nullptr, nullptr);
+    if (ready > 0) ready = ::epoll_wait(epoll_.get(), &event, 1, 0);
+  }
+  if (ready > 0 && event.data.fd == event_.get()) {
+    std::uint64_t times_woken = 0;
+    [[maybe_unused]] const ssize_t n = ::read(event_.get(), &times_woken, sizeof times_woken);
+  }
+  return ready > 0;
+}
+
+void Interrupts::wake() const {
+  const int saved = errno;  // May be called from a signal handler.
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+  errno = saved;
+}
+
+void Interrupts::close() {
+  epoll_.reset();
+  event_.reset();
+  sockets_.clear();
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,42 @@
+// Sleeping until a packet comes, until a deadline, or until another thread says wake().
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/os/fd.h"
+#include "engine/os/os_clock.h"
+
+namespace uroce::engine {
+
+/// An epoll set over the sockets of a port. Waiting happens here and never inside an io_uring: a request armed by one
+/// thread completes in that thread's context, which may be gone or busy when the packet arrives.
+///
+/// Packets can be masked while somebody waits, as a driver masks the interrupts of its network card while it polls: a
+/// thread that is woken for a packet which another thread is about to take costs both of them, and the sender, more
+/// than the packet.
+class Interrupts {
+ public:
+  Interrupts();
+
+  /// Adds a socket. Before the first wait().
+  void add(int fd);
+  /// Whether packets leave wait() asleep. At first they end it. One thread at a time. Unmasking ends a wait() that
+  /// runs, or the next one, if there are packets.
+  void mask(bool masked);
+
+  /// Blocks until a socket is readable, unless masked, until `deadline`, or until wake(). One thread. Spurious returns
+  /// are possible. Returns false when it was the deadline.
+  bool wait(std::optional<Instant> deadline) const;
+  /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
+  void wake() const;
+  bool valid() const { return epoll_ && event_; }
+  void close();
+
+ private:
+  Fd epoll_;
+  Fd event_;
+  std::vector<int> sockets_;
+};
+
+}  // namespace uroce::engine
