@@ -113,8 +113,8 @@ UnackedPlan draw_traffic(Dice dice, const Features& on, const Scenario& so_far, 
   return plan;
 }
 
-/// A UC QP keeps the receive of a message whose end was lost, for ever if that was the last one. So that others go on,
-/// there are more receives than such QPs.
+/// A UC QP keeps the receive of a message whose end was lost, for ever if that was the last one. So does an RC QP when
+/// its peer, with timeout 0, never repeats it. So that others go on, there are more receives than such QPs.
 void leave_some_to_others(Scenario& scenario) {
   for (std::uint32_t host = 0; host < scenario.hosts.size(); ++host) {
     for (std::uint32_t n = 0; n < scenario.hosts[host].srqs.size(); ++n) {
@@ -123,6 +123,12 @@ void leave_some_to_others(Scenario& scenario) {
         keepers += static_cast<std::uint32_t>(std::count_if(
             traffic.ends.begin(), traffic.ends.end(),
             [&](const UnackedEndPlan& end) { return traffic.connected && end.host == host && end.srq == n; }));
+      }
+      for (const ConnectionPlan& connection : scenario.connections) {
+        for (std::size_t side = 0; side < connection.ends.size(); ++side) {
+          const EndPlan& end = connection.ends[side];
+          if (end.host == host && end.srq == n && connection.ends[1 - side].timeout == 0) ++keepers;
+        }
       }
       SrqPlan& srq = scenario.hosts[host].srqs[n];
       srq.depth = std::max(srq.depth, keepers + 1);
