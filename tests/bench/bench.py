@@ -148,6 +148,15 @@ def points(runs):
     yield Point("10,000 QPs: to connect them", "s", scale("setup_seconds"), constant(5), "5", "<= 1")
     yield Point("10,000 QPs: memory of each", "KiB", lambda seconds: runs.all["10,000 QPs"][-1]["bytes_per_qp"] / 1024,
                 constant(64), "64", "<= 1", 1)
+    if measure.installed("cmtime"):
+        connects = []
+
+        def connect(seconds):
+            connects.append(measure.rdma_cm()["connections_per_second"] / 1e3)
+            return connects[-1]
+        yield Point("connections by RDMA CM", "thousand/s", connect, constant(3), "3", ">= 1", 1)
+        yield Point("connections by RDMA CM ", "thousand/s", lambda seconds: connects[-1],
+                    lambda seconds: measure.tcp_connections(seconds)["connections_per_second"] / 1e3, "TCP", ">= 0", 1)
     yield Point("idle", "% of a core", lambda seconds: measure.verbs(max(seconds, 1), "idle")["processor_share"] * 100,
                 constant(0.2), "0.2", "<= 1", 3)
 

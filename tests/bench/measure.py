@@ -5,8 +5,11 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
+import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 BIN = os.path.join(ROOT, "build", "release", "bin")
@@ -81,6 +84,45 @@ def ucx(seconds, bytes):
     last = _with_server(server, client, "Waiting for connection", env).strip().splitlines()[-1]
     megabytes = float(last.split()[-3])  # Overall bandwidth, in units of 2^20 bytes.
     return {"gigabits_per_second": megabytes * 8 * 2**20 / 1e9}
+
+
+def rdma_cm(connections=1000):
+    """Connections that cmtime makes and ends at once by RDMA CM, each step for all of them before the next."""
+    program = [os.path.join(BIN, "uroce"), "run", "--addr"]
+    server = subprocess.Popen([*program, "127.0.0.2", "--", "cmtime"], stdin=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 5  # It does not say when it listens; until then clients are refused.
+        while True:
+            try:
+                output = _run([*program, "127.0.0.1", "--", "cmtime", "-c", str(connections), "-s", "127.0.0.2"])
+                break
+            except RuntimeError:
+                if time.monotonic() > deadline or server.poll() is not None:
+                    raise
+    finally:
+        server.kill()
+        server.wait()
+    totals = [float(ms) for ms in re.findall(r"^[a-z ]+: +([0-9.]+)", output, re.MULTILINE)]
+    return {"connections_per_second": connections / sum(totals) * 1e3}
+
+
+def tcp_connections(seconds):
+    """Connect, accept and close, one after the other in two processes; some of the time is the Python interpreter's."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        child = os.fork()
+        if child == 0:
+            while True:
+                listener.accept()[0].close()
+        try:
+            done, began = 0, time.monotonic()
+            while time.monotonic() < began + seconds:
+                with socket.create_connection(listener.getsockname()) as connection:
+                    connection.recv(1)  # Until the other side has closed it.
+                done += 1
+            return {"connections_per_second": done / (time.monotonic() - began)}
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def installed(program):
