@@ -17,6 +17,15 @@ def io_demo(operations):
     return judge
 
 
+def mckey(receivers):
+    """All receivers have got all messages."""
+    def judge(client, server):
+        for who, output, times in (("the sender", client, 1), ("a receiver", server, receivers)):
+            for text in ("data transfers complete", "return status 0"):
+                assert output.count(text) == times, f"{who} has not said '{text}'"
+    return judge
+
+
 def fio(jobs, blocks):
     """Each job of the client has sent all blocks; no job of either side ends with an error. (What the server verifies, it
     complains about.)"""

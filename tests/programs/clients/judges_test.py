@@ -58,6 +58,14 @@ class Judges(unittest.TestCase):
         self.objects(judges.io_demo(10), client.replace("OK", "timeout"), "")
         self.objects(judges.io_demo(10), client, "io msg data corruption (5) at 7\n")
 
+    def test_mckey(self):
+        one = "data transfers complete\ntest complete\nreturn status 0\n"
+        judge = judges.mckey(2)
+        judge(one, one + one)
+        self.objects(judge, one, one)
+        self.objects(judge, one, one + one.replace("status 0", "status -1"))
+        self.objects(judge, "return status 0\n", one + one)
+
     def test_fio(self):
         judge = judges.fio(["send"], 64)
         judge(FIO_CLIENT, FIO_SERVER)

@@ -190,6 +190,13 @@ def rcopy():
     return rdma_cm("rcopy", "rcopy", client, judges.client_says("Gb/sec"), endless=True, needs=("rcopy",))
 
 
+def mckey():
+    """Two receivers in a multicast group, and a sender, on another NIC of the host."""
+    receiver = "stdbuf -oL mckey -m 239.5.5.5 -b {0} -C 10"
+    return rdma_cm("mckey", f"sh -c '{receiver} & {receiver} && wait $!'", "mckey -m 239.5.5.5 -b 127.0.0.2 -C 10 -s",
+                   judges.mckey(2), 0, ready=("joined dgid: ::ffff:239.5.5.5", 2))
+
+
 def perftest_by_cm(op, kind, options="", size=4100, connections=2, datagrams=0, iterations=100):
     """With -R: a first connection carries the parameters; those of the test follow, to the same port."""
     command = f"ib_{op}_{kind} -R -d uroce0 -F -n 100 {options}" + ("" if size is None else f" -s {size}")
@@ -268,6 +275,7 @@ GROUPS = {
                 judges.both_say("custom")),
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
+        mckey(),
         fio(),
         ucx_by_cm(),
         rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
