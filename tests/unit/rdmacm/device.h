@@ -21,6 +21,22 @@ namespace uroce::rdmacm {
 inline constexpr const char* kFirst = "127.0.0.31";
 inline constexpr const char* kSecond = "127.0.0.32";
 
+/// Events, as librdmacm numbers them.
+enum : std::uint32_t {
+  kResolved = 0,
+  kAddressError = 1,
+  kRouted = 2,
+  kRouteError = 3,
+  kRequest = 4,
+  kResponse = 5,
+  kUnreachable = 7,
+  kRejected = 8,
+  kEstablished = 9,
+  kDisconnected = 10,
+  kRemoval = 11,
+  kTimewaitExit = 15
+};
+
 class Device {
  public:
   explicit Device(int flags = 0);

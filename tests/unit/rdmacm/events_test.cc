@@ -11,18 +11,6 @@
 namespace uroce::rdmacm {
 namespace {
 
-enum : std::uint32_t {
-  kResolved = 0,
-  kRouted = 2,
-  kRequest = 4,
-  kResponse = 5,
-  kUnreachable = 7,
-  kRejected = 8,
-  kEstablished = 9,
-  kDisconnected = 10,
-  kTimewaitExit = 15
-};
-
 class EventsTest : public ::testing::Test {
  protected:
   static constexpr std::uint16_t kPort = 7174;

@@ -9,20 +9,6 @@
 namespace uroce::rdmacm {
 namespace {
 
-enum : std::uint32_t {
-  kResolved = 0,
-  kAddressError = 1,
-  kRouted = 2,
-  kRouteError = 3,
-  kRequest = 4,
-  kResponse = 5,
-  kUnreachable = 7,
-  kRejected = 8,
-  kEstablished = 9,
-  kDisconnected = 10,
-  kRemoval = 11
-};
-
 class FaultsTest : public ::testing::Test {
  protected:
   static constexpr std::uint16_t kPort = 7174;
