@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -17,8 +16,8 @@ void control(int epoll, int operation, int fd, std::uint32_t events) {
 
 }  // namespace
 
-Interrupts::Interrupts() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (valid()) control(epoll_.get(), EPOLL_CTL_ADD, event_.get(), EPOLLIN);
+Interrupts::Interrupts() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (valid()) control(epoll_.get(), EPOLL_CTL_ADD, event_.fd(), EPOLLIN);
 }
 
 void Interrupts::add(int fd) {
@@ -41,23 +40,13 @@ bool Interrupts::wait(std::optional<Instant> deadline) const {
     ready = ::ppoll(&set, 1, deadline ? &timeout : nullptr, nullptr);
     if (ready > 0) ready = ::epoll_wait(epoll_.get(), &event, 1, 0);
   }
-  if (ready > 0 && event.data.fd == event_.get()) {
-    std::uint64_t times_woken = 0;
-    [[maybe_unused]] const ssize_t n = ::read(event_.get(), &times_woken, sizeof times_woken);
-  }
+  if (ready > 0 && event.data.fd == event_.fd()) event_.clear();
   return ready > 0;
-}
-
-void Interrupts::wake() const {
-  const int saved = errno;  // May be called from a signal handler.
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
-  errno = saved;
 }
 
 void Interrupts::close() {
   epoll_.reset();
-  event_.reset();
+  event_.close();
   sockets_.clear();
 }
 

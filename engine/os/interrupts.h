@@ -6,6 +6,7 @@
 
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
+#include "engine/os/wake_event.h"
 
 namespace uroce::engine {
 
@@ -29,13 +30,13 @@ class Interrupts {
   /// are possible. Returns false when it was the deadline.
   bool wait(std::optional<Instant> deadline) const;
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
-  void wake() const;
-  bool valid() const { return epoll_ && event_; }
+  void wake() const { event_.signal(); }
+  bool valid() const { return epoll_ && event_.valid(); }
   void close();
 
  private:
   Fd epoll_;
-  Fd event_;
+  WakeEvent event_;
   std::vector<int> sockets_;
 };
 

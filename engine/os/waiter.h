@@ -4,27 +4,24 @@
 #include <optional>
 #include <span>
 
-#include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
+#include "engine/os/wake_event.h"
 
 namespace uroce::engine {
 
-/// ppoll() with an eventfd. Waiting happens here and never inside an io_uring: a request armed by one thread completes
-/// in that thread's context, which may be gone or busy when the packet arrives.
+/// ppoll() with an eventfd, for descriptors that change. Those of a port: engine/os/interrupts.h.
 class Waiter {
  public:
-  Waiter();
-
   /// Blocks until one of `fds` is readable, until `deadline`, or until wake(). Spurious returns are possible. Any
   /// number of descriptors. Returns false when it was the deadline.
   bool wait(std::span<const int> fds, std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
-  void wake() const;
-  bool valid() const { return static_cast<bool>(event_); }
-  void close() { event_.reset(); }
+  void wake() const { event_.signal(); }
+  bool valid() const { return event_.valid(); }
+  void close() { event_.close(); }
 
  private:
-  Fd event_;
+  WakeEvent event_;
 };
 
 }  // namespace uroce::engine
