@@ -68,6 +68,22 @@ TEST(SequenceNak, GoesBackToItsPsn) {
   s.expect_silence();
 }
 
+// A responder says it once for a gap (9.7.5.1.4?): a copy costs no second retry, even when we have sent again meanwhile.
+TEST(SequenceNak, CountsOnceUntilThereIsProgress) {
+  Script s({.retry_cnt = 2});
+  s.post_send(1, SendOp::kWrite, 2 * kMtu);
+  s.ignore_rest();
+  s.recv(sequence_nak(0));
+  s.expect(write_first(0, 2 * kMtu));
+  s.expect(write_last(1).ack_req());
+  s.recv(sequence_nak(0));
+  s.expect_silence();
+  s.recv(sequence_nak(1));  // A gap behind what is new.
+  s.expect(write_last(1).ack_req());
+  s.recv(ack(1));
+  s.expect_done(1, WcStatus::kSuccess);
+}
+
 struct Fatal {
   NakCode code;
   WcStatus status;

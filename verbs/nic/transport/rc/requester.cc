@@ -92,7 +92,7 @@ void Requester::clear() {
   sq_.clear();
   cursor_ = sq_.head();
   failed_ = false;
-  missing_response_retried_ = false;
+  went_back_ = false;
   try_without_credit_ = false;
 }
 

@@ -72,6 +72,7 @@ class Requester final : public RequesterHalf {
   // requester_retry.cc
   void retry();
   void retry_once_for_missing_response();
+  void retry_once_for_sequence_nak();
   void rewind();
   void note_progress(Instant now);
   void start_ack_timer(Instant now);
@@ -97,7 +98,7 @@ class Requester final : public RequesterHalf {
   std::uint32_t since_ack_request_ = 0;
   Psn ack_due_;  ///< One past the newest packet that asked for an ACK: before it, the peer owes us one.
   bool timeout_changed_ = false;  ///< The ACK timer must start afresh.
-  bool missing_response_retried_ = false;
+  bool went_back_ = false;        ///< For a NAK, said or implied; until there is progress or a timeout, once is enough.
   bool failed_ = false;
   bool waits_for_window_ = false;
   bool try_without_credit_ = false;      ///< Patience is over: the limited message may be tried.

@@ -83,10 +83,7 @@ void Requester::on_nak(proto::NakCode code) {
     c_.note<TraceKind::kNakIn>(static_cast<std::uint64_t>(code), una_.value());
   switch (code) {
     case proto::NakCode::kPsnSequenceError:
-      // Packets that followed one refused with RNR arrive out of sequence: what they draw is no further loss.
-      if (timers_.running(Timer::kRnr) || is_refused_already()) return;
-      c_.note<TraceKind::kSequenceNakIn>(una_.value());
-      return retry();
+      return retry_once_for_sequence_nak();
     case proto::NakCode::kInvalidRequest:
       return fail_head(WcStatus::kRemInvReqErr);
     case proto::NakCode::kRemoteAccessError:

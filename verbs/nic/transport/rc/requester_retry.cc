@@ -16,7 +16,7 @@ void Requester::on_timeout(Instant now) {
   }
   if (timers_.take_expired(Timer::kAck, now)) {
     c_.note<TraceKind::kAckTimeout>(una_.value(), retry_left_);
-    missing_response_retried_ = false;
+    went_back_ = false;
     retry();
   }
 }
@@ -33,11 +33,21 @@ void Requester::retry() {
 }
 
 /// Implied NAK (9.7.5.1.2?): a response arrived, but an earlier READ or atomic has not been answered. Every further
-/// response behind the gap says the same again, so only the first one counts until there is progress or a timeout.
+/// response behind the gap says the same again.
 void Requester::retry_once_for_missing_response() {
-  if (missing_response_retried_) return;
+  if (went_back_) return;
   c_.note<TraceKind::kImpliedNak>(una_.value());
-  missing_response_retried_ = true;
+  went_back_ = true;
+  retry();
+}
+
+/// A responder sends one NAK for a gap (9.7.5.1.4?). Another one is a copy of it, or a stranger's packet drew it: neither
+/// tells of a further loss.
+void Requester::retry_once_for_sequence_nak() {
+  // Packets that followed one refused with RNR arrive out of sequence.
+  if (went_back_ || timers_.running(Timer::kRnr) || is_refused_already()) return;
+  c_.note<TraceKind::kSequenceNakIn>(una_.value());
+  went_back_ = true;
   retry();
 }
 
@@ -55,7 +65,7 @@ void Requester::rewind() {
 /// Some packet was acknowledged: retry counts start afresh and the timer covers what is now the oldest packet.
 void Requester::note_progress(Instant now) {
   reload_retry_counts();
-  missing_response_retried_ = false;
+  went_back_ = false;
   timers_.stop(Timer::kRnr);
   timers_.stop(Timer::kAck);
   timers_.stop(Timer::kStall);
