@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-PROTO = {"proto", "proto/base", "proto/cm", "proto/describe"}
+PROTO = {"proto", "proto/base", "proto/cm", "proto/describe", "proto/rules"}
 NIC = {"verbs/nic/model", "verbs/nic/resources", "verbs/nic/transport/base", "verbs/nic/transport/rc",
        "verbs/nic/transport/unreliable", "verbs/nic/transport", "verbs/nic/device"}
 ENGINE = {"engine", "engine/os", "engine/port", "engine/run", "engine/faults", "engine/broker"}
@@ -20,7 +20,8 @@ ROOMS = {
     "proto/base": set(),
     "proto": {"proto/base"},
     "proto/cm": {"proto", "proto/base"},
-    "proto/describe": PROTO - {"proto/describe"},
+    "proto/rules": {"proto", "proto/base"},
+    "proto/describe": {"proto", "proto/base", "proto/cm"},
 
     # The NIC: device -> transport -> resources -> model.
     "verbs/nic/model": PROTO,

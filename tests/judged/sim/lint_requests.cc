@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "proto/icrc.h"
 #include "proto/syndrome.h"
 #include "proto/timing.h"
 #include "tests/judged/sim/violation.h"
@@ -12,14 +11,11 @@ namespace uroce::simulator {
 using proto::Kind;
 using proto::PacketView;
 
-std::uint32_t content_of(const PacketView& view, const proto::Path& path) {
-  if (!view.bth().get<proto::Bth::AckReq>()) return view.icrc();
-  std::uint8_t copy[proto::kMaxPacketSize];
-  const Bytes bytes = view.bytes().first(view.bytes().size() - proto::kIcrcSize);
-  std::copy(bytes.begin(), bytes.end(), copy);
-  proto::MutView<proto::Bth>{copy}.set<proto::Bth::AckReq>(0);
-  return proto::icrc(path, {copy, bytes.size()});
-}
+namespace {
+
+void forbid(const proto::rules::Breach& breach) { incorrect("{}", breach.text); }
+
+}  // namespace
 
 void RequestLint::start(const QpFacts& facts) {
   *this = RequestLint{};
@@ -31,11 +27,7 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
   if (stopped_) incorrect("a request from a QP in error");
   check_order(at, now);
   const proto::OpcodeInfo& op = view.op();
-  if (op.ends() && !view.bth().get<proto::Bth::AckReq>()) incorrect("the last packet of a message asks for no ACK");
-  if (view.bth().get<proto::Bth::SolicitedEvent>()) {
-    const bool may = op.ends() && (op.kind == Kind::kSend || op.consumes_receive);
-    if (!may) incorrect("SE on a packet that raises no completion at the responder");
-  }
+  proto::rules::check_flags(view, forbid);
   if (at == history_.size()) check_begin(at);
   if (op.kind == Kind::kReadRequest) {
     add_read(view, at);
@@ -43,7 +35,7 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
     add(view, path, at);
   } else {
     const SentPsn& before = history_[at];
-    if (before.opcode != op.code || before.content != content_of(view, path)) {
+    if (before.opcode != op.code || before.content != proto::rules::content(view, path)) {
       incorrect("sent again with other contents: {} was {}", op.name, proto::info(before.opcode).name);
     }
     cursor_ = at + 1;
@@ -78,7 +70,7 @@ bool RequestLint::begins_work(std::uint32_t at) const {
 
 /// The first packet of a WR.
 void RequestLint::check_begin(std::uint32_t at) const {
-  if (message_ || !begins_work(at)) return;
+  if (order_.in_message() || !begins_work(at)) return;
   if (draining_) incorrect("a new message while the send queue drains");
   const auto wr = std::find_if(posted_.rbegin(), posted_.rend(), [&](const Posted& p) { return p.begin == at; });
   if (wr != posted_.rend() && wr->fenced && !outstanding_.empty()) {
@@ -87,12 +79,11 @@ void RequestLint::check_begin(std::uint32_t at) const {
 }
 
 void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint32_t at) {
-  check_sequence(view);
-  check_length(view);
+  check_message(view);
   const proto::OpcodeInfo& op = view.op();
   SentPsn entry;
   entry.opcode = op.code;
-  entry.content = content_of(view, path);
+  entry.content = proto::rules::content(view, path);
   const bool takes = op.kind == Kind::kSend ? op.starts() : op.consumes_receive;
   if (takes) {
     // One message may go without a credit, to ask for one (9.7.7.2).
@@ -113,7 +104,7 @@ void RequestLint::add_read(const PacketView& view, std::uint32_t at) {
   const std::uint32_t count = length == 0 ? 1 : (length + facts_.mtu - 1) / facts_.mtu;
   const bool fresh = at == history_.size();
   if (fresh) {
-    check_sequence(view);
+    check_message(view);
     end_message();
   }
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -140,28 +131,13 @@ void RequestLint::add_read(const PacketView& view, std::uint32_t at) {
   count_outstanding(at, at + count);
 }
 
-void RequestLint::check_sequence(const PacketView& view) {
-  const proto::OpcodeInfo& op = view.op();
-  const bool fits = message_ ? !op.starts() && op.kind == *message_ : op.starts();
-  if (!fits) incorrect("opcode {} {}", op.name, message_ ? "inside another message" : "outside a message");
-  message_ = op.ends() ? std::nullopt : std::optional(op.kind);
+void RequestLint::check_message(const PacketView& view) {
+  if (const auto breach = order_.add(view, facts_.mtu)) forbid(*breach);
 }
 
 void RequestLint::end_message() {
   ++messages_;
   receives_after_.push_back(receives_);
-}
-
-void RequestLint::check_length(const PacketView& view) {
-  const proto::OpcodeInfo& op = view.op();
-  const auto size = static_cast<std::uint32_t>(view.payload().size());
-  if (size > facts_.mtu) incorrect("{} bytes of payload, path MTU {}", size, facts_.mtu);
-  if (!op.ends() && size != facts_.mtu) incorrect("{} with {} bytes, path MTU {}", op.name, size, facts_.mtu);
-  if (op.position == proto::Position::kLast && size == 0) incorrect("{} without payload", op.name);
-  if (op.kind != Kind::kWrite) return;
-  if (view.has<proto::Reth>()) left_ = view.header<proto::Reth>().get<proto::Reth::DmaLength>();
-  if (size > left_ || (op.ends() && size != left_)) incorrect("RETH's length is not the sum of the payloads");
-  left_ -= size;
 }
 
 void RequestLint::count_outstanding(std::uint32_t begin, std::uint32_t end) {

@@ -7,6 +7,7 @@
 
 #include "engine/sim/link.h"
 #include "proto/packet.h"
+#include "proto/rules/rules.h"
 #include "tests/judged/sim/psn_history.h"
 
 namespace uroce::simulator {
@@ -36,7 +37,7 @@ class RequestLint {
 
   void set_max_rd_atomic(std::uint32_t most) { facts_.max_rd_atomic = most; }
   void set_draining(bool draining) { draining_ = draining; }
-  bool drained() const { return !message_ && una_ == history_.size() && begins_work(una_); }
+  bool drained() const { return !order_.in_message() && una_ == history_.size() && begins_work(una_); }
   void check_drained() const;
   void stop() { stopped_ = true; }
 
@@ -60,8 +61,7 @@ class RequestLint {
   void add_read(const proto::PacketView& view, std::uint32_t index);
   bool begins_work(std::uint32_t index) const;
   void check_begin(std::uint32_t index) const;
-  void check_sequence(const proto::PacketView& view);
-  void check_length(const proto::PacketView& view);
+  void check_message(const proto::PacketView& view);
   void end_message();
   void take_credits(const proto::PacketView& view);
   void count_outstanding(std::uint32_t begin, std::uint32_t end);
@@ -76,8 +76,7 @@ class RequestLint {
   std::vector<Outstanding> outstanding_;  ///< Oldest first.
   std::uint32_t cursor_ = 0;              ///< One past the packet sent last.
   std::uint32_t una_ = 0;                 ///< Oldest unacknowledged, by the answers that have reached the QP.
-  std::optional<proto::Kind> message_;    ///< Begun and not ended.
-  std::uint32_t left_ = 0;                ///< Bytes of it that a RETH announced and that have not come.
+  proto::rules::MessageOrder order_;
   std::uint32_t messages_ = 0, receives_ = 0;
   std::vector<std::uint32_t> receives_after_;      ///< By message: receives that it and those before it take.
   std::optional<std::uint32_t> credit_limit_ = 0;  ///< Receives that the peer is known to have had; nothing: unlimited.
@@ -86,8 +85,5 @@ class RequestLint {
   bool draining_ = false;
   bool stopped_ = false;
 };
-
-/// CRC of a packet as if it did not ask for an ACK.
-std::uint32_t content_of(const proto::PacketView& view, const proto::Path& path);
 
 }  // namespace uroce::simulator

@@ -203,7 +203,7 @@ TEST_F(LintFrames, PadIsZero) {
 
 TEST_F(LintFrames, FixedFields) {
   EXPECT_BREACH(request(O::kRcSendOnly, 0, 0, [](auto& b) { b.bth().template set<Bth::PKey>(0x7FFF); }), "P_Key");
-  EXPECT_BREACH(request(O::kRcSendOnly, 0, 0, [](auto& b) { b.bth().template set<Bth::MigReq>(1); }), "reserved bits");
+  EXPECT_BREACH(request(O::kRcSendOnly, 0, 0, [](auto& b) { b.bth().template set<Bth::MigReq>(1); }), "MigReq");
   EXPECT_BREACH(request(O::kRcSendOnly, 0, 0, [](auto& b) { b.bth().template set<Bth::Resv7>(1); }), "reserved bits");
   EXPECT_BREACH(request(O::kUcSendOnly, 0), "another service");
 }
