@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/broker/unix_message.h"
-#include "engine/broker/users.h"
+#include "engine/os/unix_message.h"
+#include "engine/os/users.h"
 
 namespace uroce::engine {
 namespace {

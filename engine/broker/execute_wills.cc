@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/broker/unix_message.h"
 #include "engine/broker/wills.h"
+#include "engine/os/unix_message.h"
 #include "engine/port/send_sockets.h"
 
 namespace uroce::engine {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/broker/unix_message.h"
+#include "engine/os/unix_message.h"
 
 namespace uroce::engine {
 namespace {

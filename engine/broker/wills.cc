@@ -8,7 +8,7 @@
 #include <array>
 
 #include "engine/broker/start_broker.h"
-#include "engine/broker/unix_message.h"
+#include "engine/os/unix_message.h"
 
 namespace uroce::engine {
 namespace {

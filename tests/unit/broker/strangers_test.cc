@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "engine/broker/unix_message.h"
+#include "engine/os/unix_message.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {

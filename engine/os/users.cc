@@ -1,4 +1,4 @@
-#include "engine/broker/users.h"
+#include "engine/os/users.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "engine/broker/unix_message.h"
+#include "engine/os/unix_message.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
