@@ -22,6 +22,9 @@ class Interrupts {
 
   /// Adds a socket. Before the first wait().
   void add(int fd);
+  /// Adds a descriptor that ends a wait() each time that it is made readable; nobody needs to read it, and mask() does
+  /// not concern it.
+  void add_bell(int fd);
   /// Whether packets leave wait() asleep. At first they end it. One thread at a time. Unmasking ends a wait() that
   /// runs, or the next one, if there are packets.
   void mask(bool masked);

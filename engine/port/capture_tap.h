@@ -36,6 +36,8 @@ class CaptureTap final : public Port {
   bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
   void mask_packets(bool masked) override { port_->mask_packets(masked); }
   void wake() override { port_->wake(); }
+  void before_fork() override { port_->before_fork(); }
+  void after_fork_in_parent() override { port_->after_fork_in_parent(); }
   void abandon_after_fork() override;
   PortInfo info() const override { return port_->info(); }
   PortCounters counters() const override { return port_->counters(); }

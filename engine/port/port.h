@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/base/clock.h"
 #include "proto/path.h"
@@ -30,6 +31,8 @@ struct PortCounters {
   std::uint64_t send_errors = 0;       ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
   std::uint64_t receive_overruns = 0;  ///< Packets the kernel dropped because our socket buffer was full.
   std::uint64_t system_calls = 0;
+  std::uint64_t sent_by_shm = 0;  ///< Of sent_packets, those through shared memory.
+  std::uint64_t received_by_shm = 0;
 };
 
 /// What runs and why, for people: shown by tools and in --json.
@@ -38,6 +41,7 @@ struct PortInfo {
   std::string reason;    ///< "io_uring is available", "UROCE_ENGINE=socket", "io_uring_setup: EPERM (seccomp?)" ...
   std::string features;  ///< Space-separated: "multishot-recv buf-ring fixed-files ..."
   std::uint32_t receive_buffer_bytes = 0;  ///< What the socket really got (SO_RCVBUF as the kernel accounts it).
+  std::vector<std::string> by_shm{};       ///< Addresses to which packets go through shared memory now.
 };
 
 class Port {
@@ -73,6 +77,9 @@ class Port {
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 
+  // Around fork(), so that abandon_after_fork() finds everything whole.
+  virtual void before_fork() {}
+  virtual void after_fork_in_parent() {}
   /// In the child of fork(): lets go of the descriptors, which the parent still uses, without touching what they stand
   /// for. Afterwards only the destructor may be called. Async-signal-safe.
   virtual void abandon_after_fork() = 0;

@@ -30,6 +30,10 @@ class UdpPort : public Port {
   void wake() final { interrupts_.wake(); }
   /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
   bool can_wake() const { return interrupts_.valid(); }
+  /// Whether nothing that was committed waits to be sent.
+  bool is_idle() const { return frames_.free_count() + (lent_ ? 1 : 0) == kFrames; }
+  /// Each time that `fd` becomes readable ends a wait(), or the next one, also while packets are masked.
+  void also_wake_by(int fd) { interrupts_.add_bell(fd); }
   void abandon_after_fork() override;
   PortInfo info() const final { return info_; }
   PortCounters counters() const final { return counters_; }

@@ -12,7 +12,7 @@ import sys
 PROTO = {"proto", "proto/base", "proto/cm", "proto/describe", "proto/rules"}
 NIC = {"verbs/nic/model", "verbs/nic/resources", "verbs/nic/transport/base", "verbs/nic/transport/rc",
        "verbs/nic/transport/unreliable", "verbs/nic/transport", "verbs/nic/device"}
-ENGINE = {"engine", "engine/os", "engine/port", "engine/run", "engine/faults", "engine/broker"}
+ENGINE = {"engine", "engine/os", "engine/port", "engine/run", "engine/faults", "engine/broker", "engine/shm"}
 IBVERBS = {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks", "verbs/ibverbs/host", "verbs/ibverbs/objects",
            "verbs/ibverbs"}
 
@@ -44,6 +44,7 @@ ROOMS = {
     "engine/run": PROTO | {"engine", "engine/os", "engine/port"},
     "engine/faults": PROTO | {"engine"},
     "engine/sim": PROTO | {"engine"},
+    "engine/shm": PROTO | {"engine/os", "engine/port"},
     "engine/broker": PROTO | {"engine/os", "engine/port"},
 
     # The C face: objects -> host -> hooks -> catalogue.

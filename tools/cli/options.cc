@@ -182,6 +182,11 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_BACKEND")
       ->default_str("uroce")
       ->group(group);
+  app.add_option("--wire", o.wire,
+                 "How packets get to NICs of this user on this host: by UDP, or through shared memory (backend uroce)")
+      ->type_name("udp|shm|auto")
+      ->check(CLI::IsMember({"udp", "shm", "auto"}).description(""))
+      ->group(group);
   app.add_option("--pcap", o.pcap,
                  "Write all RoCE packets to FILE (backend uroce); .pcapng: with comments on injected faults")
       ->type_name("FILE")

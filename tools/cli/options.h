@@ -25,6 +25,7 @@ struct Options {
   bool trace = false;
   std::string addr;  ///< As UROCE_ADDR.
   std::string pcap;
+  std::string wire;    ///< As UROCE_WIRE.
   std::string faults;  ///< As UROCE_FAULTS.
 };
 

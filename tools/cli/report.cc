@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -63,6 +64,11 @@ std::string nic_text(const ibv::NicFacts& nic) {
       "  NIC        {} packets sent, {} received, {} retransmitted, {} timeouts, {} ICRC errors, {} RNR NAKs\n",
       c.sent_pkts, c.rcvd_pkts, c.retransmitted_pkts, c.local_ack_timeout_err, c.icrc_errors,
       c.rcvd_rnr_err + c.send_rnr_err);
+  if (nic.port_counters.sent_by_shm + nic.port_counters.received_by_shm > 0) {
+    text += fmt::format("  wire       {} packets sent and {} received through shared memory{}{}, the others by UDP\n",
+                        nic.port_counters.sent_by_shm, nic.port_counters.received_by_shm,
+                        nic.port.by_shm.empty() ? "" : ", to ", fmt::join(nic.port.by_shm, ", "));
+  }
   if (const std::string faults = faults_text(nic.faults); !faults.empty()) text += "  injected   " + faults + '\n';
   for (const std::string& sentence : nic.faults_without_effect) text += "  no effect  " + sentence + '\n';
   if (nic.pcap.empty()) return text;

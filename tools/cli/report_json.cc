@@ -103,6 +103,7 @@ Json nic_json(const ibv::NicFacts& nic) {
   const engine::PortCounters& p = nic.port_counters;
   return {{"addresses", nic.addresses},
           {"engine", {{"name", nic.port.engine}, {"reason", nic.port.reason}, {"features", nic.port.features}}},
+          {"peers_by_shm", nic.port.by_shm},
           {"receive_buffer_bytes", nic.port.receive_buffer_bytes},
           {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
           {"pcap_error", nic.pcap_error.empty() ? Json(nullptr) : Json(nic.pcap_error)},
@@ -117,7 +118,9 @@ Json nic_json(const ibv::NicFacts& nic) {
             {"received_bytes", p.received_bytes},
             {"send_errors", p.send_errors},
             {"receive_overruns", p.receive_overruns},
-            {"system_calls", p.system_calls}}}};
+            {"system_calls", p.system_calls},
+            {"sent_by_shm", p.sent_by_shm},
+            {"received_by_shm", p.received_by_shm}}}};
 }
 
 Json loss_json(const PeerLoss& loss) {

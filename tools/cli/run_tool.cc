@@ -33,6 +33,7 @@ void tell_emulated_nic(const Options& options, const char* option, const char* v
 void select_backend_and_environment(const Options& options) {
   tell_emulated_nic(options, "--addr", "UROCE_ADDR", options.addr);
   tell_emulated_nic(options, "--pcap", "UROCE_PCAP", options.pcap);
+  tell_emulated_nic(options, "--wire", "UROCE_WIRE", options.wire);
   tell_emulated_nic(options, "--faults", "UROCE_FAULTS", options.faults);
   if (options.session.seed) setenv("UROCE_SEED", std::to_string(*options.session.seed).c_str(), 1);
   if (const auto error = select_backend(options.backend)) throw Failure(kExitUsage, *error);

@@ -58,7 +58,7 @@ expect 0 'uroce 0.' "$uroce" --version
 expect 1 "can't write to stdout" sh -c '"$1" devices >/dev/full' - "$uroce"
 
 # Every setting is in the help, and a wrong one is refused before the command runs.
-for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP VENDOR; do
+for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP VENDOR WIRE; do
   expect 0 "UROCE_$name" "$uroce" run --help
 done
 expect 2 'UROCE_DEVICES must be a number' "$uroce" run --devices none -- true

@@ -4,6 +4,7 @@
 
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
+#include "engine/shm/shm_port.h"
 #include "proto/address.h"
 #include "proto/base/mix.h"
 #include "verbs/cm/times.h"
@@ -47,7 +48,7 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.
 struct OpenPort {
   engine::SlotLeases slot;
-  std::unique_ptr<engine::Port> port;
+  std::unique_ptr<engine::UdpPort> port;
 };
 
 Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses, engine::EngineChoice choice) {
@@ -77,6 +78,19 @@ Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& 
   return Err{engine::SetupError{EADDRINUSE, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
 }
 
+/// The port with the wire that was asked for.
+Result<std::unique_ptr<engine::Port>, engine::SetupError> with_wire(std::unique_ptr<engine::UdpPort> udp,
+                                                                    std::uint8_t slot,
+                                                                    const std::vector<proto::Gid>& addresses,
+                                                                    Wire wire) {
+  if (wire == Wire::kUdp) return std::unique_ptr<engine::Port>(std::move(udp));
+  auto port = engine::ShmPort::open(udp, addresses, slot);
+  if (port) return std::unique_ptr<engine::Port>(std::move(*port));
+  if (wire == Wire::kAuto) return std::unique_ptr<engine::Port>(std::move(udp));
+  return Err{engine::SetupError{port.error().error, "UROCE_WIRE=shm is impossible here: " + port.error().sentence +
+                                                        "; with UROCE_WIRE=auto all packets go by UDP"}};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
@@ -85,6 +99,8 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
   const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
   if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
+  const auto wire = choose_wire(setting(Setting::kWire));
+  if (!wire.ok()) return Err{refuse_setting(EINVAL, wire.error())};
   const auto strict = strictness(setting(Setting::kStrict));
   if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
   const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
@@ -94,7 +110,10 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   const bool alone = sharing == engine::Sharing::kNone || !*shared;
   auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
   if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
-  std::unique_ptr<engine::Port> top = std::move(opened->port);
+  engine::SlotLeases slot = std::move(opened->slot);
+  auto wired = with_wire(std::move(opened->port), slot.slot, addresses, *wire);
+  if (!wired.ok()) return Err{refuse(wired.error().error, wired.error().sentence)};
+  std::unique_ptr<engine::Port> top = std::move(*wired);
   engine::CaptureTap* tap = nullptr;
   std::string pcap = setting(Setting::kPcap);
   if (!pcap.empty()) {
@@ -108,15 +127,15 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   nic::NicConfig config = config_for(addresses);
   config.strict = *strict;
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = nic::kTrainWindowBytes;
-  if (!opened->slot.leases.empty()) {
-    config.qpn_slot = opened->slot.slot;
-    config.first_local_qpn = opened->slot.first_local;
+  if (!slot.leases.empty()) {
+    config.qpn_slot = slot.slot;
+    config.first_local_qpn = slot.first_local;
   }
   choose_numbers(config, *seed, index);
   const std::string name =
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
-  return std::shared_ptr<Adapter>(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
-                                              std::move(opened->slot), name));
+  return std::shared_ptr<Adapter>(
+      new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap), std::move(slot), name));
 }
 
 Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
@@ -319,9 +338,11 @@ NicFacts Adapter::facts() {
 void Adapter::before_fork() {
   for (const auto& lease : slot_.leases) lease->before_fork();
   fork_lock_ = runner_.lock();
+  runner_.port().before_fork();
 }
 
 void Adapter::after_fork_in_parent() {
+  runner_.port().after_fork_in_parent();
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_parent();
 }

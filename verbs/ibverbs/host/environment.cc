@@ -119,6 +119,13 @@ Result<engine::EngineChoice, std::string> choose_engine(const std::string& engin
   return kIoUring;
 }
 
+Result<Wire, std::string> choose_wire(const std::string& value) {
+  if (value.empty() || value == "udp") return Wire::kUdp;
+  if (value == "shm") return Wire::kShm;
+  if (value == "auto") return Wire::kAuto;
+  return Err{"UROCE_WIRE must be udp, shm or auto, not '" + value + "'"};
+}
+
 Result<VendorId, std::string> vendor_id(const std::string& value) {
   if (value.empty()) return VendorId{};
   const std::vector<std::string> parts = split(value, ':');

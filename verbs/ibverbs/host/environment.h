@@ -27,6 +27,15 @@ Result<bool, std::string> sharing_wanted(const std::string& value);
 /// UROCE_ENGINE and UROCE_OFFLOAD.
 Result<engine::EngineChoice, std::string> choose_engine(const std::string& engine, const std::string& offload);
 
+/// How packets get to NICs of this user on this host.
+enum class Wire : std::uint8_t {
+  kUdp,
+  kShm,   ///< Through shared memory; an error where this process can't.
+  kAuto,  ///< The same, by UDP where it can't.
+};
+/// UROCE_WIRE.
+Result<Wire, std::string> choose_wire(const std::string& value);
+
 /// The vendor of a device, as ibv_query_device says: an IEEE vendor ID, and the vendor's number of the model.
 struct VendorId {
   std::uint32_t vendor = 0x027572;  ///< Locally administered: nobody's.

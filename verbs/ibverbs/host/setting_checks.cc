@@ -25,6 +25,7 @@ std::string check_engine(const std::string& value) { return complaint(choose_eng
 std::string check_offload(const std::string& value) {
   return complaint(choose_engine(setting(Setting::kEngine), value));
 }
+std::string check_wire(const std::string& value) { return complaint(choose_wire(value)); }
 std::string check_fault_list(const std::string& value) { return check_faults(value); }
 
 std::string check_seed(const std::string& value) { return complaint(parse_seed(value)); }

@@ -1,0 +1,77 @@
+#include "engine/shm/bell.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+namespace uroce::engine {
+namespace {
+
+/// Counts sleeps: odd while one lasts.
+using Sleeps = std::atomic<std::uint32_t>;
+static_assert(Sleeps::is_always_lock_free && sizeof(Sleeps) == 4);
+
+Sleeps& sleeps(const Mapping& memory) { return *reinterpret_cast<Sleeps*>(memory.data()); }
+
+/// A write to another kind of file might block, or do harm.
+bool is_eventfd(int fd) {
+  char target[32] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), target, sizeof target);
+  return size > 0 && std::string_view(target, static_cast<std::size_t>(size)) == "anon_inode:[eventfd]";
+}
+
+}  // namespace
+
+std::optional<Bell> Bell::make() {
+  Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd memory_fd = make_shared_memory(kBellMemory);
+  if (!event || !memory_fd) return std::nullopt;
+  auto memory = Mapping::make(memory_fd.get(), kBellMemory, 0, Mapping::Access::kReadWrite);
+  if (!memory || !forbid_new_writers(memory_fd.get())) return std::nullopt;
+  return Bell(std::move(event), std::move(memory_fd), std::move(*memory));
+}
+
+Bell::Bell(Fd event, Fd memory_fd, Mapping memory)
+    : event_(std::move(event)), memory_fd_(std::move(memory_fd)), memory_(std::move(memory)) {}
+
+void Bell::set_asleep(bool asleep) {
+  const std::uint32_t count = sleeps(memory_).load(std::memory_order_relaxed);
+  if ((count % 2 == 1) == asleep) return;
+  sleeps(memory_).store(count + 1, std::memory_order_relaxed);
+  // Against the fence of ring_if_asleep(): either the writer sees that we sleep, or we see what it published.
+  if (asleep) std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void Bell::close() {
+  event_.reset();
+  memory_fd_.reset();
+  memory_.forget();
+}
+
+std::optional<BellRope> BellRope::adopt(Fd event, const Fd& memory) {
+  if (!is_eventfd(event.get()) || !is_shared_memory(memory.get(), kBellMemory)) return std::nullopt;
+  auto mapping = Mapping::make(memory.get(), kBellMemory, 0, Mapping::Access::kRead);
+  if (!mapping) return std::nullopt;
+  return BellRope(std::move(event), std::move(*mapping));
+}
+
+bool BellRope::ring_if_asleep() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t count = sleeps(memory_).load(std::memory_order_relaxed);
+  if (count % 2 == 0 || count == rung_) return false;
+  rung_ = count;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+  return true;
+}
+
+void BellRope::close() {
+  event_.reset();
+  memory_.forget();
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,53 @@
+// What two NICs say to each other before one writes into a ring that the other reads: one connection of a Unix socket
+// for each direction, made by the NIC that is going to send. It stays open; its end, by whatever means, is the end of
+// the ring.
+//
+//   sender                              receiver
+//   connect() to WireName               accept(): same user?
+//   same user?
+//   Hello + the ring            --->    maps it, reads it from now on
+//                               <---    Welcome + bell page and eventfd
+//   sends through the ring from now on
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+
+#include "proto/path.h"
+
+namespace uroce::engine {
+
+/// Changes with the layout or meaning of anything that is shared. Part of the name: other versions do not find us.
+inline constexpr std::uint32_t kWireProtocol = 1;
+
+/// Which packets go through a ring: those from `source` to QPs of `slot` (the top byte of a QPN) at `destination`.
+struct LinkName {
+  proto::Gid source;
+  proto::Gid destination;
+  std::uint8_t slot = 0;
+  friend bool operator==(const LinkName&, const LinkName&) = default;
+};
+
+struct Hello {
+  std::uint32_t protocol = kWireProtocol;
+  LinkName link;
+  std::uint8_t reserved[3] = {};
+};
+static_assert(sizeof(Hello) == 40);
+
+struct Welcome {
+  std::uint32_t protocol = kWireProtocol;
+};
+
+/// Abstract name (unix(7)) of the NIC that receives for `slot` of `local`. Such names belong to the network namespace,
+/// as addresses do.
+struct WireName {
+  WireName(const proto::Gid& local, std::uint8_t slot);
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,92 @@
+#include "engine/shm/packet_ring.h"
+
+#include <bit>
+#include <cstring>
+
+#include "proto/base/check.h"
+
+namespace uroce::engine {
+namespace {
+
+using Position = std::atomic<std::uint64_t>;
+static_assert(Position::is_always_lock_free && sizeof(Position) == 8);
+
+// Far apart: processors fetch cache lines in pairs.
+constexpr std::size_t kTailOffset = 0;
+constexpr std::size_t kHeadOffset = 256;
+
+Position& position(const Mapping& memory, std::size_t offset) {
+  return *reinterpret_cast<Position*>(memory.data() + offset);
+}
+std::uint8_t* record_at(const Mapping& memory, std::uint64_t where) {
+  return memory.data() + kRingHead + where % kRingBytes;
+}
+
+}  // namespace
+
+bool RingWriter::has_room(std::size_t bytes) {
+  if (tail_ + bytes - head_ <= kRingBytes) return true;
+  const std::uint64_t head = position(memory_, kHeadOffset).load(std::memory_order_acquire);
+  // It moves on, and never beyond what was published.
+  if (head - head_ > published_ - head_) broken_ = true;
+  if (broken_) return false;
+  head_ = head;
+  return tail_ + bytes - head_ <= kRingBytes;
+}
+
+bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
+  UROCE_ASSERT(header.size <= proto::kMaxPacketSize);
+  const std::size_t bytes = record_bytes(header.size);
+  if (broken_ || !has_room(bytes)) return false;
+  std::uint8_t* const record = record_at(memory_, tail_);
+  std::memcpy(record, &header, sizeof header);
+  std::memcpy(record + sizeof header, packet, header.size);
+  tail_ += bytes;
+  return true;
+}
+
+void RingWriter::publish() {
+  published_ = tail_;
+  position(memory_, kTailOffset).store(tail_, std::memory_order_release);
+}
+
+bool RingReader::is_empty() const {
+  return broken_.load(std::memory_order_relaxed) ||
+         position(memory_, kTailOffset).load(std::memory_order_acquire) == head_.load(std::memory_order_relaxed);
+}
+
+std::optional<RecordHeader> RingReader::read(MutBytes out) {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  if (head == tail_) {
+    if (is_broken()) return std::nullopt;
+    const std::uint64_t tail = position(memory_, kTailOffset).load(std::memory_order_acquire);
+    if (tail == head) return std::nullopt;
+    if (tail - head > kRingBytes || tail % kRecordUnit != 0) {
+      broken_.store(true, std::memory_order_relaxed);
+      return std::nullopt;
+    }
+    tail_ = tail;
+  }
+  // From here on only copies count: the writer may change what is in the ring at any time.
+  const std::uint8_t* const record = record_at(memory_, head);
+  // One load: the compiler must not look again after the check.
+  const auto header =
+      std::bit_cast<RecordHeader>(reinterpret_cast<const Position*>(record)->load(std::memory_order_relaxed));
+  if (header.size > proto::kMaxPacketSize || record_bytes(header.size) > tail_ - head) {
+    tail_ = head;
+    broken_.store(true, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+  std::memcpy(out.data(), record + sizeof header, header.size);
+  head_.store(head + record_bytes(header.size), std::memory_order_relaxed);
+  return header;
+}
+
+void RingReader::release() {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  if (head == released_) return;
+  released_ = head;
+  position(memory_, kHeadOffset).store(head, std::memory_order_release);
+}
+
+}  // namespace uroce::engine

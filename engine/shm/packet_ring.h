@@ -1,0 +1,92 @@
+// A ring of packets in memory that two processes share: one writes, the other reads. Neither trusts the other. The
+// writer may be broken, or change a packet while it is read: so a reader copies each packet out before anybody looks at
+// it, and believes no number that it has not checked. A writer believes no number of the reader.
+//
+// The memory: a page with the two positions, then kRingBytes of records, mapped twice in a row. Positions count bytes
+// from the beginning of time and are multiples of kRecordUnit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "engine/shm/shared_memory.h"
+#include "proto/bytes.h"
+#include "proto/packet.h"
+
+namespace uroce::engine {
+
+/// Bytes of records. A NIC's window, and that of its peer for the READ responses that this ring carries, fit in: 160
+/// KiB of receive buffer as the kernel counts it each. More would only leave the cache.
+inline constexpr std::size_t kRingBytes = 512 * 1024;
+inline constexpr std::size_t kRingHead = 4096;
+inline constexpr std::size_t kRingMemory = kRingHead + kRingBytes;
+/// A cache line, so that the two sides seldom write and read the same one.
+inline constexpr std::size_t kRecordUnit = 64;
+
+/// What stands in front of each packet.
+struct RecordHeader {
+  std::uint32_t size = 0;  ///< Bytes of the packet.
+  std::uint16_t source_port = 0;
+  std::uint8_t tclass = 0;
+  std::uint8_t hop_limit = 0;
+};
+static_assert(sizeof(RecordHeader) == 8);
+
+/// Bytes of the ring that a packet takes.
+constexpr std::size_t record_bytes(std::size_t packet_size) {
+  return (sizeof(RecordHeader) + packet_size + kRecordUnit - 1) / kRecordUnit * kRecordUnit;
+}
+inline constexpr std::size_t kRecordMax = record_bytes(proto::kMaxPacketSize);
+static_assert(kRingBytes % kRecordUnit == 0 && kRingBytes >= 4 * kRecordMax);
+
+class RingWriter {
+ public:
+  /// A ring that is empty.
+  explicit RingWriter(Mapping memory) : memory_(std::move(memory)) {}
+
+  /// Puts a packet (at most proto::kMaxPacketSize bytes) into the ring, where the reader does not see it yet. False:
+  /// there is no room, or the reader is broken.
+  bool write(const RecordHeader& header, const std::uint8_t* packet);
+  /// Lets the reader see what was written.
+  void publish();
+  /// Bytes of the ring that were written since.
+  std::size_t unpublished_bytes() const { return static_cast<std::size_t>(tail_ - published_); }
+  /// Whether the reader has broken the rules.
+  bool is_broken() const { return broken_; }
+  void forget() { memory_.forget(); }
+
+ private:
+  bool has_room(std::size_t bytes);
+
+  Mapping memory_;
+  std::uint64_t tail_ = 0;       ///< Where the next record goes.
+  std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
+  std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.
+  bool broken_ = false;
+};
+
+class RingReader {
+ public:
+  explicit RingReader(Mapping memory) : memory_(std::move(memory)) {}
+
+  /// Whether there is nothing to read now. Also for a thread that is not the reader's.
+  bool is_empty() const;
+  /// Copies the next packet to `out` (at least proto::kMaxPacketSize bytes). Nothing: there is none, or the writer is
+  /// broken.
+  std::optional<RecordHeader> read(MutBytes out);
+  /// Gives the room of what was read back to the writer.
+  void release();
+  /// Whether the writer has broken the rules. Nothing that it wrote afterwards is read.
+  bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
+  void forget() { memory_.forget(); }
+
+ private:
+  Mapping memory_;
+  std::atomic<std::uint64_t> head_ = 0;  ///< Changed by the reader only, seen by is_empty().
+  std::uint64_t tail_ = 0;               ///< How far the writer was when we looked last.
+  std::uint64_t released_ = 0;
+  std::atomic<bool> broken_ = false;
+};
+
+}  // namespace uroce::engine

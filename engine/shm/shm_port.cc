@@ -1,0 +1,324 @@
+#include "engine/shm/shm_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/address.h"
+#include "proto/base/mix.h"
+
+namespace uroce::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long it takes until a peer that had no link is asked for one again.
+constexpr Duration kAskAgain = 1s;
+/// Names that are remembered, with or without a link.
+constexpr std::size_t kNamesMost = 4096;
+/// The reader is told of so many bytes at once, so that it begins while the writer goes on.
+constexpr std::size_t kPublishBytes = 16 * 1024;
+/// After a packet by UDP more of them are expected for so long; else a look now and then is enough. A thread that
+/// sleeps is woken by them all the same.
+constexpr Duration kUdpBusy = 1ms;
+constexpr Duration kUdpLook = 20us;
+
+/// Bytes 5 to 7 of the BTH.
+constexpr std::size_t kDestQp = 5;
+constexpr std::uint32_t kLastManagementQp = 1;
+
+}  // namespace
+
+std::size_t ShmPort::NameHash::operator()(const LinkName& name) const {
+  std::uint64_t hash = name.slot;
+  for (const proto::Gid* gid : {&name.source, &name.destination}) {
+    hash = mix(hash ^ load_be<8>(gid->raw.data()));
+    hash = mix(hash ^ load_be<8>(gid->raw.data() + 8));
+  }
+  return hash;
+}
+
+Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<UdpPort>& udp,
+                                                           std::span<const proto::Gid> locals, std::uint8_t slot) {
+  auto bell = Bell::make();
+  if (!bell) return Err{SetupError{errno, std::string("can't make shared memory: ") + std::strerror(errno)}};
+  std::unique_ptr<ShmPort> port(new ShmPort(nullptr, std::move(*bell)));
+  auto keeper = LinkKeeper::start(locals, slot, port->bell_, [raw = udp.get()] { raw->wake(); });
+  if (!keeper) return Err{keeper.error()};
+  port->keeper_ = std::move(*keeper);
+  port->udp_ = std::move(udp);
+  port->udp_->also_wake_by(port->bell_.fd());
+  return port;
+}
+
+ShmPort::ShmPort(std::unique_ptr<UdpPort> udp, Bell bell) : udp_(std::move(udp)), bell_(std::move(bell)) {}
+
+/// Who gets this packet, if that may have a link.
+ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) {
+  if (packet.size() < kDestQp + 3) return nullptr;
+  const proto::Path& path = transmit.path;
+  if (load_be<3>(packet.data() + kDestQp) <= kLastManagementQp || path.destination.is_multicast()) return nullptr;
+  const LinkName name{.source = path.source, .destination = path.destination, .slot = packet[kDestQp]};
+  if (last_peer_ != nullptr && last_peer_->name == name) return last_peer_;
+  auto known = peers_.find(name);
+  if (known == peers_.end()) {
+    if (peers_.size() >= kNamesMost) forget_peers();
+    known = peers_.emplace(name, std::make_unique<Peer>()).first;
+    known->second->name = name;
+  }
+  return last_peer_ = known->second.get();
+}
+
+/// Those without a link.
+void ShmPort::forget_peers() {
+  publish_all();
+  last_peer_ = nullptr;
+  std::erase_if(peers_, [](const auto& entry) { return !entry.second->link; });
+}
+
+/// Whether packets go through the link from now on. Asks for one if there is none.
+bool ShmPort::may_use_link(Peer& peer) {
+  if (peer.uses_link) return true;
+  if (keeper_->has_news()) take_news();
+  if (!peer.link) {
+    const Instant now = os_now();
+    if (now < peer.ask_again) return false;
+    peer.ask_again = now + kAskAgain;
+    keeper_->want(peer.name);
+    return false;
+  }
+  if (!udp_->is_idle()) udp_->flush();
+  return peer.uses_link = udp_->is_idle();
+}
+
+void ShmPort::tx_commit(const proto::Transmit& transmit) {
+  const Bytes packet = Bytes(frame_).first(transmit.size);
+  Peer* const peer = peer_for(transmit, packet);
+  if (peer == nullptr || !may_use_link(*peer)) {
+    udp_sent_ = true;
+    return udp_->tx_commit(transmit);
+  }
+  // The frame has been copied, and stays lent.
+  RingWriter& ring = peer->link->ring;
+  const RecordHeader header{.size = transmit.size,
+                            .source_port = transmit.path.source_port,
+                            .tclass = transmit.path.tclass,
+                            .hop_limit = std::max<std::uint8_t>(transmit.path.hop_limit, 1)};
+  if (!ring.write(header, packet.data())) {
+    ++counters_.send_errors;
+    if (ring.is_broken()) {
+      keeper_->drop(peer->link->id);
+      end_link(peer->link->id);
+    }
+    return;
+  }
+  ++counters_.sent_packets;
+  counters_.sent_bytes += transmit.size;
+  if (ring.unpublished_bytes() >= kPublishBytes) {
+    publish(*peer);
+  } else if (!peer->is_dirty) {
+    peer->is_dirty = true;
+    dirty_.push_back(peer);
+  }
+}
+
+void ShmPort::publish(Peer& peer) {
+  peer.link->ring.publish();
+  if (peer.link->bell.ring_if_asleep()) ++counters_.system_calls;
+}
+
+void ShmPort::publish_all() {
+  for (Peer* const peer : dirty_) {
+    peer->is_dirty = false;
+    if (peer->link && peer->link->ring.unpublished_bytes() > 0) publish(*peer);
+  }
+  dirty_.clear();
+}
+
+void ShmPort::flush() {
+  publish_all();
+  udp_->flush();
+}
+
+void ShmPort::take_news() {
+  LinkNews news = keeper_->take_news();
+  {
+    const std::lock_guard lock(wait_mutex_);
+    for (auto& link : news.incoming) sources_.push_back(std::make_unique<Source>(std::move(link)));
+  }
+  for (OutgoingLink& link : news.outgoing) {
+    const auto peer = peers_.find(link.name);
+    if (peer == peers_.end()) {
+      keeper_->drop(link.id);
+    } else {
+      peer->second->link.emplace(std::move(link));
+    }
+  }
+  for (const LinkId id : news.ended) end_link(id);
+}
+
+void ShmPort::end_link(LinkId id) {
+  for (auto& [name, peer] : peers_) {
+    if (!peer->link || peer->link->id != id) continue;
+    peer->link.reset();
+    peer->uses_link = false;
+  }
+  for (const auto& source : sources_) {
+    if (source->link->id == id) source->is_over = true;
+  }
+}
+
+std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
+  publish_all();
+  if (keeper_->has_news()) take_news();
+  if (sources_.empty()) {
+    udp_sent_ = false;
+    return udp_->exchange(sink, rx_budget);
+  }
+  std::size_t received = receive(sink, rx_budget);
+  const Instant now = os_now();
+  if (is_udp_due(now)) received += exchange_udp(sink, rx_budget, now);
+  return received;
+}
+
+bool ShmPort::is_udp_due(Instant now) {
+  if (udp_ready_.load(std::memory_order_relaxed)) {
+    udp_ready_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  return udp_sent_ || now < udp_busy_until_ || now >= udp_look_at_;
+}
+
+std::size_t ShmPort::exchange_udp(DatagramSink& sink, std::size_t budget, Instant now) {
+  const std::size_t received = udp_->exchange(sink, budget);
+  if (received > 0 || udp_sent_) udp_busy_until_ = now + kUdpBusy;
+  udp_sent_ = false;
+  udp_look_at_ = now + kUdpLook;
+  return received;
+}
+
+std::size_t ShmPort::receive(DatagramSink& sink, std::size_t budget) {
+  std::size_t received = 0;
+  bool is_any_over = false;
+  for (std::size_t i = 0; i < sources_.size() && received < budget; ++i) {
+    Source& source = *sources_[(next_source_ + i) % sources_.size()];
+    if (!source.link->ring.is_empty()) {
+      if (!source.is_open) {
+        const std::size_t by_udp = exchange_udp(sink, budget, os_now());
+        received += by_udp;
+        if (by_udp > 0) continue;
+        source.is_open = true;
+      }
+      received += read_from(source, sink, budget - received);
+    }
+    is_any_over |= source.is_over;
+  }
+  if (received >= budget) ++next_source_;  // One busy link must not starve the others.
+  if (is_any_over) {
+    const std::lock_guard lock(wait_mutex_);
+    std::erase_if(sources_, [](const auto& source) { return source->is_over && source->link->ring.is_empty(); });
+  }
+  return received;
+}
+
+std::size_t ShmPort::read_from(Source& source, DatagramSink& sink, std::size_t budget) {
+  proto::Datagram datagram{.path = {.source = source.link->name.source,
+                                    .destination = source.link->name.destination,
+                                    .source_port = 0,
+                                    .tclass = 0,
+                                    .hop_limit = 0,
+                                    .flow_label = 0},
+                           .payload = {}};
+  RingReader& ring = source.link->ring;
+  std::size_t received = 0;
+  for (; received < budget; ++received) {
+    const auto header = ring.read(received_);
+    if (!header) break;
+    datagram.path.source_port = header->source_port;
+    datagram.path.tclass = header->tclass;
+    datagram.path.hop_limit = header->hop_limit;
+    datagram.payload = Bytes(received_).first(header->size);
+    ++counters_.received_packets;
+    counters_.received_bytes += header->size;
+    sink.on_datagram(datagram);
+  }
+  ring.release();
+  if (ring.is_broken() && !source.is_over) {
+    keeper_->drop(source.link->id);
+    source.is_over = true;
+  }
+  return received;
+}
+
+bool ShmPort::has_packets() const {
+  return keeper_->has_news() || std::any_of(sources_.begin(), sources_.end(),
+                                            [](const auto& source) { return !source->link->ring.is_empty(); });
+}
+
+/// With wait_mutex_ held.
+void ShmPort::set_waiting(bool waiting) {
+  waiting_ = waiting;
+  bell_.set_asleep(waiting_ && !masked_);
+}
+
+bool ShmPort::wait(std::optional<Instant> deadline) {
+  const bool is_look = deadline && *deadline <= os_now();
+  {
+    const std::lock_guard lock(wait_mutex_);
+    if (!is_look) set_waiting(true);
+    if (!masked_ && has_packets()) {
+      if (!is_look) set_waiting(false);
+      return true;
+    }
+  }
+  const bool woken = udp_->wait(deadline);
+  const std::lock_guard lock(wait_mutex_);
+  if (!is_look) set_waiting(false);
+  if (woken && !has_packets()) udp_ready_.store(true, std::memory_order_relaxed);
+  return woken;
+}
+
+void ShmPort::mask_packets(bool masked) {
+  udp_->mask_packets(masked);
+  const std::lock_guard lock(wait_mutex_);
+  masked_ = masked;
+  set_waiting(waiting_);
+  if (waiting_ && !masked_ && has_packets()) udp_->wake();
+}
+
+void ShmPort::abandon_after_fork() {
+  keeper_->after_fork_in_child();
+  for (auto& [name, peer] : peers_) {
+    if (!peer->link) continue;
+    peer->link->ring.forget();
+    peer->link->bell.close();
+  }
+  for (const auto& source : sources_) source->link->ring.forget();
+  bell_.close();
+  udp_->abandon_after_fork();
+}
+
+PortInfo ShmPort::info() const {
+  PortInfo info = udp_->info();
+  info.features += " shared-memory";
+  for (const auto& [name, peer] : peers_) {
+    if (peer->uses_link) info.by_shm.push_back(proto::to_string(name.destination));
+  }
+  std::sort(info.by_shm.begin(), info.by_shm.end());
+  info.by_shm.erase(std::unique(info.by_shm.begin(), info.by_shm.end()), info.by_shm.end());
+  return info;
+}
+
+PortCounters ShmPort::counters() const {
+  PortCounters sum = udp_->counters();
+  sum.sent_packets += counters_.sent_packets;
+  sum.sent_bytes += counters_.sent_bytes;
+  sum.received_packets += counters_.received_packets;
+  sum.received_bytes += counters_.received_bytes;
+  sum.send_errors += counters_.send_errors;
+  sum.system_calls += counters_.system_calls;
+  sum.sent_by_shm = counters_.sent_packets;
+  sum.received_by_shm = counters_.received_packets;
+  return sum;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,107 @@
+// Packets between NICs of one user on one host go through rings in shared memory (packet_ring.h), everything else by
+// UDP as before. Peer by peer, and no peer has to be told: the first packets to an address and slot go by UDP while a
+// link is looked for, and the rest through the link if there is one.
+//
+// - Order. A sender changes to the link when all that it sent by UDP is in the receiver's socket; the receiver reads a
+//   new link only after it has found its sockets empty.
+// - A full ring is a full socket buffer: the packet is lost, and nobody else has to wait.
+// - Management packets (QP 0 and QP 1) and multicast always go by UDP: the kernel knows whom they are for.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/port/udp_port.h"
+#include "engine/shm/link_keeper.h"
+
+namespace uroce::engine {
+
+class ShmPort final : public Port {
+ public:
+  /// `udp` is the port of a NIC that has `slot` of each of `locals`. The error says why shared memory is impossible
+  /// here; `udp` is left alone then.
+  static Result<std::unique_ptr<ShmPort>, SetupError> open(std::unique_ptr<UdpPort>& udp,
+                                                           std::span<const proto::Gid> locals, std::uint8_t slot);
+
+  std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
+    return udp_->acquire_source_port(local, wanted);
+  }
+  void release_source_port(const proto::Gid& local, std::uint16_t port) override {
+    udp_->release_source_port(local, port);
+  }
+  int join_group(const proto::Gid& group) override { return udp_->join_group(group); }
+  void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
+  MutBytes tx_frame() override { return frame_ = udp_->tx_frame(); }
+  void tx_commit(const proto::Transmit& transmit) override;
+  void flush() override;
+  std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
+  bool wait(std::optional<Instant> deadline) override;
+  void mask_packets(bool masked) override;
+  void wake() override { udp_->wake(); }
+  void before_fork() override { keeper_->before_fork(); }
+  void after_fork_in_parent() override { keeper_->after_fork_in_parent(); }
+  void abandon_after_fork() override;
+  PortInfo info() const override;
+  PortCounters counters() const override;
+
+ private:
+  /// Where packets with one name go.
+  struct Peer {
+    LinkName name;
+    std::optional<OutgoingLink> link;
+    bool uses_link = false;  ///< Since all that was sent by UDP has left.
+    bool is_dirty = false;   ///< In dirty_.
+    Instant ask_again{};     ///< Without a link: not before.
+  };
+  struct Source {
+    std::unique_ptr<IncomingLink> link;
+    bool is_open = false;  ///< What came by UDP before has been received.
+    bool is_over = false;  ///< Its writer is gone.
+  };
+  struct NameHash {
+    std::size_t operator()(const LinkName& name) const;
+  };
+
+  ShmPort(std::unique_ptr<UdpPort> udp, Bell bell);
+  Peer* peer_for(const proto::Transmit& transmit, Bytes packet);
+  bool may_use_link(Peer& peer);
+  void publish(Peer& peer);
+  void publish_all();
+  void take_news();
+  void end_link(LinkId id);
+  void forget_peers();
+  std::size_t receive(DatagramSink& sink, std::size_t budget);
+  std::size_t read_from(Source& source, DatagramSink& sink, std::size_t budget);
+  std::size_t exchange_udp(DatagramSink& sink, std::size_t budget, Instant now);
+  bool is_udp_due(Instant now);
+  bool has_packets() const;
+  void set_waiting(bool waiting);
+
+  std::unique_ptr<UdpPort> udp_;
+  Bell bell_;
+  std::unique_ptr<LinkKeeper> keeper_;
+  PortCounters counters_;  ///< Of what goes through links.
+
+  MutBytes frame_;  ///< Lent.
+  std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
+  Peer* last_peer_ = nullptr;
+  std::vector<Peer*> dirty_;  ///< Written to and not published.
+
+  std::vector<std::unique_ptr<Source>> sources_;  ///< Changed with wait_mutex_ held.
+  std::size_t next_source_ = 0;
+  alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
+
+  bool udp_sent_ = false;  ///< Since the last look.
+  Instant udp_busy_until_{};
+  Instant udp_look_at_{};
+  std::atomic<bool> udp_ready_ = false;  ///< wait() ended for another reason than time.
+
+  mutable std::mutex wait_mutex_;  ///< Guards what follows, and sources_ against wait().
+  bool waiting_ = false;
+  bool masked_ = false;
+};
+
+}  // namespace uroce::engine
