@@ -80,6 +80,20 @@ struct Ieth {
 };
 static_assert(Ieth::All::tile(Ieth::kSize));
 
+/// FLUSH Extended Transport Header (Annex A19): what a FLUSH covers, and how far the data must have come.
+struct Feth {
+  static constexpr std::size_t kSize = 4;
+  using Resv26 = Field<Feth, "resv26", std::uint32_t, 0, 26>;
+  using Selectivity = Field<Feth, "selectivity", std::uint8_t, 26, 2>;
+  using Placement = Field<Feth, "placement", std::uint8_t, 28, 4>;
+  using All = Fields<Resv26, Selectivity, Placement>;
+};
+static_assert(Feth::All::tile(Feth::kSize));
+
+/// Selectivity levels and placement types (bits) of a FLUSH; all others are reserved.
+inline constexpr std::uint8_t kFlushRange = 0, kFlushRegion = 1;
+inline constexpr std::uint8_t kGlobalVisibility = 1, kPersistence = 2;
+
 /// Datagram Extended Transport Header (9.3.2): UD.
 struct Deth {
   static constexpr std::size_t kSize = 8;
@@ -130,6 +144,7 @@ enum class HeaderId : std::uint8_t {
   kImmDt,
   kIeth,
   kCnpPad,
+  kFeth,
   kCount
 };
 
@@ -161,6 +176,8 @@ template <>
 inline constexpr HeaderId kHeaderId<Ieth> = HeaderId::kIeth;
 template <>
 inline constexpr HeaderId kHeaderId<CnpPad> = HeaderId::kCnpPad;
+template <>
+inline constexpr HeaderId kHeaderId<Feth> = HeaderId::kFeth;
 
 namespace detail {
 template <class H>
@@ -175,7 +192,7 @@ inline constexpr std::array kHeaders{
     detail::header_row<Reth>("RETH"),   detail::header_row<AtomicEth>("AtomicETH"),
     detail::header_row<Aeth>("AETH"),   detail::header_row<AtomicAckEth>("AtomicAckETH"),
     detail::header_row<ImmDt>("ImmDt"), detail::header_row<Ieth>("IETH"),
-    detail::header_row<CnpPad>("CNP"),
+    detail::header_row<CnpPad>("CNP"),  detail::header_row<Feth>("FETH"),
 };
 static_assert(kHeaders.size() == static_cast<std::size_t>(HeaderId::kCount));
 

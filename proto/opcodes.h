@@ -20,6 +20,7 @@ enum class Kind : std::uint8_t {
   kAtomicAcknowledge,
   kCompareSwap,
   kFetchAdd,
+  kFlush,
   kAtomicWrite,
   kCnp,
 };
@@ -50,6 +51,7 @@ enum class Opcode : std::uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcFlush = 0x1C,
   kRcAtomicWrite = 0x1D,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
@@ -135,6 +137,7 @@ inline constexpr std::array kOpcodes = [] {
       OpcodeInfo{O::kRcFetchAdd,            "RC FETCH ADD",            kRc, kFetchAdd,          kOnly,   {kBth, kAtomicEth}, kNone,   kNo},
       OpcodeInfo{O::kRcSendLastInvalidate,  "RC SEND LAST INV",        kRc, kSend,  kLast,   {kBth, kIeth},                kPayload, kNo},
       OpcodeInfo{O::kRcSendOnlyInvalidate,  "RC SEND ONLY INV",        kRc, kSend,  kOnly,   {kBth, kIeth},                kPayload, kRecv},
+      OpcodeInfo{O::kRcFlush,               "RC FLUSH",                kRc, Kind::kFlush,       kOnly,   {kBth, kFeth, kReth}, kNone, kNo},
       OpcodeInfo{O::kRcAtomicWrite,         "RC ATOMIC WRITE",         kRc, kAtomicWrite,       kOnly,   {kBth, kReth},     kPayload, kNo},
       OpcodeInfo{O::kUcSendFirst,           "UC SEND FIRST",           kUc, kSend,  kFirst,  {kBth},                       kPayload, kRecv},
       OpcodeInfo{O::kUcSendMiddle,          "UC SEND MIDDLE",          kUc, kSend,  kMiddle, {kBth},                       kPayload, kNo},

@@ -51,10 +51,12 @@ TEST(Opcodes, CatalogueIsWellFormed) {
     EXPECT_EQ(op.stack.ids[0], HeaderId::kBth);
     EXPECT_EQ(op.stack.bytes % 4, 0);
     const bool first_reth = op.kind == Kind::kWrite && op.starts();
-    const bool has_reth = first_reth || op.kind == Kind::kReadRequest || op.kind == Kind::kAtomicWrite;
+    const bool has_reth =
+        first_reth || op.kind == Kind::kReadRequest || op.kind == Kind::kAtomicWrite || op.kind == Kind::kFlush;
     EXPECT_EQ(op.has(HeaderId::kReth), has_reth);
     EXPECT_EQ(op.has(HeaderId::kImmDt), op.name.ends_with("IMM"));
     EXPECT_EQ(op.has(HeaderId::kIeth), op.name.ends_with("INV"));
+    EXPECT_EQ(op.has(HeaderId::kFeth), op.kind == Kind::kFlush);
     EXPECT_EQ(op.has(HeaderId::kDeth), op.service == Service::kUd);
     if (op.kind == Kind::kSend) {
       EXPECT_EQ(op.consumes_receive, op.starts());
@@ -63,7 +65,7 @@ TEST(Opcodes, CatalogueIsWellFormed) {
       EXPECT_EQ(op.consumes_receive, op.has(HeaderId::kImmDt));
     }
   }
-  EXPECT_EQ(std::count_if(kOpcodes.begin(), kOpcodes.end(), [](auto& op) { return op.service == Service::kRc; }), 24);
+  EXPECT_EQ(std::count_if(kOpcodes.begin(), kOpcodes.end(), [](auto& op) { return op.service == Service::kRc; }), 25);
 }
 
 TEST(Psn, DistanceWrapsAround) {

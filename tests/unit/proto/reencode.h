@@ -35,6 +35,7 @@ inline std::vector<std::uint8_t> reencode(const PacketView& packet, const Path& 
   copy_header<ImmDt>(packet, builder);
   copy_header<Ieth>(packet, builder);
   copy_header<CnpPad>(packet, builder);
+  copy_header<Feth>(packet, builder);
   out.resize(builder.finish(path));
   const std::size_t covered = out.size() - kIcrcSize;
   std::copy(packet.pad().begin(), packet.pad().end(),
