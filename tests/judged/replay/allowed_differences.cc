@@ -78,7 +78,6 @@ constexpr std::array kAllowed{
 
 constexpr std::array kNotReplayed{
     NotReplayed{"cm_* loss_cm_*", "AB", "connection management: `ctest -L cm` replays them"},
-    NotReplayed{"rc_atomic_write", "AB", "ATOMIC WRITE is not offered"},
     NotReplayed{"probe_*", "AB", "packets made by hand, without a record of the verbs"},
 };
 

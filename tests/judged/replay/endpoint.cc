@@ -25,8 +25,17 @@ constexpr std::array<std::string_view, 22> kStatuses{
     "REM_ABORT_ERR",    "INV_EECN_ERR",      "INV_EEC_STATE_ERR", "FATAL_ERR",
     "RESP_TIMEOUT_ERR", "GENERAL_ERR"};
 constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-constexpr std::array<std::string_view, 10> kOps{"write", "writeimm", "send", "sendimm", "read",
-                                                "cas",   "faa",      "inv",  "bind",    "sendinv"};
+constexpr std::array<std::pair<std::string_view, nic::SendOp>, 11> kOps{{{"write", nic::SendOp::kWrite},
+                                                                         {"writeimm", nic::SendOp::kWriteImm},
+                                                                         {"send", nic::SendOp::kSend},
+                                                                         {"sendimm", nic::SendOp::kSendImm},
+                                                                         {"read", nic::SendOp::kRead},
+                                                                         {"cas", nic::SendOp::kCompareSwap},
+                                                                         {"faa", nic::SendOp::kFetchAdd},
+                                                                         {"inv", nic::SendOp::kLocalInv},
+                                                                         {"bind", nic::SendOp::kBindMw},
+                                                                         {"sendinv", nic::SendOp::kSendInv},
+                                                                         {"awrite", nic::SendOp::kAtomicWrite}}};
 
 std::string_view name_of(WcOpcode opcode) {
   switch (opcode) {
@@ -44,6 +53,10 @@ std::string_view name_of(WcOpcode opcode) {
       return "BIND_MW";
     case WcOpcode::kLocalInv:
       return "LOCAL_INV";
+    case WcOpcode::kFlush:
+      return "FLUSH";
+    case WcOpcode::kAtomicWrite:
+      return "ATOMIC_WRITE";
     case WcOpcode::kRecv:
       return "RECV";
     case WcOpcode::kRecvWithImm:
@@ -300,12 +313,13 @@ std::uint32_t Endpoint::packets_of(const Command& post) const {
 }
 
 nic::Errno Endpoint::post_send(const Command& command) {
-  const auto op = std::find(kOps.begin(), kOps.end(), command.text("op"));
+  const auto op =
+      std::find_if(kOps.begin(), kOps.end(), [&](auto& known) { return known.first == command.text("op"); });
   if (op == kOps.end()) throw NotOffered(command.line());
   if (command.text("op") == "bind") return post_bind(command);
   nic::SendWr wr;
   wr.wr_id = command.number("wr", 0);
-  wr.op = static_cast<nic::SendOp>(op - kOps.begin());
+  wr.op = op->second;
   if (!command.has("f") || command.lists("f", "sig")) wr.flags |= nic::kSignaled;
   if (command.lists("f", "sol")) wr.flags |= nic::kSolicited;
   if (command.lists("f", "fence")) wr.flags |= nic::kFence;
@@ -314,7 +328,12 @@ nic::Errno Endpoint::post_send(const Command& command) {
   wr.rkey = u32(command.number("rkey", 0));
   wr.compare_add = command.number("cmp", 0);
   wr.swap = command.number("swp", 0);
-  const std::vector<nic::Sge> list = sges(command);
+  std::vector<nic::Sge> list = sges(command);
+  const std::uint64_t value = command.number("val", 0);  // Of an ATOMIC WRITE; nothing else is ever inline.
+  if (command.has("val")) {
+    list = {{reinterpret_cast<std::uintptr_t>(&value), sizeof value, 0}};
+    wr.flags |= nic::kInline;
+  }
   wr.sges = list;
   nic::UdTarget target;
   if (command.has("ah")) {

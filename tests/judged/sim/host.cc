@@ -151,6 +151,10 @@ std::optional<std::uint64_t> Host::compare_swap(std::uint64_t* at, std::uint64_t
   return is_there(at, sizeof *at) ? nic::steady_memory().compare_swap(at, expected, desired) : std::nullopt;
 }
 
+bool Host::store(std::uint64_t* at, std::uint64_t value) {
+  return is_there(at, sizeof *at) && nic::steady_memory().store(at, value);
+}
+
 /// Packets, the other side of each copy, are always there.
 bool Host::is_there(const void* address_of, std::uint64_t length) {
   const auto* const memory = static_cast<const std::uint8_t*>(address_of);

@@ -106,6 +106,7 @@ class Host : private nic::UserMemory {
   bool copy(void* to, const void* from, std::size_t size) override;
   std::optional<std::uint64_t> fetch_add(std::uint64_t* at, std::uint64_t operand) override;
   std::optional<std::uint64_t> compare_swap(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) override;
+  bool store(std::uint64_t* at, std::uint64_t value) override;
   bool is_there(const void* address_of, std::uint64_t length);
   std::size_t poll(std::uint32_t cq, std::size_t limit);
   void on_overflow(const nic::Cq* cq);

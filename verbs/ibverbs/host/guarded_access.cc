@@ -88,6 +88,17 @@ uroce_guarded_compare_swap:
   .cfi_endproc
   .size uroce_guarded_compare_swap, . - uroce_guarded_compare_swap
 
+  .hidden uroce_guarded_store
+  .globl uroce_guarded_store
+  .type uroce_guarded_store, @function
+uroce_guarded_store:
+  .cfi_startproc
+  mov %rsi, (%rdi)
+  mov $1, %eax
+  ret
+  .cfi_endproc
+  .size uroce_guarded_store, . - uroce_guarded_store
+
   .hidden uroce_guarded_end
   .globl uroce_guarded_end
 uroce_guarded_end:
@@ -133,6 +144,10 @@ bool uroce_guarded_compare_swap(std::uint64_t* word, std::uint64_t expected, std
                                 std::uint64_t* original) {
   *original = expected;
   __atomic_compare_exchange_n(word, original, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return true;
+}
+bool uroce_guarded_store(std::uint64_t* word, std::uint64_t value) {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
   return true;
 }
 }

@@ -21,6 +21,8 @@ bool uroce_guarded_copy(void* to, const void* from, std::size_t size);
 bool uroce_guarded_fetch_add(std::uint64_t* word, std::uint64_t operand, std::uint64_t* original);
 bool uroce_guarded_compare_swap(std::uint64_t* word, std::uint64_t expected, std::uint64_t desired,
                                 std::uint64_t* original);
+/// Writes all 8 bytes at once, to where they are aligned, after all that was written before.
+bool uroce_guarded_store(std::uint64_t* word, std::uint64_t value);
 }
 
 /// For the handler of a fault: when `ucontext` stopped in one of these functions, has it return false and tells so.

@@ -65,7 +65,7 @@ bool GuardedMemory::copy(void* to, const void* from, std::size_t size) {
   return can_fault() ? uroce_guarded_copy(to, from, size) : copy_by_kernel(to, from, size);
 }
 
-/// access(original): one of the two atomics. The kernel has none for us: where faults are blocked, they are let through
+/// access(original): one of the atomics. The kernel has none for us: where faults are blocked, they are let through
 /// for the one instruction; where the program has put another handler in the place of ours, all that can be done is to
 /// look first.
 template <class Access>
@@ -85,6 +85,10 @@ std::optional<std::uint64_t> GuardedMemory::compare_swap(std::uint64_t* word, st
                                                          std::uint64_t desired) {
   return in_one_step(
       word, [&](std::uint64_t* original) { return uroce_guarded_compare_swap(word, expected, desired, original); });
+}
+
+bool GuardedMemory::store(std::uint64_t* word, std::uint64_t value) {
+  return in_one_step(word, [&](std::uint64_t*) { return uroce_guarded_store(word, value); }).has_value();
 }
 
 }  // namespace uroce::ibv

@@ -23,6 +23,7 @@ class GuardedMemory final : public nic::UserMemory {
   std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) override;
   std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
                                             std::uint64_t desired) override;
+  bool store(std::uint64_t* word, std::uint64_t value) override;
 
  private:
   bool can_fault() {

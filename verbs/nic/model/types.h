@@ -26,6 +26,8 @@ enum Access : std::uint32_t {
   kRemoteAtomic = 1u << 3,
   kMwBind = 1u << 4,     ///< Regions: windows may be bound to it.
   kZeroBased = 1u << 5,  ///< Windows: addresses begin with 0.
+  kFlushGlobal = 1u << 8,
+  kFlushPersistent = 1u << 9,  ///< Of QPs only: no region is persistent memory.
 };
 
 /// ibv_qp_type.
@@ -46,6 +48,8 @@ enum class SendOp : std::uint8_t {
   kLocalInv = 7,
   kBindMw = 8,
   kSendInv = 9,
+  kFlush = 14,
+  kAtomicWrite = 15,
 };
 
 /// ibv_send_flags.
@@ -79,6 +83,8 @@ enum class WcOpcode : std::uint8_t {
   kFetchAdd = 4,
   kBindMw = 5,
   kLocalInv = 6,
+  kFlush = 8,
+  kAtomicWrite = 9,
   kRecv = 128,
   kRecvWithImm = 129,
 };
@@ -114,6 +120,13 @@ struct MwBind {
   std::uint32_t access = 0;  ///< Remote rights, kLocalWrite (which grants nothing) and kZeroBased.
 };
 
+/// What a FLUSH asks for beside the address: the fields of FETH, and the bytes of a range.
+struct FlushTarget {
+  std::uint32_t length = 0;
+  std::uint8_t placement = 0;
+  std::uint8_t selectivity = 0;
+};
+
 struct SendWr {
   std::uint64_t wr_id = 0;
   SendOp op = SendOp::kSend;
@@ -124,6 +137,7 @@ struct SendWr {
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
   MwBind bind;
+  FlushTarget flush;
   const UdTarget* target = nullptr;  ///< UD: needed. Borrowed for the call.
   std::span<const Sge> sges;         ///< Borrowed for the call.
 };

@@ -19,6 +19,10 @@ class SteadyMemory final : public UserMemory {
     __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
   }
+  bool store(std::uint64_t* word, std::uint64_t value) override {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return true;
+  }
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ class UserMemory {
   /// The same for: if the word is `expected`, it becomes `desired`.
   virtual std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
                                                     std::uint64_t desired) = 0;
+  /// Writes such a word in one step, after everything copied before. False as copy().
+  virtual bool store(std::uint64_t* word, std::uint64_t value) = 0;
 };
 
 /// For users whose memory stays where it is, as the simulator's does.

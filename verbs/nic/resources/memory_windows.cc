@@ -9,7 +9,8 @@ namespace uroce::nic {
 namespace {
 
 /// Local write is a right that programs ask for and nobody can use: the key is an R_Key. Real cards take it too.
-constexpr std::uint32_t kWindowAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kZeroBased;
+constexpr std::uint32_t kWindowAccess =
+    kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kZeroBased | kFlushGlobal;
 
 }  // namespace
 
@@ -54,6 +55,7 @@ Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
   Mr& mr = *slots_[index].mr;
   if (mr.key != bind.lkey || mr.pd != pd || mr.kind == MrKind::kNull || (mr.access & kMwBind) == 0) return nullptr;
   if ((bind.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (mr.access & kLocalWrite) == 0) return nullptr;
+  if ((bind.access & kFlushGlobal & ~mr.access) != 0) return nullptr;
   if (bind.addr < mr.iova) return nullptr;
   const std::uint64_t offset = bind.addr - mr.iova;
   return offset <= mr.length && bind.length <= mr.length - offset ? &mr : nullptr;
@@ -100,14 +102,26 @@ void MrTable::unbind_windows_of(std::uint32_t qpn) {
   }
 }
 
+std::optional<AccessError> MrTable::objection(const Mw& mw, std::uint32_t key, const Pd* pd, std::uint32_t qpn,
+                                              std::uint32_t rights) {
+  if (mw.key != key || mw.mr == nullptr) return AccessError::kBadKey;
+  if (mw.pd != pd || (mw.type == MwType::k2 && mw.qpn != qpn)) return AccessError::kWrongPd;
+  if ((rights & ~mw.access) != 0) return AccessError::kNoRight;
+  return std::nullopt;
+}
+
+bool MrTable::grants_remote(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn, std::uint32_t rights) const {
+  if (const Mw* const mw = find_window(rkey)) return !objection(*mw, rkey, pd, qpn, rights);
+  const std::uint32_t index = index_of(rkey);
+  return index < slots_.size() && slots_[index].mr != nullptr && !objection(*slots_[index].mr, rkey, pd, rights);
+}
+
 Result<std::uint8_t*, AccessError> MrTable::resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
                                                            const Pd* pd, std::uint32_t qpn,
                                                            std::uint32_t rights) const {
   const Mw* const mw = find_window(rkey);
   if (mw == nullptr) return resolve(rkey, va, length, pd, rights);
-  if (mw->key != rkey || mw->mr == nullptr) return Err{AccessError::kBadKey};
-  if (mw->pd != pd || (mw->type == MwType::k2 && mw->qpn != qpn)) return Err{AccessError::kWrongPd};
-  if ((rights & ~mw->access) != 0) return Err{AccessError::kNoRight};
+  if (const auto error = objection(*mw, rkey, pd, qpn, rights)) return Err{*error};
   if (va < mw->start) return Err{AccessError::kOutOfBounds};
   const std::uint64_t offset = va - mw->start;
   if (offset > mw->length || length > mw->length - offset) return Err{AccessError::kOutOfBounds};

@@ -10,7 +10,7 @@
 namespace uroce::nic {
 namespace {
 
-constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind;
+constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kFlushGlobal;
 
 /// Remote writers write locally too: without local write they have no right to give (IBTA Vol 1, 10.6.3.1).
 bool valid_access(std::uint32_t access) {
@@ -94,14 +94,19 @@ Errno MrTable::change(Mr* mr, const Change& change) {
   return 0;
 }
 
+std::optional<AccessError> MrTable::objection(const Mr& mr, std::uint32_t key, const Pd* pd, std::uint32_t rights) {
+  if (mr.key != key) return AccessError::kBadKey;
+  if (mr.pd != pd) return AccessError::kWrongPd;
+  if ((rights & ~mr.access) != 0) return AccessError::kNoRight;
+  return std::nullopt;
+}
+
 Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length,
                                                     const Pd* pd, std::uint32_t rights) const {
   const std::uint32_t index = index_of(key);
   if (index >= slots_.size() || slots_[index].mr == nullptr) return Err{AccessError::kBadKey};
   const Mr& mr = *slots_[index].mr;
-  if (mr.key != key) return Err{AccessError::kBadKey};
-  if (mr.pd != pd) return Err{AccessError::kWrongPd};
-  if ((rights & ~mr.access) != 0) return Err{AccessError::kNoRight};
+  if (const auto error = objection(mr, key, pd, rights)) return Err{*error};
   // Subtractions only: va + length may exceed 64 bits.
   if (va < mr.iova) return Err{AccessError::kOutOfBounds};
   const std::uint64_t offset = va - mr.iova;

@@ -7,6 +7,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "proto/base/result.h"
@@ -101,6 +102,8 @@ class MrTable {
   /// As resolve(), for what the peer of QP `qpn` names: a region or a window. `rights` are remote ones.
   Result<std::uint8_t*, AccessError> resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
                                                     const Pd* pd, std::uint32_t qpn, std::uint32_t rights) const;
+  /// As resolve_remote(), without an address: for what is about a whole region or window.
+  bool grants_remote(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn, std::uint32_t rights) const;
 
  private:
   static constexpr std::size_t kRestingIndices = 256;
@@ -111,6 +114,10 @@ class MrTable {
   };
   void unbind(Mw& mw);
   Mw* find_window(std::uint32_t key) const;
+  /// Why somebody of `pd` may not use these rights under this key, wherever in the region or window.
+  static std::optional<AccessError> objection(const Mr& mr, std::uint32_t key, const Pd* pd, std::uint32_t rights);
+  static std::optional<AccessError> objection(const Mw& mw, std::uint32_t key, const Pd* pd, std::uint32_t qpn,
+                                              std::uint32_t rights);
   Mr* region_under(const MwBind& bind, const Pd* pd) const;
   std::uint32_t take_index();
   std::uint32_t key_of(std::uint32_t index) const;

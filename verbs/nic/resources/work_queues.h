@@ -22,7 +22,8 @@ struct SendWqe {
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0, swap = 0;
   MwBind bind;
-  std::uint32_t length = 0;  ///< Message bytes; 8 for atomics.
+  FlushTarget flush;
+  std::uint32_t length = 0;  ///< Message bytes; 8 for atomics; of a FLUSH those of its range.
   std::uint32_t sge_count = 0;
   std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
   Psn first_psn;
@@ -36,13 +37,15 @@ struct SendWqe {
   bool is_local() const { return op == SendOp::kBindMw || op == SendOp::kLocalInv; }
   bool is_read() const { return op == SendOp::kRead; }
   bool is_atomic() const { return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd; }
-  /// READ and atomics are completed by a response that carries data, never by a plain ACK.
-  bool needs_response() const { return is_read() || is_atomic(); }
+  bool is_atomic_write() const { return op == SendOp::kAtomicWrite; }
+  bool is_flush() const { return op == SendOp::kFlush; }
+  /// Completed by a response of their own, never by a plain ACK. ATOMIC WRITE and FLUSH: a READ response without data.
+  bool needs_response() const { return is_read() || is_atomic() || is_atomic_write() || is_flush(); }
   /// Takes a receive WQE: a SEND at its first packet, a WRITE with immediate at its last.
   bool takes_receive() const { return !needs_response() && !is_local() && op != SendOp::kWrite; }
   /// Payload bytes of packet `i`: of the request, or for a READ of the response.
   std::uint32_t packet_bytes(std::uint32_t i, std::uint32_t mtu) const {
-    return is_atomic() ? 0 : std::min(mtu, length - i * mtu);
+    return is_atomic() || is_flush() ? 0 : std::min(mtu, length - i * mtu);
   }
 };
 
@@ -86,7 +89,8 @@ class SendQueue {
     wqe.compare_add = wr.compare_add;
     wqe.swap = wr.swap;
     wqe.bind = wr.bind;
-    wqe.length = wqe.is_atomic() ? 8 : static_cast<std::uint32_t>(length);
+    wqe.flush = wr.flush;
+    wqe.length = wqe.is_atomic() ? 8 : wqe.is_flush() ? wr.flush.length : static_cast<std::uint32_t>(length);
     if (wr.flags & kInline) {
       std::uint8_t* to = inline_.data() + slot(tail_) * max_inline_;
       for (const Sge& sge : wr.sges) {

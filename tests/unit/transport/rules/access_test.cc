@@ -20,6 +20,8 @@ const Access kAccesses[] = {
     {"long READ", nic::kRemoteRead, [] { return read_request(0, 5000); }, 5000},
     {"COMPARE SWAP", nic::kRemoteAtomic, [] { return compare_swap(0, 0, 1); }, 8},
     {"FETCH ADD", nic::kRemoteAtomic, [] { return fetch_add(0, 1); }, 8},
+    {"ATOMIC WRITE", nic::kRemoteWrite, [] { return atomic_write(0, 1); }, 8},
+    {"FLUSH", nic::kFlushGlobal, [] { return flush(0, 64); }, 64},
 };
 
 class RemoteAccess : public testing::TestWithParam<Access> {
@@ -73,7 +75,7 @@ TEST_P(RemoteAccess, RightsOfTheRegion) {
 
 // IBTA 9.7.4.1.5: bounds, to the byte, for the whole message although only its first packet is there.
 TEST_P(RemoteAccess, Bounds) {
-  const std::uint32_t step = a.right == nic::kRemoteAtomic ? 8 : 1;  // Misaligned atomics are another error.
+  const std::uint32_t step = a.length == 8 ? 8 : 1;  // Misaligned atomics are another error.
   const std::uint64_t size = 1 << 20;
   {
     Script s;

@@ -22,6 +22,7 @@ struct Pkt {
   std::optional<std::uint8_t> syndrome_;
   std::optional<std::uint32_t> msn_, imm_, invalidate_, rkey_, length_, qkey_;
   std::optional<std::uint64_t> at_, va_, compare_, swap_add_, original_;
+  std::optional<std::uint8_t> placement_, selectivity_;
   std::optional<std::size_t> bytes_;
   std::optional<bool> ack_req_, solicited_;
   std::uint16_t ip_id_ = 0;
@@ -42,6 +43,8 @@ struct Pkt {
   Pkt&& va(std::uint64_t absolute) && { return va_ = absolute, std::move(*this); }
   Pkt&& rkey(std::uint32_t v) && { return rkey_ = v, std::move(*this); }
   Pkt&& length(std::uint32_t v) && { return length_ = v, std::move(*this); }
+  Pkt&& placement(std::uint8_t v) && { return placement_ = v, std::move(*this); }
+  Pkt&& selectivity(std::uint8_t v) && { return selectivity_ = v, std::move(*this); }
   Pkt&& original(std::uint64_t v) && { return original_ = v, std::move(*this); }
   /// Sent under this IPv4 Identification.
   Pkt&& ip_id(std::uint16_t v) && { return ip_id_ = v, std::move(*this); }
@@ -92,6 +95,17 @@ inline Pkt compare_swap(std::int64_t psn, std::uint64_t compare, std::uint64_t s
   Pkt p = packet(Opcode::kRcCompareSwap, psn);
   p.compare_ = compare, p.swap_add_ = swap;
   return p;
+}
+/// Eight times `fill`.
+inline Pkt atomic_write(std::int64_t psn, std::uint8_t fill) {
+  return packet(Opcode::kRcAtomicWrite, psn).length(8).bytes(8, fill);
+}
+/// Of a range, for global visibility.
+inline Pkt flush(std::int64_t psn, std::uint32_t length) {
+  return packet(Opcode::kRcFlush, psn)
+      .length(length)
+      .placement(proto::kGlobalVisibility)
+      .selectivity(proto::kFlushRange);
 }
 
 // Responses.

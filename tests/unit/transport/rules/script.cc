@@ -12,6 +12,7 @@ using proto::AtomicAckEth;
 using proto::AtomicEth;
 using proto::Bth;
 using proto::Deth;
+using proto::Feth;
 using proto::Ieth;
 using proto::ImmDt;
 using proto::Reth;
@@ -161,6 +162,11 @@ void Script::deliver(const proto::Path& path, const Pkt& p) {
         .set<Reth::RKey>(p.rkey_.value_or(key_))
         .set<Reth::DmaLength>(p.length_.value_or(0));
   }
+  if (op.has(proto::HeaderId::kFeth)) {
+    builder.header<Feth>()
+        .set<Feth::Selectivity>(p.selectivity_.value_or(0))
+        .set<Feth::Placement>(p.placement_.value_or(0));
+  }
   if (op.has(proto::HeaderId::kDeth)) {
     builder.header<Deth>().set<Deth::QKey>(p.qkey_.value_or(kQkey)).set<Deth::SourceQp>(kPeerQpn);
   }
@@ -260,6 +266,10 @@ std::string Script::differences(const Pkt& want, const proto::PacketView& got) c
     const auto reth = got.header<Reth>();
     compare_va(reth.get<Reth::Va>(), reth.get<Reth::RKey>());
     compare("RETH length", want.length_, reth.get<Reth::DmaLength>());
+  }
+  if (got.has<Feth>()) {
+    compare("selectivity", want.selectivity_, got.header<Feth>().get<Feth::Selectivity>());
+    compare("placement", want.placement_, got.header<Feth>().get<Feth::Placement>());
   }
   if (got.has<Deth>()) {
     compare("Q_Key", want.qkey_, got.header<Deth>().get<Deth::QKey>());

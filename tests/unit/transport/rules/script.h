@@ -32,7 +32,7 @@ using nic::WcStatus;
 using proto::Psn;
 
 inline constexpr std::uint32_t kAllAccess =
-    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic;
+    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kFlushGlobal;
 inline constexpr std::uint32_t kMtu = 1024;  ///< Of a script that does not say otherwise.
 
 struct Setup {

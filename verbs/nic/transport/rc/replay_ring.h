@@ -1,10 +1,12 @@
-// What the responder keeps of READs and atomics: answers still to be sent, and what it takes to answer duplicates.
+// What the responder keeps of requests that have an answer of their own, READs and atomics above all: answers still to
+// be sent, and what it takes to answer duplicates.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
 #include "proto/base/check.h"
+#include "verbs/nic/model/limits.h"
 #include "verbs/nic/model/types.h"
 
 namespace uroce::nic {
@@ -14,9 +16,12 @@ namespace uroce::nic {
 using LongPsn = std::uint64_t;
 inline Psn short_psn(LongPsn psn) { return Psn{static_cast<std::uint32_t>(psn)}; }
 
-/// One READ or atomic that was executed.
+/// Which answer a duplicate gets: the data again, the value that was there, or just a READ response without data.
+enum class AnswerKind : std::uint8_t { kRead, kAtomic, kAtomicWrite, kFlush };
+
+/// One of them that was executed.
 struct Replay {
-  bool is_atomic = false;
+  AnswerKind kind = AnswerKind::kRead;
   LongPsn first_psn = 0;
   std::uint32_t packets = 0;  ///< 0: empty slot.
   std::uint64_t va = 0;
@@ -55,9 +60,9 @@ class ReplayRing {
   std::size_t next_ = 0;
 };
 
-/// Answer to a READ or atomic that is still to be sent, or sent in part.
+/// Answer that is still to be sent, or sent in part.
 struct Response {
-  bool is_atomic = false;
+  AnswerKind kind = AnswerKind::kRead;
   bool is_duplicate = false;  ///< Answered before; or begun to be.
   bool begun = false;         ///< READ: the next packet is not a FIRST.
   Psn psn{};                  ///< Of the next packet.
@@ -69,32 +74,36 @@ struct Response {
 };
 
 /// FIFO of bounded size: as many answers to new requests as the peer may have outstanding, and as many to duplicates,
-/// which may queue up behind them.
+/// which may queue up behind them. FLUSHes count apart: Soft-RoCE has any number of them outstanding.
 class ResponseQueue {
  public:
   /// Changes how many of each may be in it. Those that are in it stay, even when they are more.
   void resize(std::uint32_t depth) {
-    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(head_), slots_.end());
-    head_ = 0;
     depth_ = depth;
-    slots_.resize(std::max(slots_.size(), 2 * std::size_t{depth}));
+    enlarge_to(std::max(slots_.size(), 2 * std::size_t{depth}));
   }
-  void clear() { head_ = count_ = duplicates_ = 0; }
+  void clear() { head_ = count_ = duplicates_ = flushes_ = 0; }
   bool empty() const { return count_ == 0; }
-  bool full(bool of_duplicates) const { return (of_duplicates ? duplicates_ : count_ - duplicates_) >= depth_; }
+  bool full(bool of_duplicates) const {
+    return (of_duplicates ? duplicates_ : count_ - duplicates_ - flushes_) >= depth_;
+  }
+  bool full_of_flushes() const { return flushes_ >= kMaxRdAtomic; }
   Response& front() {
     UROCE_ASSERT(!empty());
     return slots_[head_];
   }
   void push(const Response& response) {
-    UROCE_ASSERT(!full(response.is_duplicate));
+    UROCE_ASSERT(is_counted_flush(response) ? !full_of_flushes() : !full(response.is_duplicate));
+    if (count_ == slots_.size()) enlarge_to(2 * count_ + 1);
     slots_[(head_ + count_) % slots_.size()] = response;
     ++count_;
     if (response.is_duplicate) ++duplicates_;
+    if (is_counted_flush(response)) ++flushes_;
   }
   void pop() {
     UROCE_ASSERT(!empty());
     if (front().is_duplicate) --duplicates_;
+    if (is_counted_flush(front())) --flushes_;
     head_ = (head_ + 1) % slots_.size();
     --count_;
   }
@@ -108,8 +117,17 @@ class ResponseQueue {
   }
 
  private:
+  static bool is_counted_flush(const Response& r) { return r.kind == AnswerKind::kFlush && !r.is_duplicate; }
+  void enlarge_to(std::size_t size) {
+    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(head_), slots_.end());
+    head_ = 0;
+    slots_.resize(size);
+  }
+
   std::vector<Response> slots_;
-  std::size_t depth_ = 0, head_ = 0, count_ = 0, duplicates_ = 0;
+  std::size_t depth_ = 0, head_ = 0, count_ = 0;
+  std::size_t duplicates_ = 0;  ///< Of `count_`.
+  std::size_t flushes_ = 0;     ///< Of `count_`, without duplicates.
 };
 
 }  // namespace uroce::nic

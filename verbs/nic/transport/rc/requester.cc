@@ -20,15 +20,27 @@ constexpr bool is_supported(SendOp op) {
     case SendOp::kFetchAdd:
     case SendOp::kLocalInv:
     case SendOp::kBindMw:
+    case SendOp::kFlush:
+    case SendOp::kAtomicWrite:
       return true;
   }
   return false;
 }
 
+constexpr bool is_known(const FlushTarget& flush) {
+  return flush.placement != 0 && (flush.placement & ~(proto::kGlobalVisibility | proto::kPersistence)) == 0 &&
+         flush.selectivity <= proto::kFlushRegion && flush.length <= kMaxMessageBytes;
+}
+
+/// The value of an ATOMIC WRITE can always be inline.
+constexpr std::uint32_t kAtomicWriteBytes = 8;
+
 }  // namespace
 
 Requester::Requester(QpContext& context, TimerTable& timers)
-    : c_(context), timers_(timers), sq_(context.init.max_send_wr, context.init.max_send_sge, context.init.max_inline) {
+    : c_(context),
+      timers_(timers),
+      sq_(context.init.max_send_wr, context.init.max_send_sge, std::max(context.init.max_inline, kAtomicWriteBytes)) {
   reads_.reserve(kMaxRdAtomic);
 }
 
@@ -58,7 +70,9 @@ Errno Requester::check(const SendWr& wr, std::uint32_t ahead) const {
   const bool is_atomic = wr.op == SendOp::kCompareSwap || wr.op == SendOp::kFetchAdd;
   if (length > kMaxMessageBytes) return EINVAL;
   if (is_atomic && (length < 8 || wr.remote_addr % 8 != 0)) return EINVAL;
-  if (wr.flags & kInline) {
+  if (wr.op == SendOp::kAtomicWrite && (length != kAtomicWriteBytes || wr.remote_addr % 8 != 0)) return EINVAL;
+  if (wr.op == SendOp::kFlush && (!wr.sges.empty() || !is_known(wr.flush))) return EINVAL;
+  if ((wr.flags & kInline) && wr.op != SendOp::kAtomicWrite) {
     if (wr.op == SendOp::kRead || is_atomic || length > c_.init.max_inline) return EINVAL;
   }
   return sq_.room() > ahead ? 0 : ENOMEM;
@@ -69,7 +83,8 @@ Errno Requester::post(const SendWr& wr) {
   SendWqe& wqe = sq_.push(wr, total_length(wr.sges), c_.init.sq_sig_all);
   wqe.injected_status = c_.injected_failure(++posted_);
   wqe.first_psn = post_;
-  wqe.packets = wqe.is_local() ? 0 : wqe.is_atomic() ? 1 : c_.packets_for(wqe.length);
+  const bool is_single = wqe.needs_response() && !wqe.is_read();
+  wqe.packets = wqe.is_local() ? 0 : is_single ? 1 : c_.packets_for(wqe.length);
   wqe.ssn = post_ssn_;
   post_ = wqe.end_psn();
   post_ssn_ = post_ssn_ + (wqe.is_read() ? pieces(wqe.packets) : wqe.is_local() ? 0 : 1);

@@ -101,12 +101,14 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   const std::uint64_t head = sq_.head();
   const SendWqe& wqe = sq_.at(head);
   const std::uint32_t index = psn_distance(una_, wqe.first_psn);
-  const bool ends = wqe.is_read() && index + 1 == piece_end(wqe, index);
+  const bool is_due = wqe.is_read() || wqe.is_atomic_write() || wqe.is_flush();
+  const bool ends = index + 1 == piece_end(wqe, index);
   const std::uint32_t expected = wqe.is_read() ? wqe.packet_bytes(index, c_.mtu()) : 0;
-  if (!wqe.is_read() || packet.payload().size() != expected || packet.op().ends() != ends) {
+  if (!is_due || packet.payload().size() != expected || packet.op().ends() != ends) {
     return fail_head(WcStatus::kBadRespErr);
   }
-  if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), std::uint64_t{index} * c_.mtu(), packet.payload())) {
+  if (expected != 0 &&
+      !scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), std::uint64_t{index} * c_.mtu(), packet.payload())) {
     return fail_head(WcStatus::kLocProtErr);
   }
   c_.note_received(expected);
@@ -176,6 +178,10 @@ void Requester::complete_head(WcStatus status) {
           return WcOpcode::kBindMw;
         case SendOp::kLocalInv:
           return WcOpcode::kLocalInv;
+        case SendOp::kFlush:
+          return WcOpcode::kFlush;
+        case SendOp::kAtomicWrite:
+          return WcOpcode::kAtomicWrite;
         default:
           return WcOpcode::kSend;
       }

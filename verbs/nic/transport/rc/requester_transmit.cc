@@ -37,6 +37,8 @@ Opcode Requester::opcode_at(const SendWqe& wqe, std::uint32_t packet) const {
   if (wqe.is_read()) return Opcode::kRcReadRequest;
   if (wqe.op == SendOp::kCompareSwap) return Opcode::kRcCompareSwap;
   if (wqe.op == SendOp::kFetchAdd) return Opcode::kRcFetchAdd;
+  if (wqe.is_atomic_write()) return Opcode::kRcAtomicWrite;
+  if (wqe.is_flush()) return Opcode::kRcFlush;
   const Positions p = positions(wqe.op);
   if (wqe.packets == 1) return p.only;
   if (packet == 0) return p.first;
@@ -174,6 +176,11 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
         .set<proto::AtomicEth::RKey>(wqe.rkey)
         .set<proto::AtomicEth::SwapAdd>(swap ? wqe.swap : wqe.compare_add)
         .set<proto::AtomicEth::Compare>(swap ? wqe.compare_add : 0);
+  }
+  if (op.has(proto::HeaderId::kFeth)) {
+    builder.header<proto::Feth>()
+        .set<proto::Feth::Selectivity>(wqe.flush.selectivity)
+        .set<proto::Feth::Placement>(wqe.flush.placement);
   }
   if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
   if (op.has(proto::HeaderId::kIeth)) builder.header<proto::Ieth>().set<proto::Ieth::RKey>(wqe.imm);

@@ -88,12 +88,11 @@ bool Responder::on_request(const Arrival& arrival) {
   }
   c_.note_received(packet.payload().size());
   const proto::Kind kind = packet.op().kind;
-  const bool answered_by_data =
-      kind == proto::Kind::kReadRequest || kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd;
+  const bool has_own_answer = kind != proto::Kind::kSend && kind != proto::Kind::kWrite;
   if (in_time && refused_ - expected() >= 0) {  // What came behind it was refused all the same.
     schedule(expected(), proto::syndrome::Nak{NakCode::kPsnSequenceError});
     nak_sent_ = true;
-  } else if (!answered_by_data && (in_time || packet.bth().get<proto::Bth::AckReq>())) {
+  } else if (!has_own_answer && (in_time || packet.bth().get<proto::Bth::AckReq>())) {
     schedule(expected() - 1, proto::syndrome::Ack{});
   }
   return true;
@@ -131,7 +130,7 @@ bool Responder::take_back_nak() {
   return true;
 }
 
-/// Queues the answer to a READ or atomic. It acknowledges everything before it, so a pending ACK is not needed.
+/// Queues an answer. It acknowledges everything before it, so a pending ACK is not needed.
 void Responder::enqueue(const Response& response) {
   if (Response* queued = responses_.find_end(response.end)) {
     // A duplicate of a request whose answer is still being sent: start that one again.
@@ -151,7 +150,7 @@ void Responder::enqueue(const Response& response) {
 TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
   while (!responses_.empty()) {
     Response& response = responses_.front();
-    if (response.is_atomic) {
+    if (response.kind == AnswerKind::kAtomic) {
       build_atomic_response(frame, out);
       responses_.pop();
       return TxStatus::kSent;

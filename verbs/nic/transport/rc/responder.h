@@ -4,7 +4,7 @@
 // Output is two-stage: a queue of READ/atomic responses still to be sent, and behind it at most one pending ACK or NAK.
 // ACKs coalesce because a later one replaces an earlier one that has not been sent. READs and atomics already executed
 // stay in the replay ring (max_dest_rd_atomic entries), so that duplicates are answered again; an atomic is never
-// executed twice.
+// executed twice. ATOMIC WRITE and FLUSH are answered like a READ of nothing.
 #pragma once
 
 #include "proto/syndrome.h"
@@ -62,6 +62,7 @@ class Responder final : public ResponderHalf {
   Verdict check_resources(const proto::PacketView& packet);
   Verdict check_length(const proto::PacketView& packet);
   Verdict check_access(const proto::PacketView& packet);
+  Verdict check_flush_access(const proto::PacketView& packet);
 
   // responder_execute.cc
   Verdict execute(const proto::PacketView& packet);
@@ -69,6 +70,9 @@ class Responder final : public ResponderHalf {
   Verdict execute_write(const proto::PacketView& packet);
   Verdict execute_read(const proto::PacketView& packet);
   Verdict execute_atomic(const proto::PacketView& packet);
+  Verdict execute_atomic_write(const proto::PacketView& packet);
+  Verdict execute_flush();
+  void answer_in_one_packet(AnswerKind kind, std::uint64_t original = 0);
   void finish_message();
   void on_duplicate(const proto::PacketView& packet);
 

@@ -9,6 +9,27 @@ using proto::Kind;
 using proto::NakCode;
 using proto::PacketView;
 
+namespace {
+
+/// The rights that a FLUSH needs; nothing when it asks for what is reserved (IBTA Annex A19), or for nothing.
+std::optional<std::uint32_t> rights_of_flush(const PacketView& packet) {
+  const auto feth = packet.header<proto::Feth>();
+  const std::uint8_t placement = feth.get<proto::Feth::Placement>();
+  if (feth.get<proto::Feth::Selectivity>() > proto::kFlushRegion) return std::nullopt;
+  switch (placement) {
+    case proto::kGlobalVisibility:
+      return kFlushGlobal;
+    case proto::kPersistence:
+      return kFlushPersistent;
+    case proto::kGlobalVisibility | proto::kPersistence:
+      return kFlushGlobal | kFlushPersistent;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 std::span<const Responder::Check> Responder::checks() {
   static constexpr Check kChecks[] = {
       {{"packet sequence number", "duplicate: its answer again, or nothing; behind a gap: one NAK 0x60 for all"},
@@ -59,7 +80,12 @@ Responder::Verdict Responder::check_sequence(const PacketView& packet) {
 /// 9.7.4.1.4: operations that this QP does not offer its peer.
 Responder::Verdict Responder::check_opcode(const PacketView& packet) {
   const Kind kind = packet.op().kind;
-  const bool offered = kind == Kind::kSend || (kind == Kind::kWrite && (c_.attr.access & kRemoteWrite)) ||
+  if (kind == Kind::kFlush) {
+    const auto rights = rights_of_flush(packet);
+    return rights && (*rights & ~c_.attr.access) == 0 ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
+  }
+  const bool offered = kind == Kind::kSend || (kind == Kind::kAtomicWrite && (c_.attr.access & kRemoteWrite)) ||
+                       (kind == Kind::kWrite && (c_.attr.access & kRemoteWrite)) ||
                        (kind == Kind::kReadRequest && (c_.attr.access & kRemoteRead)) ||
                        ((kind == Kind::kCompareSwap || kind == Kind::kFetchAdd) && (c_.attr.access & kRemoteAtomic));
   return offered ? Verdict::go_on() : Verdict::nak(NakCode::kInvalidRequest);
@@ -70,6 +96,12 @@ Responder::Verdict Responder::check_length(const PacketView& packet) {
   bool right = true;
   if (packet.has<proto::AtomicEth>()) {
     right = packet.header<proto::AtomicEth>().get<proto::AtomicEth::Va>() % 8 == 0;
+  } else if (packet.op().kind == Kind::kAtomicWrite) {
+    const auto reth = packet.header<proto::Reth>();
+    right =
+        reth.get<proto::Reth::Va>() % 8 == 0 && reth.get<proto::Reth::DmaLength>() == 8 && packet.payload().size() == 8;
+  } else if (packet.op().kind == Kind::kFlush) {
+    right = true;  // It moves no byte.
   } else if (packet.op().kind == Kind::kReadRequest) {
     right = packet.header<proto::Reth>().get<proto::Reth::DmaLength>() <= kMaxMessageBytes;
   } else {
@@ -81,6 +113,7 @@ Responder::Verdict Responder::check_length(const PacketView& packet) {
 /// 9.7.4.1.5: the whole range of a WRITE or READ is judged at its first packet, before a byte moves.
 Responder::Verdict Responder::check_access(const PacketView& packet) {
   const Kind kind = packet.op().kind;
+  if (kind == Kind::kFlush) return check_flush_access(packet);
   std::uint64_t va = 0;
   std::uint32_t length = 0, rkey = 0, right = 0;
   if (packet.has<proto::Reth>()) {
@@ -88,7 +121,7 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
     va = reth.get<proto::Reth::Va>();
     rkey = reth.get<proto::Reth::RKey>();
     length = reth.get<proto::Reth::DmaLength>();
-    right = kind == Kind::kWrite ? kRemoteWrite : kRemoteRead;
+    right = kind == Kind::kReadRequest ? kRemoteRead : kRemoteWrite;
   } else if (packet.has<proto::AtomicEth>()) {
     const auto atomic = packet.header<proto::AtomicEth>();
     va = atomic.get<proto::AtomicEth::Va>();
@@ -100,6 +133,17 @@ Responder::Verdict Responder::check_access(const PacketView& packet) {
   return c_.resolve_remote(rkey, va, length, right).ok() ? Verdict::go_on() : Verdict::nak(NakCode::kRemoteAccessError);
 }
 
+/// IBTA Annex A19: the R_Key counts even for a range of no bytes; the address and the length only for a range.
+Responder::Verdict Responder::check_flush_access(const PacketView& packet) {
+  const auto reth = packet.header<proto::Reth>();
+  const std::uint32_t rkey = reth.get<proto::Reth::RKey>(), rights = *rights_of_flush(packet);
+  const bool of_range = packet.header<proto::Feth>().get<proto::Feth::Selectivity>() == proto::kFlushRange;
+  const bool granted =
+      of_range ? c_.resolve_remote(rkey, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::DmaLength>(), rights).ok()
+               : c_.env.mrs.grants_remote(rkey, c_.init.pd, c_.qpn, rights);
+  return granted ? Verdict::go_on() : Verdict::nak(NakCode::kRemoteAccessError);
+}
+
 /// 9.7.4.1.7? and 9.7.5.2.8: a receive WQE where one is consumed (else RNR NAK), a place in the replay ring for a READ
 /// or atomic.
 Responder::Verdict Responder::check_resources(const PacketView& packet) {
@@ -107,8 +151,12 @@ Responder::Verdict Responder::check_resources(const PacketView& packet) {
     case Kind::kReadRequest:
     case Kind::kCompareSwap:
     case Kind::kFetchAdd:
+    case Kind::kAtomicWrite:
       // More outstanding than max_dest_rd_atomic allows.
       return responses_.full(false) ? Verdict::nak(NakCode::kInvalidRequest) : Verdict::go_on();
+    case Kind::kFlush:
+      if (c_.attr.max_dest_rd_atomic == 0) return Verdict::nak(NakCode::kInvalidRequest);
+      return responses_.full_of_flushes() ? Verdict::drop() : Verdict::go_on();
     default:
       return packet.op().consumes_receive && !receives_.available_for(packet.psn()) ? Verdict::rnr() : Verdict::go_on();
   }

@@ -19,6 +19,10 @@ Responder::Verdict Responder::execute(const PacketView& packet) {
     case Kind::kCompareSwap:
     case Kind::kFetchAdd:
       return execute_atomic(packet);
+    case Kind::kAtomicWrite:
+      return execute_atomic_write(packet);
+    case Kind::kFlush:
+      return execute_flush();
     default:
       return Verdict::drop();  // check_opcode() lets nothing else through.
   }
@@ -123,20 +127,50 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
                             : c_.env.mrs.memory().compare_swap(word, atomic.get<proto::AtomicEth::Compare>(), operand);
   if (!original) return Verdict::nak(NakCode::kRemoteOperationalError);
 
-  Replay replay;
-  replay.is_atomic = true;
-  replay.first_psn = expected_;
-  replay.packets = 1;
-  replay.original = *original;
-  replay_.add(replay);
-  ++expected_;
-  finish_message();
-  enqueue({.is_atomic = true, .psn = short_psn(replay.first_psn), .end = expected(), .original = replay.original});
+  answer_in_one_packet(AnswerKind::kAtomic, *original);
   return Verdict::go_on();
 }
 
-/// 9.7.5.1.?: SEND and WRITE are acknowledged again without effect; READ is executed again, in whole or from any packet
-/// on; an atomic is answered from the saved result. What the replay ring no longer has is met with silence.
+/// IBTA Annex A19: all 8 bytes at once, when everything before is in memory.
+Responder::Verdict Responder::execute_atomic_write(const PacketView& packet) {
+  const auto reth = packet.header<proto::Reth>();
+  const std::uint64_t va = reth.get<proto::Reth::Va>();
+  const auto memory = c_.resolve_remote(reth.get<proto::Reth::RKey>(), va, 8, kRemoteWrite);
+  if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
+  if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
+  void* const address = *memory;
+  std::uint64_t value = 0;
+  std::memcpy(&value, packet.payload().data(), sizeof value);
+  if (!c_.env.mrs.memory().store(static_cast<std::uint64_t*>(address), value)) {
+    return Verdict::nak(NakCode::kRemoteOperationalError);
+  }
+  answer_in_one_packet(AnswerKind::kAtomicWrite);
+  return Verdict::go_on();
+}
+
+/// IBTA Annex A19. What was written before is in the caches that all processors share, or in the page cache of the
+/// file behind it: nothing is left to do for its global visibility. No region promises persistence.
+Responder::Verdict Responder::execute_flush() {
+  answer_in_one_packet(AnswerKind::kFlush);
+  return Verdict::go_on();
+}
+
+/// A request of one packet is done, and its answer is due.
+void Responder::answer_in_one_packet(AnswerKind kind, std::uint64_t original) {
+  Replay replay;
+  replay.kind = kind;
+  replay.first_psn = expected_;
+  replay.packets = 1;
+  replay.original = original;
+  replay_.add(replay);
+  ++expected_;
+  finish_message();
+  enqueue({.kind = kind, .psn = short_psn(replay.first_psn), .end = expected(), .original = original});
+}
+
+/// 9.7.5.1.?: SEND and WRITE are acknowledged again without effect, ATOMIC WRITE and FLUSH answered again; READ is
+/// executed again, in whole or from any packet on; an atomic is answered from the saved result. What the replay ring no
+/// longer has is met with silence.
 void Responder::on_duplicate(const PacketView& packet) {
   const Psn psn = packet.psn();
   const LongPsn at = expected_ - psn_distance(expected(), psn);
@@ -153,7 +187,7 @@ void Responder::on_duplicate(const PacketView& packet) {
     }
     case Kind::kReadRequest: {
       const Replay* saved = replay_.find(at);
-      if (saved == nullptr || saved->is_atomic) return;
+      if (saved == nullptr || saved->kind != AnswerKind::kRead) return;
       const auto reth = packet.header<proto::Reth>();
       const std::uint64_t offset = (at - saved->first_psn) * c_.mtu();
       const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
@@ -174,8 +208,23 @@ void Responder::on_duplicate(const PacketView& packet) {
     case Kind::kCompareSwap:
     case Kind::kFetchAdd: {
       const Replay* saved = replay_.find(at);
-      if (saved == nullptr || !saved->is_atomic) return;
-      enqueue({.is_atomic = true, .is_duplicate = true, .psn = psn, .end = psn + 1, .original = saved->original});
+      if (saved == nullptr || saved->kind != AnswerKind::kAtomic) return;
+      enqueue(
+          {.kind = AnswerKind::kAtomic, .is_duplicate = true, .psn = psn, .end = psn + 1, .original = saved->original});
+      return;
+    }
+    case Kind::kAtomicWrite: {
+      const Replay* saved = replay_.find(at);
+      if (saved == nullptr || saved->kind != AnswerKind::kAtomicWrite) return;
+      enqueue({.kind = AnswerKind::kAtomicWrite, .is_duplicate = true, .psn = psn, .end = psn + 1});
+      return;
+    }
+    case Kind::kFlush: {
+      // Peers that have more of them outstanding than there is room in the ring get their answer all the same: it is
+      // always the same.
+      const Replay* saved = replay_.find(at);
+      if (saved != nullptr && saved->kind != AnswerKind::kFlush) return;
+      enqueue({.kind = AnswerKind::kFlush, .is_duplicate = true, .psn = psn, .end = psn + 1});
       return;
     }
     default:
