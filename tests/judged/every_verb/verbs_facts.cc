@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "tests/judged/every_verb/lab.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 
 namespace uroce::every_verb {
 namespace {
@@ -37,7 +38,8 @@ void print_ops(Lab& lab) {
                          {"bind a memory window", IBV_QP_EX_WITH_BIND_MW},
                          {"local invalidate", IBV_QP_EX_WITH_LOCAL_INV},
                          {"TSO", IBV_QP_EX_WITH_TSO},
-                         {"atomic WRITE", IBV_QP_EX_WITH_ATOMIC_WRITE}};
+                         {"ATOMIC WRITE", IBV_QP_EX_WITH_ATOMIC_WRITE},
+                         {"FLUSH (rdma-core 45 and later)", uroce::ibv::newer::kQpExWithFlush}};
   struct Type {
     const char* name;
     enum ibv_qp_type type;
@@ -88,6 +90,7 @@ void print_capabilities(Lab& lab) {
   CAP(local_ca_ack_delay);
 #undef CAP
   flags("device_cap_flags", attr.orig_attr.device_cap_flags);
+  flags("device_cap_flags_ex", attr.device_cap_flags_ex);
   flags("odp_caps.general_caps", attr.odp_caps.general_caps);
   flags("rc_odp_caps", attr.odp_caps.per_transport_caps.rc_odp_caps);
   flags("uc_odp_caps", attr.odp_caps.per_transport_caps.uc_odp_caps);

@@ -3,13 +3,15 @@
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 
 namespace uroce::ibv::test {
 namespace {
 
 constexpr std::uint64_t kAllOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
                                   IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+                                  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                  IBV_QP_EX_WITH_ATOMIC_WRITE | newer::kQpExWithFlush;
 
 struct ibv_qp* create(struct ibv_context* context, struct ibv_qp_init_attr_ex& init) {
   return verbs_get_ctx(context)->create_qp_ex(context, &init);
@@ -24,7 +26,9 @@ class Builder : public testing::Test {
     x = impl::ibv_qp_to_qp_ex(qp.get());
     other = p.b.make_qp();
     bring_to(qp.get(), IBV_QPS_RTS, p.b.gid(), other->qp_num);
-    bring_to(other.get(), IBV_QPS_RTS, p.a.gid(), qp->qp_num);
+    ConnectOptions options;
+    options.qp_access |= static_cast<int>(newer::kAccessFlushGlobal | newer::kAccessFlushPersistent);
+    bring_to(other.get(), IBV_QPS_RTS, p.a.gid(), qp->qp_num, options);
   }
   struct ibv_qp_init_attr_ex attr(std::uint64_t ops) const {
     struct ibv_qp_init_attr_ex init {};
@@ -124,6 +128,112 @@ TEST_F(Builder, EveryOperation) {
   EXPECT_EQ(p.b.memory[1024], 9);
   EXPECT_EQ(p.b.memory[2050], 7);
   EXPECT_EQ(p.a.memory[70000], 9);
+}
+
+/// ibv_wr_flush() of rdma-core 45 and later, through the member that its programs find in the QP.
+void wr_flush(struct ibv_qp_ex* x, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length, std::uint8_t type,
+              std::uint8_t level) {
+  using Flush = void (*)(struct ibv_qp_ex*, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t, std::uint8_t);
+  Flush flush = nullptr;
+  std::memcpy(&flush, reinterpret_cast<const char*>(x) + sizeof(struct ibv_qp_ex), sizeof flush);
+  flush(x, rkey, remote_addr, length, type, level);
+}
+constexpr auto kWcFlush = static_cast<enum ibv_wc_opcode>(newer::kWcFlush);
+
+TEST_F(Builder, AtomicWriteAndFlush) {
+  const auto reg = [&](unsigned int more) {
+    return v().ibv_reg_mr(p.b.pd, p.b.memory.data(), 4096, static_cast<int>(IBV_ACCESS_LOCAL_WRITE | more));
+  };
+  EXPECT_EQ(reg(newer::kAccessFlushPersistent), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  struct ibv_mr* const flushable = reg(newer::kAccessFlushGlobal);
+  ASSERT_NE(flushable, nullptr);
+  std::uint64_t value = 0x1122334455667788;
+  begin(1);
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(512), &value);
+  x->wr_id = 2;
+  wr_flush(x, flushable->rkey, p.b.address(512), 8, 1, 0);
+  x->wr_id = 3;
+  wr_flush(x, flushable->rkey, 0, 0, 1, 1);
+  x->wr_id = 4;
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(520), &value);
+  ASSERT_EQ(ibv_wr_complete(x), 0);
+  value = 0;  // Its value at the time of the call went.
+  expect_sent(1, IBV_WC_ATOMIC_WRITE);
+  expect_sent(2, kWcFlush);
+  expect_sent(3, kWcFlush);
+  expect_sent(4, IBV_WC_ATOMIC_WRITE);
+  EXPECT_EQ(v().ibv_dereg_mr(flushable), 0);
+  p.b.sync();
+  for (const std::size_t at : {512, 520}) {
+    EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(p.b.memory.data() + at), 0x1122334455667788u);
+  }
+}
+
+TEST_F(Builder, AtomicWriteOfAnSge) {
+  std::iota(p.a.memory.begin(), p.a.memory.begin() + 8, std::uint8_t{1});
+  std::uint64_t unused = 0;
+  begin(1);
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(512), &unused);
+  sge(0, 8);
+  ASSERT_EQ(ibv_wr_complete(x), 0);
+  expect_sent(1, IBV_WC_ATOMIC_WRITE);
+  p.b.sync();
+  EXPECT_EQ(p.b.memory[512], 1);
+  EXPECT_EQ(p.b.memory[519], 8);
+}
+
+TEST_F(Builder, FlushOfARegionWithoutTheRight) {
+  begin(1);
+  wr_flush(x, p.b.mr->rkey, p.b.address(512), 8, 1, 0);
+  ASSERT_EQ(ibv_wr_complete(x), 0);
+  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(next_async_event(p.b.context.get()), IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(Builder, FlushesThatCannotBe) {
+  const auto attempt = [&](std::size_t length, int type, int level) {
+    begin(1);
+    wr_flush(x, p.b.mr->rkey, p.b.address(), length, static_cast<std::uint8_t>(type), static_cast<std::uint8_t>(level));
+    expect_nothing_posted(EINVAL);
+  };
+  attempt(8, 0, 0);
+  attempt(8, 4, 0);
+  attempt(8, 1, 2);
+  attempt((std::size_t{1} << 31) + 1, 1, 0);
+  begin(1);
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(), nullptr);
+  expect_nothing_posted(EINVAL);
+  begin(1);
+  std::uint64_t value = 0;
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(4), &value);  // Not aligned.
+  expect_nothing_posted(EINVAL);
+  begin(1);
+  ibv_wr_atomic_write(x, p.b.mr->rkey, p.b.address(), &value);
+  sge(0, 4);
+  expect_nothing_posted(EINVAL);
+}
+
+// ibv_post_send() has room for ATOMIC WRITE, and none for what a FLUSH asks for.
+TEST_F(Builder, PostSend) {
+  std::fill_n(p.a.memory.begin(), 8, std::uint8_t{7});
+  struct ibv_sge sge = p.a.sge(0, 8);
+  struct ibv_send_wr wr {};
+  wr.wr_id = 1;
+  wr.opcode = IBV_WR_ATOMIC_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.rkey = p.b.mr->rkey;
+  wr.wr.rdma.remote_addr = p.b.address(512);
+  struct ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+  expect_sent(1, IBV_WC_ATOMIC_WRITE);
+  p.b.sync();
+  EXPECT_EQ(p.b.memory[515], 7);
+  wr.opcode = static_cast<enum ibv_wr_opcode>(newer::kWrFlush);
+  wr.num_sge = 0;
+  EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), EINVAL);
 }
 
 TEST_F(Builder, AnOperationThatWasNotAskedFor) {
@@ -233,7 +343,6 @@ TEST_F(Builder, RefusesWhatNoQpHas) {
     return errno;
   };
   EXPECT_EQ(refused(attr(IBV_QP_EX_WITH_TSO)), EOPNOTSUPP);
-  EXPECT_EQ(refused(attr(IBV_QP_EX_WITH_ATOMIC_WRITE)), EOPNOTSUPP);
   EXPECT_EQ(refused(attr(std::uint64_t{1} << 60)), EOPNOTSUPP);
   auto init = attr(0);
   init.comp_mask |= IBV_QP_INIT_ATTR_XRCD;

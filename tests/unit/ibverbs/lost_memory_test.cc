@@ -71,6 +71,7 @@ constexpr Row kRemote[] = {
     {"LongRead", IBV_WR_RDMA_READ, 100, 6000, false},
     {"FetchAndAdd", IBV_WR_ATOMIC_FETCH_AND_ADD, kPage, 8, true},
     {"CompareAndSwap", IBV_WR_ATOMIC_CMP_AND_SWP, kPage + 16, 8, true},
+    {"AtomicWrite", IBV_WR_ATOMIC_WRITE, kPage + 24, 8, true},
 };
 constexpr Row kLocal[] = {
     {"Send", IBV_WR_SEND, kPage, 8, false},

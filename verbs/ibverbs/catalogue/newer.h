@@ -1,4 +1,4 @@
-// What rdma-core 59 to 65 have added to <infiniband/verbs.h>, for builds with an older one.
+// What rdma-core 45 to 65 have added to <infiniband/verbs.h>, for builds with an older one.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,15 @@ struct ibv_comp_cntr_init_attr;
 struct ibv_qp_attach_comp_cntr_attr;
 
 namespace uroce::ibv::newer {
+
+/// FLUSH. The numbers of ATOMIC WRITE are those of rdma-core 44.
+inline constexpr unsigned int kAccessFlushGlobal = 1u << 8, kAccessFlushPersistent = 1u << 9;
+inline constexpr int kWrFlush = 14, kWcFlush = 8;
+inline constexpr std::uint64_t kQpExWithFlush = 1u << 11;
+/// ibv_odp_transport_cap_bits.
+inline constexpr std::uint32_t kOdpFlush = 1u << 6, kOdpAtomicWrite = 1u << 7;
+/// Of device_cap_flags_ex, as the kernel has them.
+inline constexpr std::uint64_t kDeviceFlushGlobal = std::uint64_t{1} << 38, kDeviceAtomicWrite = std::uint64_t{1} << 40;
 
 /// ibv_mr_init_attr, as programs compiled with rdma-core 65 lay it out. Members whose bit in comp_mask is clear may not
 /// be there.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "verbs/ibverbs/catalogue/newer.h"
 #include "verbs/ibverbs/host/device.h"
 #include "verbs/nic/model/qp_state.h"
 #include "verbs/nic/model/types.h"
@@ -23,6 +24,8 @@ static_assert(same(nic::kRemoteRead,   IBV_ACCESS_REMOTE_READ));
 static_assert(same(nic::kRemoteAtomic, IBV_ACCESS_REMOTE_ATOMIC));
 static_assert(same(nic::kMwBind,       IBV_ACCESS_MW_BIND));
 static_assert(same(nic::kZeroBased,    IBV_ACCESS_ZERO_BASED));
+static_assert(same(nic::kFlushGlobal,  newer::kAccessFlushGlobal));
+static_assert(same(nic::kFlushPersistent, newer::kAccessFlushPersistent));
 static_assert(same(nic::MwType::k1, IBV_MW_TYPE_1) && same(nic::MwType::k2, IBV_MW_TYPE_2));
 
 static_assert(same(nic::QpState::kReset, IBV_QPS_RESET));
@@ -43,6 +46,8 @@ static_assert(same(nic::SendOp::kFetchAdd,    IBV_WR_ATOMIC_FETCH_AND_ADD));
 static_assert(same(nic::SendOp::kLocalInv,    IBV_WR_LOCAL_INV));
 static_assert(same(nic::SendOp::kBindMw,      IBV_WR_BIND_MW));
 static_assert(same(nic::SendOp::kSendInv,     IBV_WR_SEND_WITH_INV));
+static_assert(same(nic::SendOp::kFlush,       newer::kWrFlush));
+static_assert(same(nic::SendOp::kAtomicWrite, IBV_WR_ATOMIC_WRITE));
 
 static_assert(same(nic::kFence,     IBV_SEND_FENCE));
 static_assert(same(nic::kSignaled,  IBV_SEND_SIGNALED));
@@ -72,6 +77,8 @@ static_assert(same(nic::WcOpcode::kCompareSwap, IBV_WC_COMP_SWAP));
 static_assert(same(nic::WcOpcode::kFetchAdd,    IBV_WC_FETCH_ADD));
 static_assert(same(nic::WcOpcode::kBindMw,      IBV_WC_BIND_MW));
 static_assert(same(nic::WcOpcode::kLocalInv,    IBV_WC_LOCAL_INV));
+static_assert(same(nic::WcOpcode::kFlush,       newer::kWcFlush));
+static_assert(same(nic::WcOpcode::kAtomicWrite, IBV_WC_ATOMIC_WRITE));
 static_assert(same(nic::WcOpcode::kRecv,        IBV_WC_RECV));
 static_assert(same(nic::WcOpcode::kRecvWithImm, IBV_WC_RECV_RDMA_WITH_IMM));
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "verbs/ibverbs/catalogue/errors.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 
 namespace uroce::ibv {
 namespace {
@@ -28,11 +29,14 @@ int refuse_sges(const Wr& wr) {
 }
 
 constexpr unsigned int kRights =
-    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind;
+    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kMwBind | nic::kFlushGlobal;
 /// Huge pages are as good as others.
 constexpr unsigned int kHarmless = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
-/// IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, which our <infiniband/verbs.h> does not have yet.
-constexpr unsigned int kFlushes = 1u << 8 | 1u << 9;
+
+constexpr bool exists(int opcode) {
+  return (opcode >= IBV_WR_RDMA_WRITE && opcode <= IBV_WR_SEND_WITH_INV) || opcode == newer::kWrFlush ||
+         opcode == IBV_WR_ATOMIC_WRITE;
+}
 
 int refuse_unknown_access(unsigned int flags) {
   return refuse(EINVAL, "access flags " + std::to_string(flags) + ": one does not exist");
@@ -102,7 +106,7 @@ nic::MwBind from_bind(const struct ibv_mw& mw, std::uint32_t new_key, const stru
 
 Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& sges) {
   const int opcode = raw(wr.opcode);
-  if (opcode < IBV_WR_RDMA_WRITE || opcode > IBV_WR_SEND_WITH_INV) {
+  if (!exists(opcode)) {
     return Err{refuse(EINVAL, "opcode " + std::to_string(opcode) + " does not exist on this NIC")};
   }
   if ((wr.send_flags & ~kSendFlags) != 0) {
@@ -125,6 +129,8 @@ Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& 
     case nic::SendOp::kWrite:
     case nic::SendOp::kWriteImm:
     case nic::SendOp::kRead:
+    case nic::SendOp::kAtomicWrite:
+    case nic::SendOp::kFlush:  // What else it asks for has no place in ibv_send_wr.
       out.remote_addr = wr.wr.rdma.remote_addr;
       out.rkey = wr.wr.rdma.rkey;
       break;
@@ -154,15 +160,16 @@ Result<nic::RecvWr, nic::Errno> from_wr(const struct ibv_recv_wr& wr, SgeArray& 
 Result<std::uint32_t, nic::Errno> from_access(unsigned int flags) {
   if ((flags & IBV_ACCESS_ZERO_BASED) != 0) return Err{refuse(EOPNOTSUPP, "the NIC has no zero-based regions")};
   if ((flags & IBV_ACCESS_ON_DEMAND) != 0) return Err{refuse(EOPNOTSUPP, "this region cannot be on demand")};
-  if ((flags & kFlushes) != 0) return Err{refuse(EOPNOTSUPP, "the NIC has no FLUSH")};
+  if ((flags & nic::kFlushPersistent) != 0) return Err{refuse(EINVAL, "this is not persistent memory")};
   if ((flags & ~(kRights | kHarmless)) != 0) return Err{refuse_unknown_access(flags)};
   return flags & kRights;
 }
 
 Result<std::uint32_t, nic::Errno> from_qp_access(unsigned int flags) {
-  constexpr unsigned int kOfRegions = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | kFlushes;
-  if ((flags & ~(kRights | kHarmless | kOfRegions)) != 0) return Err{refuse_unknown_access(flags)};
-  return flags & kRights;
+  constexpr unsigned int kOfRegions = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
+  constexpr unsigned int kOfQps = kRights | nic::kFlushPersistent;
+  if ((flags & ~(kOfQps | kHarmless | kOfRegions)) != 0) return Err{refuse_unknown_access(flags)};
+  return flags & kOfQps;
 }
 
 Result<nic::QpAttr, nic::Errno> from_attr(const struct ibv_qp_attr& attr, int mask, nic::QpState current) {

@@ -6,6 +6,7 @@
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
@@ -19,14 +20,15 @@ int query_device_ex(struct ibv_context* context, const struct ibv_query_device_e
   // Memory is the program's and is touched when a packet needs it: on demand (see reg_mr).
   constexpr std::uint32_t kReceives = IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   ours.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  ours.odp_caps.per_transport_caps.rc_odp_caps =
-      kReceives | IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  ours.odp_caps.per_transport_caps.rc_odp_caps = kReceives | IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE |
+                                                 IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | newer::kOdpFlush |
+                                                 newer::kOdpAtomicWrite;
   ours.odp_caps.per_transport_caps.uc_odp_caps = kReceives | IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
   ours.odp_caps.per_transport_caps.ud_odp_caps = kReceives | IBV_ODP_SUPPORT_SEND;
   // Completions are stamped with CLOCK_MONOTONIC, in nanoseconds.
   ours.completion_timestamp_mask = ~std::uint64_t{0};
   ours.hca_core_clock = 1'000'000;  // kHz
-  ours.device_cap_flags_ex = ours.orig_attr.device_cap_flags;
+  ours.device_cap_flags_ex = ours.orig_attr.device_cap_flags | newer::kDeviceFlushGlobal | newer::kDeviceAtomicWrite;
   ours.cq_mod_caps.max_cq_count = std::numeric_limits<std::uint16_t>::max();
   ours.cq_mod_caps.max_cq_period = std::numeric_limits<std::uint16_t>::max();
   ours.phys_port_cnt_ex = ours.orig_attr.phys_port_cnt;

@@ -3,6 +3,7 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/catalogue/newer.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/objects.h"
@@ -24,7 +25,7 @@ std::uint64_t offered_ops(int qp_type) {
       IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   switch (qp_type) {
     case IBV_QPT_RC:
-      return kSend | kWrite | kKeys | kFetch;
+      return kSend | kWrite | kKeys | kFetch | IBV_QP_EX_WITH_ATOMIC_WRITE | newer::kQpExWithFlush;
     case IBV_QPT_UC:
       return kSend | kWrite;
     case IBV_QPT_UD:
@@ -87,6 +88,20 @@ void wr_atomic_cmp_swp(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t r
 
 void wr_atomic_fetch_add(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t value) {
   add_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, value);
+}
+
+void wr_atomic_write(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, const void* value) {
+  if (add_rdma(qp, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr) == nullptr) return;
+  if (value == nullptr) return own(qp)->builder->fail(EINVAL, "an ATOMIC WRITE of nothing");
+  own(qp)->builder->set_atomic_value(value);
+}
+
+void wr_flush(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
+              std::uint8_t type, std::uint8_t level) {
+  constexpr auto kFlush = static_cast<enum ibv_wr_opcode>(newer::kWrFlush);
+  if (add_rdma(qp, kFlush, newer::kQpExWithFlush, rkey, remote_addr) == nullptr) return;
+  if (length > nic::kMaxMessageBytes) return own(qp)->builder->fail(EINVAL, "a FLUSH of more than 2 GiB");
+  own(qp)->builder->set_flush({static_cast<std::uint32_t>(length), type, level});
 }
 
 void wr_bind_mw(struct ibv_qp_ex* qp, struct ibv_mw* mw, std::uint32_t rkey, const struct ibv_mw_bind_info* info) {
@@ -158,37 +173,37 @@ void wr_set_sge_list(struct ibv_qp_ex* qp, std::size_t num_sge, const struct ibv
 
 // What no QP here can be created for; programs that try nevertheless get to know when they complete the list.
 void refuse_builder(struct ibv_qp_ex* qp) {
-  own(qp)->builder->fail(EOPNOTSUPP, "no QP of this NIC has TCP segmentation, XRC, FLUSH or atomic WRITE");
+  own(qp)->builder->fail(EOPNOTSUPP, "no QP of this NIC has TCP segmentation or XRC");
 }
 void wr_send_tso(struct ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse_builder(qp); }
 void wr_set_xrc_srqn(struct ibv_qp_ex* qp, std::uint32_t) { refuse_builder(qp); }
-void wr_atomic_write(struct ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*) { refuse_builder(qp); }
-void wr_flush(struct ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t, std::uint8_t) {
-  refuse_builder(qp);
-}
 
 void wr_start(struct ibv_qp_ex* qp) { own(qp)->builder->start(); }
 void wr_abort(struct ibv_qp_ex* qp) { own(qp)->builder->abort(); }
 
-/// Posts all of `wrs` or, with an errno value, none.
-int post_all(QueuePair& qp, const std::vector<struct ibv_send_wr>& wrs) {
+/// Posts all that was built or, with an errno value, nothing.
+int post_all(QueuePair& qp) {
+  const std::vector<struct ibv_send_wr>& wrs = qp.builder->finish();
   NicLock lock(*context_of(qp.qp_base.context).adapter);
   if (!lock) return refuse_without_nic();
   SgeArray sges;
   nic::UdTarget target;
   std::uint32_t ahead = 0;
-  for (const struct ibv_send_wr& wr : wrs) {
-    const auto converted = to_nic(qp, wr, sges, target);
+  const auto nth = [&](std::size_t i) {
+    auto converted = to_nic(qp, wrs[i], sges, target);
+    if (converted.ok()) converted->flush = qp.builder->flush(i);
+    return converted;
+  };
+  for (; ahead < wrs.size(); ++ahead) {
+    const auto converted = nth(ahead);
     if (!converted.ok()) return converted.error();
-    if (const int error = lock->check_send(qp.nic_qp, *converted, ahead++)) {
-      return refuse(error, "WR " + std::to_string(ahead) + " of the list, wr_id " + std::to_string(wr.wr_id));
+    if (const int error = lock->check_send(qp.nic_qp, *converted, ahead)) {
+      return refuse(error,
+                    "WR " + std::to_string(ahead + 1) + " of the list, wr_id " + std::to_string(wrs[ahead].wr_id));
     }
   }
   int error = 0;
-  for (const struct ibv_send_wr& wr : wrs) {
-    error = lock->post_send(qp.nic_qp, *to_nic(qp, wr, sges, target));
-    if (error != 0) break;
-  }
+  for (std::size_t i = 0; i < wrs.size() && error == 0; ++i) error = lock->post_send(qp.nic_qp, *nth(i));
   lock.posted();
   return error;
 }
@@ -246,7 +261,7 @@ struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp* qp) {
 int wr_complete(struct ibv_qp_ex* qp) {
   QueuePair& ours = *own(qp);
   int error = ours.builder->error();
-  if (error == 0) error = post_all(ours, ours.builder->finish());
+  if (error == 0) error = post_all(ours);
   ours.builder->abort();
   return error;
 }

@@ -40,7 +40,7 @@ struct ibv_send_wr* SendBuilder::add(std::uint64_t wr_id, unsigned int flags, en
     fail(ENOMEM, "more WRs between ibv_wr_start() and ibv_wr_complete() than the send queue has room for");
     return nullptr;
   }
-  data_.push_back({sges_.size(), bytes_.size(), false});
+  data_.push_back({sges_.size(), bytes_.size()});
   struct ibv_send_wr& wr = wrs_.emplace_back();
   wr.wr_id = wr_id;
   wr.opcode = opcode;
@@ -69,14 +69,24 @@ void SendBuilder::set_sges(const struct ibv_sge* list, std::size_t count) {
   wr->num_sge = static_cast<int>(count);
 }
 
-void SendBuilder::set_inline(const struct ibv_data_buf* list, std::size_t count) {
+void SendBuilder::set_atomic_value(const void* value) {
+  constexpr std::size_t kBytes = 8;
+  const struct ibv_data_buf buffer { const_cast<void*>(value), kBytes };
+  set_inline(&buffer, 1, kBytes);
+}
+
+void SendBuilder::set_flush(nic::FlushTarget target) {
+  if (last() != nullptr) data_.back().flush = target;
+}
+
+void SendBuilder::set_inline(const struct ibv_data_buf* list, std::size_t count, std::size_t most) {
   struct ibv_send_wr* const wr = last();
   if (wr == nullptr) return;
   Data& data = data_.back();
   sges_.resize(data.sge);
   bytes_.resize(data.byte);
   for (std::size_t i = 0; i < count; ++i) {
-    if (list[i].length > cap_.max_inline_data - (bytes_.size() - data.byte)) {
+    if (list[i].length > most - (bytes_.size() - data.byte)) {
       return fail(EINVAL, "more inline data than max_inline_data");
     }
     const auto* const from = static_cast<const std::uint8_t*>(list[i].addr);

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "verbs/nic/model/types.h"
+
 namespace uroce::ibv {
 
 class SendBuilder {
@@ -25,13 +27,18 @@ class SendBuilder {
   /// The WR that add() has made last: data and addresses belong to it.
   struct ibv_send_wr* last();
   void set_sges(const struct ibv_sge* list, std::size_t count);
-  void set_inline(const struct ibv_data_buf* list, std::size_t count);
+  void set_inline(const struct ibv_data_buf* list, std::size_t count) { set_inline(list, count, cap_.max_inline_data); }
+  /// The 8 bytes of an ATOMIC WRITE, whose values are taken at once, whatever max_inline_data is.
+  void set_atomic_value(const void* value);
+  void set_flush(nic::FlushTarget target);
   /// The first thing that goes wrong, an errno value, is what ibv_wr_complete() will return.
   void fail(int error, const char* sentence);
   int error() const { return started_ ? error_ : not_started(); }
 
   /// The WRs, ready to be posted. Valid until the list ends.
   std::vector<struct ibv_send_wr>& finish();
+  /// What the nth of them, a FLUSH, asks for beside what ibv_send_wr has room for.
+  const nic::FlushTarget& flush(std::size_t nth) const { return data_[nth].flush; }
 
  private:
   /// Where the data of a WR begins in `sges_` and `bytes_`, which move while they grow.
@@ -39,7 +46,9 @@ class SendBuilder {
     std::size_t sge = 0;
     std::size_t byte = 0;
     bool is_inline = false;
+    nic::FlushTarget flush{};
   };
+  void set_inline(const struct ibv_data_buf* list, std::size_t count, std::size_t most);
   static int not_started();
 
   const std::uint64_t send_ops_;
