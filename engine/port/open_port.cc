@@ -6,19 +6,19 @@
 namespace uroce::engine {
 namespace {
 
-Result<std::unique_ptr<UdpPort>, SetupError> checked(std::unique_ptr<UdpPort> port) {
-  if (port->can_wake()) return port;
+Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
+  if (port->can_wake()) return std::unique_ptr<Port>(std::move(port));
   return Err{SetupError{EMFILE, "can't open an event descriptor: too many open files; raise `ulimit -n`"}};
 }
 
-Result<std::unique_ptr<UdpPort>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
-                                                         SocketPort::Trains trains = SocketPort::Trains::kNo) {
+Result<std::unique_ptr<Port>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
+                                                      SocketPort::Trains trains = SocketPort::Trains::kNo) {
   return checked(std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<UdpPort>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
+Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice) {
   std::vector<ReceiveSocket> receivers;
   for (const proto::Gid& address : addresses) {
     Result<ReceiveSocket, SetupError> socket = open_receive_socket(address);
@@ -28,7 +28,7 @@ Result<std::unique_ptr<UdpPort>, SetupError> open_port(std::span<const proto::Gi
   return open_port_on(std::move(receivers), choice);
 }
 
-Result<std::unique_ptr<UdpPort>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {
+Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {
   if (receivers.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
   if (choice == EngineChoice::kSocket) return socket_port(std::move(receivers), "UROCE_ENGINE=socket");
   if (choice == EngineChoice::kGso) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/os/setup_error.h"
-#include "engine/port/udp_port.h"
+#include "engine/port/port.h"
 #include "engine/port/udp_socket.h"
 #include "proto/base/result.h"
 
@@ -22,9 +22,9 @@ enum class EngineChoice : std::uint8_t {
 
 /// Opens UDP port 4791 on every address of `addresses` (at least one). Errors: EADDRINUSE (another NIC has one of
 /// them), EADDRNOTAVAIL, and with kIoUring what stands in the way of io_uring.
-Result<std::unique_ptr<UdpPort>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice);
+Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> addresses, EngineChoice choice);
 
 /// The same with sockets that are open already, one per address: those of a slot (engine/broker).
-Result<std::unique_ptr<UdpPort>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice);
+Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice);
 
 }  // namespace uroce::engine

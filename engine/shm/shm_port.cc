@@ -37,15 +37,18 @@ std::size_t ShmPort::NameHash::operator()(const LinkName& name) const {
   return hash;
 }
 
-Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<UdpPort>& udp,
+Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<Port>& udp,
                                                            std::span<const proto::Gid> locals, std::uint8_t slot) {
+  auto* const below = dynamic_cast<UdpPort*>(udp.get());
+  if (below == nullptr) return Err{SetupError{EOPNOTSUPP, "the NIC's port has no UDP sockets"}};
   auto bell = Bell::make();
   if (!bell) return Err{SetupError{errno, std::string("can't make shared memory: ") + std::strerror(errno)}};
   std::unique_ptr<ShmPort> port(new ShmPort(nullptr, std::move(*bell)));
-  auto keeper = LinkKeeper::start(locals, slot, port->bell_, [raw = udp.get()] { raw->wake(); });
+  auto keeper = LinkKeeper::start(locals, slot, port->bell_, [below] { below->wake(); });
   if (!keeper) return Err{keeper.error()};
   port->keeper_ = std::move(*keeper);
-  port->udp_ = std::move(udp);
+  static_cast<void>(udp.release());
+  port->udp_.reset(below);
   port->udp_->also_wake_by(port->bell_.fd());
   return port;
 }

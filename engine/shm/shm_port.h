@@ -21,9 +21,9 @@ namespace uroce::engine {
 
 class ShmPort final : public Port {
  public:
-  /// `udp` is the port of a NIC that has `slot` of each of `locals`. The error says why shared memory is impossible
-  /// here; `udp` is left alone then.
-  static Result<std::unique_ptr<ShmPort>, SetupError> open(std::unique_ptr<UdpPort>& udp,
+  /// `udp` is the port of a NIC that has `slot` of each of `locals`: a UdpPort. The error says why shared memory is
+  /// impossible here; `udp` is left alone then.
+  static Result<std::unique_ptr<ShmPort>, SetupError> open(std::unique_ptr<Port>& udp,
                                                            std::span<const proto::Gid> locals, std::uint8_t slot);
 
   std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {

@@ -48,7 +48,7 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.
 struct OpenPort {
   engine::SlotLeases slot;
-  std::unique_ptr<engine::UdpPort> port;
+  std::unique_ptr<engine::Port> port;
 };
 
 Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses, engine::EngineChoice choice) {
@@ -79,14 +79,14 @@ Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& 
 }
 
 /// The port with the wire that was asked for.
-Result<std::unique_ptr<engine::Port>, engine::SetupError> with_wire(std::unique_ptr<engine::UdpPort> udp,
+Result<std::unique_ptr<engine::Port>, engine::SetupError> with_wire(std::unique_ptr<engine::Port> udp,
                                                                     std::uint8_t slot,
                                                                     const std::vector<proto::Gid>& addresses,
                                                                     Wire wire) {
-  if (wire == Wire::kUdp) return std::unique_ptr<engine::Port>(std::move(udp));
+  if (wire == Wire::kUdp) return udp;
   auto port = engine::ShmPort::open(udp, addresses, slot);
   if (port) return std::unique_ptr<engine::Port>(std::move(*port));
-  if (wire == Wire::kAuto) return std::unique_ptr<engine::Port>(std::move(udp));
+  if (wire == Wire::kAuto) return udp;
   return Err{engine::SetupError{port.error().error, "UROCE_WIRE=shm is impossible here: " + port.error().sentence +
                                                         "; with UROCE_WIRE=auto all packets go by UDP"}};
 }
