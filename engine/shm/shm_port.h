@@ -46,6 +46,8 @@ class ShmPort final : public Port {
   void abandon_after_fork() override;
   PortInfo info() const override;
   PortCounters counters() const override;
+  /// Rings that others write into.
+  std::size_t links_in() const { return sources_.size(); }
 
  private:
   /// Where packets with one name go.

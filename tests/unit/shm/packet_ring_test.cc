@@ -1,0 +1,204 @@
+// A ring between two who do not trust each other. The tests play the broken side by writing into the memory.
+#include "engine/shm/packet_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kTail = 0, kHead = 256;  // Offsets of the positions in the memory.
+
+struct RingTest : testing::Test {
+  Fd memory = make_shared_memory(kRingMemory);
+  RingWriter writer{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+  RingReader reader{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+  Mapping raw = *Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite);
+  std::array<std::uint8_t, proto::kMaxPacketSize> out{};
+
+  bool write(std::size_t size, int fill = 0) {
+    const std::vector<std::uint8_t> packet(size, static_cast<std::uint8_t>(fill));
+    return writer.write({.size = static_cast<std::uint32_t>(size), .source_port = 7, .tclass = 8, .hop_limit = 9},
+                        packet.data());
+  }
+  void poke(std::size_t offset, std::uint64_t value) { std::memcpy(raw.data() + offset, &value, sizeof value); }
+  void poke_size(std::size_t record, std::uint32_t size) {
+    std::memcpy(raw.data() + kRingHead + record, &size, sizeof size);
+  }
+  std::uint64_t peek(std::size_t offset) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, raw.data() + offset, sizeof value);
+    return value;
+  }
+};
+
+TEST_F(RingTest, PacketsOfAllSizesComeOutInOrderManyTimesRound) {
+  std::mt19937 random(1);
+  std::deque<std::pair<std::size_t, std::uint8_t>> under_way;
+  std::size_t received = 0;
+  for (int number = 0; received < 5000; ++number) {
+    const std::size_t size = random() % (proto::kMaxPacketSize + 1);
+    if (write(size, number)) under_way.emplace_back(size, static_cast<std::uint8_t>(number));
+    writer.publish();
+    if (random() % 64 != 0) continue;
+    while (const auto header = reader.read(out)) {
+      ASSERT_FALSE(under_way.empty());
+      const auto [wanted, fill] = under_way.front();
+      under_way.pop_front();
+      ASSERT_EQ(header->size, wanted);
+      ASSERT_EQ(header->source_port, 7);
+      ASSERT_EQ(header->tclass, 8);
+      ASSERT_EQ(header->hop_limit, 9);
+      for (std::size_t i = 0; i < wanted; ++i) ASSERT_EQ(out[i], fill);
+      ++received;
+    }
+    ASSERT_TRUE(under_way.empty());
+    reader.release();
+  }
+  EXPECT_FALSE(writer.is_broken() || reader.is_broken());
+}
+
+TEST_F(RingTest, NothingIsSeenBeforeItIsPublished) {
+  ASSERT_TRUE(write(100));
+  EXPECT_TRUE(reader.is_empty());
+  EXPECT_FALSE(reader.read(out));
+  EXPECT_GT(writer.unpublished_bytes(), 0u);
+  writer.publish();
+  EXPECT_FALSE(reader.is_empty());
+  EXPECT_TRUE(reader.read(out));
+  EXPECT_TRUE(reader.is_empty());
+}
+
+TEST_F(RingTest, AFullRingTakesNothingUntilTheReaderGivesRoomBack) {
+  std::size_t count = 0;
+  while (write(proto::kMaxPacketSize)) ++count;
+  EXPECT_EQ(count, kRingBytes / kRecordMax);
+  writer.publish();
+  ASSERT_TRUE(reader.read(out));
+  EXPECT_FALSE(write(proto::kMaxPacketSize)) << "not given back yet";
+  reader.release();
+  EXPECT_TRUE(write(proto::kMaxPacketSize));
+  EXPECT_FALSE(writer.is_broken());
+}
+
+TEST_F(RingTest, ATailThatCannotBeBreaksTheRing) {
+  for (const std::uint64_t tail : {std::uint64_t{1}, std::uint64_t{63}, kRingBytes + kRecordUnit,
+                                   std::uint64_t{0} - kRecordUnit, std::uint64_t{1} << 63}) {
+    RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    poke(kTail, tail);
+    EXPECT_FALSE(fresh.read(out)) << tail;
+    EXPECT_TRUE(fresh.is_broken()) << tail;
+    EXPECT_TRUE(fresh.is_empty()) << "nobody waits for it to be read: " << tail;
+  }
+}
+
+TEST_F(RingTest, ATailThatGoesBackBreaksTheRing) {
+  for (int i = 0; i < 3; ++i) write(100);
+  writer.publish();
+  while (reader.read(out)) continue;
+  poke(kTail, kRecordUnit);
+  EXPECT_FALSE(reader.read(out));
+  EXPECT_TRUE(reader.is_broken());
+}
+
+TEST_F(RingTest, ALengthThatCannotBeBreaksTheRing) {
+  struct Lie {
+    std::size_t published;
+    std::uint32_t size;
+  };
+  const Lie lies[] = {{4 * kRecordMax, proto::kMaxPacketSize + 1},
+                      {kRingBytes, kRingBytes - 64},
+                      {2 * kRecordUnit, 0x7FFF'FFFF},
+                      {2 * kRecordUnit, 0xFFFF'FFFF},
+                      {2 * kRecordUnit, 2 * kRecordUnit}};
+  for (const auto& [published, size] : lies) {
+    RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    poke(kTail, published);
+    poke_size(0, size);
+    EXPECT_FALSE(fresh.read(out)) << size;
+    EXPECT_TRUE(fresh.is_broken()) << size;
+    poke_size(0, 10);
+    EXPECT_FALSE(fresh.read(out)) << "once broken, always broken";
+  }
+}
+
+TEST_F(RingTest, AHeadThatCannotBeBreaksTheRing) {
+  for (const std::uint64_t head : {kRingBytes + kRecordUnit, std::uint64_t{0} - 1, std::uint64_t{1} << 63}) {
+    RingWriter fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    const std::vector<std::uint8_t> packet(proto::kMaxPacketSize);
+    poke(kHead, head);
+    const RecordHeader header{.size = proto::kMaxPacketSize};
+    for (std::size_t i = 0; i <= kRingBytes / kRecordMax; ++i) fresh.write(header, packet.data());
+    EXPECT_TRUE(fresh.is_broken()) << head;
+    EXPECT_FALSE(fresh.write(header, packet.data()));
+  }
+}
+
+TEST_F(RingTest, ALengthThatChangesMeanwhileIsReadOnce) {
+  write(64, 1);
+  writer.publish();
+  std::atomic<bool> stop = false;
+  std::thread hostile([&] {
+    while (!stop) {
+      poke_size(0, 64);
+      poke_size(0, 0xFFFF'FFF0);
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    const auto header = fresh.read(out);
+    ASSERT_EQ(header ? header->size : 64u, 64u);
+  }
+  stop = true;
+  hostile.join();
+}
+
+/// Random damage, to positions above all. Whatever is read fits; nothing crashes; who is broken stays so.
+TEST_F(RingTest, RandomBytesDoNoHarm) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 random(seed);
+    RingWriter victim_writer{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    RingReader victim{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    poke(kTail, 0);
+    poke(kHead, 0);
+    const std::vector<std::uint8_t> packet(proto::kMaxPacketSize, 0xFF);
+    for (int step = 0; step < 200; ++step) {
+      switch (random() % 8) {
+        case 0:
+          poke(kTail, random() % 4 == 0 ? random() : peek(kTail) + random() % 4096 * kRecordUnit);
+          break;
+        case 1:
+          poke(kHead, random() % 4 == 0 ? random() : peek(kHead) + random() % 4096 * kRecordUnit);
+          break;
+        case 2:
+          poke_size(random() % (kRingBytes / kRecordUnit) * kRecordUnit, static_cast<std::uint32_t>(random() % 5000));
+          break;
+        case 3:
+          poke(kRingHead + random() % (kRingBytes - 8), random());
+          break;
+        case 4:
+          victim_writer.publish();
+          break;
+        case 5:
+          victim_writer.write({.size = static_cast<std::uint32_t>(random() % (proto::kMaxPacketSize + 1))},
+                              packet.data());
+          break;
+        default:
+          const bool was_broken = victim.is_broken();
+          const auto header = victim.read(out);
+          ASSERT_LE(header ? header->size : 0, proto::kMaxPacketSize) << seed;
+          ASSERT_FALSE(was_broken && header) << seed;
+          if (random() % 4 == 0) victim.release();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace uroce::engine

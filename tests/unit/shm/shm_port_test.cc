@@ -1,0 +1,194 @@
+// Packets through shared memory, between two ports of one process.
+#include <thread>
+
+#include "tests/unit/shm/shm_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+using testing::SizeIs;
+
+class ShmPortTest : public ShmTest {
+ protected:
+  void SetUp() override {
+    ShmTest::SetUp();
+    if (IsSkipped()) return;
+    a_ = open(1);
+    b_ = open(2);
+    ASSERT_TRUE(a_ && b_);
+  }
+  std::unique_ptr<ShmPort> a_, b_;
+};
+
+TEST_F(ShmPortTest, PacketsGoThroughSharedMemoryOnceThereIsALink) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  const auto before = a_->counters();
+  Inbox inbox;
+  for (std::uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i, proto::kMaxPacketSize));
+  a_->flush();
+  receive(*b_, inbox, 100);
+  EXPECT_EQ(a_->counters().sent_by_shm, before.sent_by_shm + 100);
+  EXPECT_EQ(a_->counters().system_calls, before.system_calls) << "nobody was asleep";
+  EXPECT_THAT(a_->info().by_shm, testing::ElementsAre("127.0.0.2"));
+  expect_in_order(inbox);
+  for (const Inbox::Packet& packet : inbox.packets) {
+    EXPECT_EQ(packet.path, path(1, 2));
+    EXPECT_THAT(packet.bytes, SizeIs(proto::kMaxPacketSize));
+    EXPECT_EQ(packet.bytes.back(), static_cast<std::uint8_t>(number_of(packet)));
+  }
+}
+
+TEST_F(ShmPortTest, SendsToItself) { EXPECT_TRUE(link(*a_, *a_, path(1, 1))); }
+
+TEST_F(ShmPortTest, WhatTheReceiverHasNotReadYetIsNotOvertakenByTheLink) {
+  Inbox inbox;
+  std::uint32_t sent = 0;
+  const Instant limit = engine::os_now() + 5s;
+  while (a_->counters().sent_by_shm == 0 && engine::os_now() < limit) {
+    queue(*a_, path(1, 2), sent++);
+    a_->flush();
+    std::this_thread::sleep_for(1ms);  // Few: the receiver's socket keeps them all.
+  }
+  for (int i = 0; i < 10; ++i) queue(*a_, path(1, 2), sent++);
+  a_->flush();
+  ASSERT_GT(a_->counters().sent_packets, a_->counters().sent_by_shm);
+  receive(*b_, inbox, sent);
+  expect_in_order(inbox);
+}
+
+TEST_F(ShmPortTest, PacketsForManagementAndGroupsGoByUdp) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  const auto before = a_->counters().sent_by_shm;
+  Inbox inbox;
+  for (const std::uint32_t qpn : {0u, 1u}) {
+    const MutBytes frame = a_->tx_frame();
+    std::memset(frame.data(), 0, 64);
+    store_be<3>(frame.data() + 5, qpn);
+    a_->tx_commit({path(1, 2), 64});
+  }
+  a_->flush();
+  receive(*b_, inbox, 2);
+  EXPECT_EQ(a_->counters().sent_by_shm, before);
+}
+
+TEST_F(ShmPortTest, APeerWithoutSharedMemoryIsReachedByUdp) {
+  const auto plain = open_udp(3);
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(link(*a_, *plain, path(1, 3), 0, 50ms));
+  EXPECT_TRUE(link(*a_, *b_, path(1, 2))) << "the others are not concerned";
+}
+
+TEST_F(ShmPortTest, UdpIsHeardBesideABusyLink) {
+  const auto plain = open_udp(3);
+  ASSERT_TRUE(plain && link(*a_, *b_, path(1, 2)));
+  ASSERT_TRUE(queue(*plain, path(3, 2), 7));
+  plain->flush();
+  Inbox inbox;
+  const auto came = [&] {
+    for (const Inbox::Packet& packet : inbox.packets) {
+      if (packet.path.source == address(3)) return true;
+    }
+    return false;
+  };
+  const Instant limit = engine::os_now() + 5s;
+  while (!came() && engine::os_now() < limit) {
+    queue(*a_, path(1, 2), 0);
+    a_->flush();
+    inbox.packets.clear();
+    b_->exchange(inbox, 64);
+  }
+  EXPECT_TRUE(came());
+}
+
+TEST_F(ShmPortTest, AFullRingLosesPacketsAndDisturbsNobody) {
+  const auto c = open(3);
+  ASSERT_TRUE(c && link(*a_, *b_, path(1, 2)) && link(*a_, *c, path(1, 3)));
+  const std::size_t room = engine::kRingBytes / engine::kRecordMax;
+  for (std::uint32_t i = 0; i < 2 * room; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i, proto::kMaxPacketSize)) << i;
+  a_->flush();
+  EXPECT_GE(a_->counters().send_errors, room);
+  Inbox inbox;
+  ASSERT_TRUE(queue(*a_, path(1, 3), 0));
+  a_->flush();
+  receive(*c, inbox, 1);
+  inbox.packets.clear();
+  receive(*b_, inbox, 2 * room - a_->counters().send_errors);
+  expect_in_order(inbox);
+  EXPECT_TRUE(link(*a_, *b_, path(1, 2))) << "there is room again";
+}
+
+TEST_F(ShmPortTest, ASleeperIsWokenByOneSystemCall) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> woke = false;
+    std::thread sleeper([&] { woke = b_->wait(engine::os_now() + 5s); });
+    const auto calls = a_->counters().system_calls;
+    Inbox inbox;
+    // It may not sleep yet: then the packet is there when it wants to.
+    queue(*a_, path(1, 2), 0);
+    a_->flush();
+    sleeper.join();
+    EXPECT_TRUE(woke);
+    EXPECT_LE(a_->counters().system_calls, calls + 1);
+    receive(*b_, inbox, 1);
+  }
+}
+
+TEST_F(ShmPortTest, PacketsThatAreMaskedWakeNobody) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  Inbox inbox;
+  while (b_->wait(engine::os_now() + 20ms)) b_->exchange(inbox, 64);  // Late news.
+  b_->mask_packets(true);
+  const auto calls = a_->counters().system_calls;
+  std::atomic<bool> ended = false;
+  std::thread sleeper([&] {
+    b_->wait(engine::os_now() + 5s);
+    ended = true;
+  });
+  std::this_thread::sleep_for(20ms);
+  queue(*a_, path(1, 2), 0);
+  a_->flush();
+  EXPECT_EQ(a_->counters().system_calls, calls);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(ended);
+  const Instant unmasked = engine::os_now();
+  b_->mask_packets(false);  // There is one: the sleeper has to know.
+  sleeper.join();
+  EXPECT_LT(engine::os_now() - unmasked, 2s);
+  inbox.packets.clear();
+  receive(*b_, inbox, 1);
+}
+
+TEST_F(ShmPortTest, ManyPacketsBetweenTwoThreadsThatSleepNowAndThen) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  ASSERT_TRUE(link(*b_, *a_, path(2, 1)));
+  constexpr std::uint32_t kPackets = 20'000, kAhead = 32;
+  std::atomic<std::uint32_t> taken = 0;
+  std::thread receiver([&] {
+    Inbox inbox;
+    for (std::uint32_t next = 0; next < kPackets;) {
+      if (b_->exchange(inbox, 16) == 0 && !b_->wait(engine::os_now() + 5s)) return;
+      for (const Inbox::Packet& packet : inbox.packets) {
+        if (number_of(packet) != next++) return;
+        queue(*b_, path(2, 1), next);
+      }
+      if (!inbox.packets.empty()) b_->flush();
+      inbox.packets.clear();
+      taken = next;
+    }
+  });
+  Inbox acks;
+  std::uint32_t acked = 0;
+  for (std::uint32_t sent = 0; acked < kPackets;) {
+    for (; sent < kPackets && sent < acked + kAhead; ++sent) queue(*a_, path(1, 2), sent, 64 + sent % 1000);
+    if (a_->exchange(acks, 16) == 0 && !a_->wait(engine::os_now() + 5s)) break;
+    acked += static_cast<std::uint32_t>(acks.packets.size());
+    acks.packets.clear();
+  }
+  receiver.join();
+  EXPECT_EQ(taken, kPackets);
+  EXPECT_EQ(acked, kPackets);
+}
+
+}  // namespace
+}  // namespace uroce::test
