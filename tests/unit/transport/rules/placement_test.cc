@@ -241,6 +241,24 @@ TEST(Flush, DuplicateIsAnswered) {
   s.expect_silence();
 }
 
+// Nor do they push out what answers the duplicates of others; and the PSN of something else is none of theirs.
+TEST(Flush, LeavesOtherDuplicatesTheirAnswers) {
+  Script s({.max_dest_rd_atomic = 1});
+  s.recv(fetch_add(0, 5));
+  s.expect(atomic_ack(0, 0));
+  s.recv(write_only(1, 8));
+  for (int psn = 2; psn < 6; ++psn) {
+    s.recv(flush(psn, 64));
+    s.expect(read_only(psn).bytes(0));
+  }
+  s.recv(fetch_add(0, 5));
+  s.expect(atomic_ack(0, 0));
+  s.recv(flush(0, 64));
+  s.recv(flush(1, 64));
+  s.recv(flush(-1, 64));
+  s.expect_silence();
+}
+
 // Soft-RoCE has more of them outstanding than the peer's max_dest_rd_atomic: they are answered all the same, and leave
 // the READs their places.
 TEST(Flush, AnyNumberIsAnswered) {
@@ -255,6 +273,8 @@ TEST(Flush, AnyNumberIsAnswered) {
     s.recv(flush(psn, 64));
     s.expect(read_only(psn).bytes(0).msn(21));
   }
+  s.recv(read_request(20, 8));
+  s.expect(read_only(20).bytes(8).msn(21));
   Script none({.max_dest_rd_atomic = 0});
   none.recv(flush(0, 64));
   invalid(none, 0);

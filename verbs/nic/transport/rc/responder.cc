@@ -25,6 +25,7 @@ void Responder::start() {
   pending_.reset();
   failure_.reset();
   replay_.clear();
+  flushes_.clear();
   responses_.clear();
   reload_depth();
 }

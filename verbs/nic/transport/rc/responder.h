@@ -92,6 +92,7 @@ class Responder final : public ResponderHalf {
   QpContext& c_;
   Receives receives_;
   ReplayRing replay_;
+  ReplayRing flushes_;  ///< Apart, as any number of them may be outstanding. Empty until there is one.
   ResponseQueue responses_;
   LongPsn expected_ = 0;          ///< Of the next packet.
   Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.

@@ -151,6 +151,7 @@ Responder::Verdict Responder::execute_atomic_write(const PacketView& packet) {
 /// IBTA Annex A19. What was written before is in the caches that all processors share, or in the page cache of the
 /// file behind it: nothing is left to do for its global visibility. No region promises persistence.
 Responder::Verdict Responder::execute_flush() {
+  flushes_.grow(kMaxRdAtomic);
   answer_in_one_packet(AnswerKind::kFlush);
   return Verdict::go_on();
 }
@@ -162,7 +163,7 @@ void Responder::answer_in_one_packet(AnswerKind kind, std::uint64_t original) {
   replay.first_psn = expected_;
   replay.packets = 1;
   replay.original = original;
-  replay_.add(replay);
+  (kind == AnswerKind::kFlush ? flushes_ : replay_).add(replay);
   ++expected_;
   finish_message();
   enqueue({.kind = kind, .psn = short_psn(replay.first_psn), .end = expected(), .original = original});
@@ -179,8 +180,10 @@ void Responder::on_duplicate(const PacketView& packet) {
     case Kind::kWrite: {
       // Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
       LongPsn newest = expected_ - 1;
-      for (const Replay& r : replay_.all()) {
-        if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
+      for (const ReplayRing* ring : {&replay_, &flushes_}) {
+        for (const Replay& r : ring->all()) {
+          if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
+        }
       }
       schedule(short_psn(newest), proto::syndrome::Ack{});
       return;
@@ -220,10 +223,7 @@ void Responder::on_duplicate(const PacketView& packet) {
       return;
     }
     case Kind::kFlush: {
-      // Peers that have more of them outstanding than there is room in the ring get their answer all the same: it is
-      // always the same.
-      const Replay* saved = replay_.find(at);
-      if (saved != nullptr && saved->kind != AnswerKind::kFlush) return;
+      if (flushes_.find(at) == nullptr) return;
       enqueue({.kind = AnswerKind::kFlush, .is_duplicate = true, .psn = psn, .end = psn + 1});
       return;
     }
