@@ -88,7 +88,7 @@ std::optional<Breach> MessageOrder::check_length(const PacketView& view, std::ui
   const OpcodeInfo& op = view.op();
   const auto size = static_cast<std::uint32_t>(view.payload().size());
   const auto beside = [&] { return named(view) + " with " + decimal(size) + " bytes, path MTU " + decimal(mtu); };
-  if (op.kind == Kind::kWrite && view.has<Reth>()) left_ = view.header<Reth>().get<Reth::DmaLength>();
+  if (view.has<Reth>()) left_ = view.header<Reth>().get<Reth::DmaLength>();
   const bool wrong_sum = left_ && (size > *left_ || (op.ends() && size != *left_));
   if (left_) *left_ -= std::min(*left_, size);
   if (mtu != 0 && size > mtu) return Breach{Rule::kAboveMtu, beside()};

@@ -34,8 +34,8 @@ void End::change_in_rts() {
   stage_.tally.add("attributes: changed in RTS");
   QpAttr attr = attr_;
   attr.min_rnr_timer = static_cast<std::uint8_t>(1 + random_.below(14));
-  constexpr std::uint32_t kRights[] = {nic::kRemoteWrite, nic::kRemoteRead, nic::kRemoteAtomic};
-  if (random_.chance(0.3)) attr.access ^= kRights[random_.below(3)];
+  constexpr std::uint32_t kRights[] = {nic::kRemoteWrite, nic::kRemoteRead, nic::kRemoteAtomic, nic::kFlushGlobal};
+  if (random_.chance(0.3)) attr.access ^= kRights[random_.below(4)];
   change(attr, nic::kAttrMinRnrTimer | nic::kAttrAccess);
 }
 
@@ -80,7 +80,7 @@ void End::deepen() {
 }
 
 void End::change_access(std::uint32_t access) {
-  for (const std::uint32_t right : {nic::kRemoteWrite, nic::kRemoteRead, nic::kRemoteAtomic}) {
+  for (const std::uint32_t right : {nic::kRemoteWrite, nic::kRemoteRead, nic::kRemoteAtomic, nic::kFlushGlobal}) {
     const bool had = (attr_.access & right) != 0, has = (access & right) != 0;
     if (had && !has) lacks_.push_back({right, stage_.world.now()});
     if (has) std::erase_if(lacks_, [right](const Lack& lack) { return lack.right == right; });
@@ -92,6 +92,7 @@ void End::change_access(std::uint32_t access) {
 std::uint32_t End::right_for(const Op& op) {
   if (op.is_write()) return nic::kRemoteWrite;
   if (op.is_read()) return nic::kRemoteRead;
+  if (op.is_flush()) return nic::kFlushGlobal;
   return op.is_atomic() ? std::uint32_t{nic::kRemoteAtomic} : 0;
 }
 

@@ -47,8 +47,9 @@ std::string_view to_string(WcStatus status) {
 }
 
 std::string_view to_string(SendOp op) {
-  constexpr std::string_view kNames[] = {"WRITE", "WRITE_IMM", "SEND",      "SEND_IMM", "READ",
-                                         "CAS",   "FAA",       "LOCAL_INV", "BIND_MW",  "SEND_INV"};
+  constexpr std::string_view kNames[] = {"WRITE", "WRITE_IMM", "SEND",    "SEND_IMM",    "READ", "CAS",
+                                         "FAA",   "LOCAL_INV", "BIND_MW", "SEND_INV",    "?",    "?",
+                                         "?",     "?",         "FLUSH",   "ATOMIC_WRITE"};
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -69,6 +70,10 @@ WcOpcode opcode_of(SendOp op) {
       return WcOpcode::kBindMw;
     case SendOp::kLocalInv:
       return WcOpcode::kLocalInv;
+    case SendOp::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
+    case SendOp::kFlush:
+      return WcOpcode::kFlush;
     default:
       return WcOpcode::kSend;
   }
@@ -92,7 +97,8 @@ void SendCheck::completed(const nic::Completion& c, const std::function<Statuses
           if (c.status == WcStatus::kSuccess) {
             if (!at->signaled) incorrect("completed although it is not signalled and was successful");
             if (c.opcode != opcode_of(at->kind)) incorrect("completed as opcode {}", static_cast<int>(c.opcode));
-            if ((at->is_read() || at->is_atomic()) && c.byte_len != at->length) incorrect("byte_len is {}", c.byte_len);
+            const bool has_length = at->counts_as_read() || at->is_flush();
+            if (has_length && c.byte_len != at->length) incorrect("byte_len is {}", c.byte_len);
           }
         });
   for (const std::uint64_t id = at->id; pending_.front().id != id;) {

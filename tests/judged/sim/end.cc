@@ -16,7 +16,8 @@ using nic::QpState;
 
 namespace {
 
-constexpr std::uint32_t kOpen = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic;
+constexpr std::uint32_t kOpen =
+    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kFlushGlobal;
 constexpr std::uint32_t kInlineMax = 256;
 
 /// Room for a few messages at once, with gaps between their pieces.
@@ -308,7 +309,7 @@ void End::freeze_target() {
   Memory& memory = host_.memory();
   for (const Op& op : peer_->sends_.pending()) {
     if (op.is_write() && memory.is_open(op.remote)) {
-      memory.settle_partly(op.remote, payload(op), "a WRITE before its target was deregistered");
+      memory.settle_partly(op.remote, payload(op), "a WRITE before its target was deregistered", op.is_atomic_write());
     }
   }
   for (const Limbo& limbo : peer_->limbo_) {
@@ -355,7 +356,8 @@ void End::settle_limbo() {
     scratch_.resize(limbo.remote.length);
     fill_pattern(scratch_, limbo.seed);
     if (memory.is_open(limbo.remote)) {
-      about([&] { return name(); }, [&] { memory.settle_partly(limbo.remote, scratch_, "a WRITE that failed"); });
+      about([&] { return name(); },
+            [&] { memory.settle_partly(limbo.remote, scratch_, "a WRITE that failed", limbo.at_once); });
     }
     release(limbo.remote);
   }

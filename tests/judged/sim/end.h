@@ -213,6 +213,7 @@ class End final : public QpOwner {
   struct Limbo {
     Extent remote;
     std::uint64_t seed;
+    bool at_once;  ///< All of it or nothing.
   };
   std::vector<Limbo> limbo_;  ///< WRITEs that ended badly: what they did is known when both QPs are dead.
   std::vector<std::uint8_t> scratch_;

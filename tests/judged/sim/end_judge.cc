@@ -48,14 +48,15 @@ Statuses End::legal(const Op& op) const {
   if (!must_fail) set |= only(WcStatus::kSuccess);
   if (op.is_local()) return set | (op.flaw != Flaw::kNone ? only(WcStatus::kMwBindErr) : 0);
   if (is_refused(op.flaw)) set |= only(WcStatus::kRemAccessErr);
-  if (peer_->target_changed_ && (op.is_write() || op.is_read()) && op.length != 0) {
+  if (peer_->target_changed_ && (op.is_write() || op.is_read() || op.is_flush()) && op.length != 0) {
     set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemOpErr);
   }
   if (op.flaw == Flaw::kBadLkey || (local_dead_ && op.length != 0 && !op.is_inline)) set |= only(WcStatus::kLocProtErr);
   if (too_long(op)) set |= only(WcStatus::kRemInvReqErr);
-  if ((op.is_read() || op.is_atomic()) && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
+  if (op.counts_as_read() && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
     set |= only(WcStatus::kRemInvReqErr);
   }
+  if (op.is_flush() && peer_->plan_.max_dest_rd_atomic == 0) set |= only(WcStatus::kRemInvReqErr);
   if (op.windowed && op.is_read() && peer_->window_taken_back_ && faults_ > 0) set |= only(WcStatus::kRemAccessErr);
   if (peer_->may_refuse(op)) set |= only(WcStatus::kRemInvReqErr);
   if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemOpErr);
@@ -143,6 +144,9 @@ Bytes End::payload(const Op& op) {
 
 void End::send_ended(Op& op, Ending ending) {
   if (op.is_local()) return local_ended(op, ending);
+  if ((op.is_atomic_write() || op.is_flush()) && ending != Ending::kFlushed) {
+    stage_.tally.add(fmt::format("{}: {}", to_string(op.kind), ending == Ending::kSuccess ? "done" : "refused"));
+  }
   Memory& memory = host_.memory();
   about([&] { return fmt::format("WR {} ({}, {} bytes)", op.id, to_string(op.kind), op.length); },
         [&] {
@@ -186,7 +190,7 @@ void End::write_ended(Op& op, Ending ending) {
     op.committed = true;
   }
   if (op.committed) return release(op.remote);
-  limbo_.push_back({op.remote, op.seed});
+  limbo_.push_back({op.remote, op.seed, op.is_atomic_write()});
 }
 
 void End::receive_ended(Receive& receive, const Message* message, Ending ending, bool given_back) {

@@ -79,8 +79,9 @@ bool End::draw_op(Op& op) {
   std::uint64_t ticket = random_.below(total);
   std::size_t work = 0;
   while (ticket >= plan_.mix[work]) ticket -= plan_.mix[work++];
-  constexpr SendOp kKinds[] = {SendOp::kSend, SendOp::kSendImm, SendOp::kWrite,       SendOp::kWriteImm,
-                               SendOp::kRead, SendOp::kRead,    SendOp::kCompareSwap, SendOp::kFetchAdd};
+  constexpr SendOp kKinds[] = {SendOp::kSend,        SendOp::kSendImm, SendOp::kWrite,       SendOp::kWriteImm,
+                               SendOp::kRead,        SendOp::kRead,    SendOp::kCompareSwap, SendOp::kFetchAdd,
+                               SendOp::kAtomicWrite, SendOp::kFlush};
   op.kind = in_bulk() ? SendOp::kWrite : kKinds[work];
   op.id = stage_.next_id++;
   op.seed = random_.next();
@@ -117,8 +118,13 @@ bool End::draw_op(Op& op) {
 }
 
 void End::draw_size(Op& op) {
-  if (op.is_atomic()) {
+  if (op.is_word()) {
     op.length = 8;
+    return;
+  }
+  if (op.is_flush()) {
+    op.length = static_cast<std::uint32_t>(1 + random_.below(peer_->exposed_.length));
+    op.whole_region = random_.chance(0.3);
     return;
   }
   const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
@@ -157,16 +163,22 @@ void End::draw_flaw(Op& op) {
   const bool remote = !op.is_send();
   if (wants && op.source_seed == 0) {
     constexpr Flaw kRemote[] = {Flaw::kBadRkey, Flaw::kOutOfBounds, Flaw::kNoRight, Flaw::kBadLkey};
-    op.flaw = remote ? kRemote[random_.below(4)] : Flaw::kBadLkey;
+    op.flaw = remote ? kRemote[random_.below(op.is_flush() ? 3 : 4)] : Flaw::kBadLkey;
+    op.whole_region = op.whole_region && op.flaw != Flaw::kOutOfBounds;
     op.length = std::max(op.length, 1u);
   }
   if (op.length == 0) return;
   if (remote && !op.is_atomic() && peer_->target_dead_ && op.flaw == Flaw::kNone) op.flaw = Flaw::kBadRkey;
-  if (local_dead_ && op.flaw == Flaw::kNone) op.flaw = Flaw::kBadLkey;
+  if (local_dead_ && op.flaw == Flaw::kNone && !op.is_flush()) op.flaw = Flaw::kBadLkey;
   if (peer_->plan_.window != 0 && !peer_->target_dead_ && random_.chance(plan_.window_flaw)) draw_window_flaw(op);
 }
 
 bool End::draw_memory(Op& op) {
+  if (op.is_flush()) {
+    const auto skew = static_cast<std::uint32_t>(random_.below(peer_->exposed_.length - op.length + 1));
+    op.remote = {peer_->exposed_.begin + skew, op.length};
+    return true;
+  }
   const bool has_source = op.is_send() || op.is_write();
   if (!take_pieces(random_, cut(), local_, op.length, op.is_atomic() ? 8 : 1, op.local)) return false;
   if (op.is_atomic()) {
@@ -180,7 +192,8 @@ bool End::draw_memory(Op& op) {
   if (op.length != 0 && !op.is_atomic() && !op.is_send() && !is_refused(op.flaw)) {
     if (op.is_write()) {
       Extent slot;
-      if (!peer_->target_.take(op.length, slot, 1, static_cast<std::uint32_t>(random_.below(4)))) return give_up();
+      const auto skew = static_cast<std::uint32_t>(op.is_word() ? 0 : random_.below(4));
+      if (!peer_->target_.take(op.length, slot, op.is_word() ? 8 : 1, skew)) return give_up();
       op.remote = slot;
       hold(slot);
     } else if (op.source_seed != 0) {
@@ -233,6 +246,9 @@ void End::submit(Op op, std::uint32_t flags) {
     wr.compare_add = op.atomic.is_swap ? op.atomic.compare : op.atomic.operand;
     wr.swap = op.atomic.is_swap ? op.atomic.operand : 0;
   }
+  if (op.is_flush()) {
+    wr.flush = {op.length, proto::kGlobalVisibility, op.whole_region ? proto::kFlushRegion : proto::kFlushRange};
+  }
   name_window(op, wr);
   switch (op.flaw) {
     case Flaw::kBadRkey:
@@ -243,7 +259,7 @@ void End::submit(Op op, std::uint32_t flags) {
     case Flaw::kOutOfBounds:
       wr.rkey = peer_->target_key_;
       wr.remote_addr =
-          peer_->host_.va(op.is_atomic() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
+          peer_->host_.va(op.is_word() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
       if (random_.chance(0.3)) wr.remote_addr = peer_->host_.va(peer_->exposed_.begin) - 8;
       break;
     case Flaw::kNoRight:
@@ -284,7 +300,7 @@ void End::submit(Op op, std::uint32_t flags) {
   const bool was_inline = op.is_inline;
   const std::uint64_t id = op.id;
   const std::uint32_t mtu = proto::mtu_bytes(shared_.mtu_code);
-  const std::uint32_t psns = op.is_atomic() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
+  const std::uint32_t psns = op.is_atomic() || op.is_flush() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
   psns_ += psns;
   stage_.lint.send_posted(host_.node, qpn_, psns, (flags & nic::kFence) != 0);
   sends_.posted(std::move(op));

@@ -129,7 +129,10 @@ void End::draw_window_flaw(Op& op) {
   const Window& window = peer_->window_;
   const Flaw wanted[] = {Flaw::kWindowBounds, Flaw::kWindowRight, Flaw::kWindowStale, Flaw::kWindowForeign};
   const Flaw flaw = wanted[random_.below(4)];
-  if (op.length == 0 || op.source_seed != 0 || op.flaw != Flaw::kNone || !(op.is_write() || op.is_read())) return;
+  if (op.length == 0 || op.source_seed != 0 || op.flaw != Flaw::kNone || op.is_word() ||
+      !(op.is_write() || op.is_read())) {
+    return;
+  }
   const bool fits = flaw == Flaw::kWindowBounds  ? window.usable() && peer_->window_grants(op)
                     : flaw == Flaw::kWindowRight ? window.usable() && !peer_->window_grants(op)
                     : flaw == Flaw::kWindowStale ? window.has_stale_key()

@@ -97,7 +97,7 @@ TEST(Extras, NoticesAnInvalidationThatIsNotTold) {
   Scenario scenario = quiet_scenario();
   for (EndPlan& end : scenario.connections[0].ends) {
     end.window = 2;
-    end.window_change = 0.2;
+    end.window_change = 0.1;
   }
   RunOptions options;
   options.tamper = [](nic::Completion& c) { c.flags &= ~std::uint32_t{nic::kWcWithInv}; };

@@ -40,7 +40,8 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
     }
     cursor_ = at + 1;
   }
-  if (op.kind == Kind::kCompareSwap || op.kind == Kind::kFetchAdd) count_outstanding(at, at + 1);
+  const bool has_own_answer = op.kind != Kind::kSend && op.kind != Kind::kWrite && op.kind != Kind::kReadRequest;
+  if (has_own_answer) count_outstanding(at, at + 1);
 }
 
 /// A PSN follows the one before it, or goes back (never to what is acknowledged); what was acknowledged in the meantime
@@ -81,6 +82,10 @@ void RequestLint::check_begin(std::uint32_t at) const {
 void RequestLint::add(const PacketView& view, const proto::Path& path, std::uint32_t at) {
   check_message(view);
   const proto::OpcodeInfo& op = view.op();
+  if (op.kind == Kind::kAtomicWrite) {
+    const bool aligned = view.header<proto::Reth>().get<proto::Reth::Va>() % 8 == 0;
+    if (view.payload().size() != 8 || !aligned) incorrect("an ATOMIC WRITE is 8 bytes, at a multiple of 8");
+  }
   SentPsn entry;
   entry.opcode = op.code;
   entry.content = proto::rules::content(view, path);

@@ -114,6 +114,22 @@ TEST_F(LintRequests, MaxRdAtomic) {
   EXPECT_BREACH(request(O::kRcCompareSwap, 2), "max_rd_atomic 2");
 }
 
+TEST_F(LintRequests, MaxRdAtomicCountsAtomicWriteAndFlush) {
+  request(O::kRcAtomicWrite, 0, 8, length(8));
+  request(O::kRcFlush, 1);
+  EXPECT_BREACH(request(O::kRcFlush, 2), "max_rd_atomic 2");
+}
+TEST_F(LintRequests, AtomicWriteIsAWord) {
+  EXPECT_BREACH(request(O::kRcAtomicWrite, 0, 4, length(4)), "8 bytes");
+  EXPECT_BREACH(request(O::kRcAtomicWrite, 0, 8, length(16)), "sum of the payloads");
+  EXPECT_BREACH(request(O::kRcAtomicWrite, 0, 8,
+                        [](proto::PacketBuilder& b) {
+                          length(8)(b);
+                          b.header<proto::Reth>().set<proto::Reth::Va>(4);
+                        }),
+                "multiple of 8");
+}
+
 TEST_F(LintRequests, WaitsAfterAnRnrNak) {
   lint.forget(1, kB);  // No receives.
   connect(1);

@@ -26,7 +26,7 @@ void ResponseLint::request(const PacketView& view, const RequestLint& peer) {
   }
   if (at != arrived_) return;
   arrived_ += count;
-  if (kind == Kind::kReadRequest || kind == Kind::kCompareSwap || kind == Kind::kFetchAdd) {
+  if (kind != Kind::kSend && kind != Kind::kWrite) {
     unanswered_.push_back({at, at + count});
   }
 }
@@ -133,7 +133,9 @@ void ResponseLint::check_refusal(std::uint32_t at, const PacketView& view, const
 void ResponseLint::check_read_response(std::uint32_t at, const PacketView& view, const RequestLint& peer,
                                        const Memory& memory) {
   const SentPsn& request = peer.history()[at];
-  if (proto::info(request.opcode).kind != Kind::kReadRequest) incorrect("a READ response under the PSN of no READ");
+  const Kind kind = proto::info(request.opcode).kind;
+  if (kind == Kind::kAtomicWrite || kind == Kind::kFlush) return check_placement_response(at, view, peer);
+  if (kind != Kind::kReadRequest) incorrect("a READ response under the PSN of no READ");
   const bool begins = at < asked_.size() && asked_[at];
   const Position position = view.op().position;
   if (!begins && read_at_ != at) incorrect("a READ response that neither begins nor continues an answer");
@@ -156,19 +158,30 @@ void ResponseLint::check_read_response(std::uint32_t at, const PacketView& view,
   if (request.ends && !unanswered_.empty() && unanswered_.front().end == at + 1) unanswered_.pop_front();
 }
 
+/// ATOMIC WRITE and FLUSH: a READ response without data.
+void ResponseLint::check_placement_response(std::uint32_t at, const PacketView& view, const RequestLint& peer) {
+  if (view.op().position != Position::kOnly || !view.payload().empty()) incorrect("an answer to it is empty");
+  check_single_response(at, view, peer);
+}
+
+/// What holds for each answer of one packet.
+void ResponseLint::check_single_response(std::uint32_t at, const PacketView& view, const RequestLint& peer) {
+  if (read_at_) incorrect("{} between the responses to a READ", view.op().name);
+  if (!unanswered_.empty() && unanswered_.front().begin < at) incorrect("{} overtakes an older answer", view.op().name);
+  check_msn(view.header<proto::Aeth>().get<proto::Aeth::Msn>(), peer.history()[at].msn_after,
+            msn_before(arrived_, peer));
+  if (!unanswered_.empty() && unanswered_.front().begin == at) unanswered_.pop_front();
+}
+
 void ResponseLint::check_atomic_response(std::uint32_t at, const PacketView& view, const RequestLint& peer) {
   const Kind kind = proto::info(peer.history()[at].opcode).kind;
   if (kind != Kind::kCompareSwap && kind != Kind::kFetchAdd) incorrect("an atomic ACK under the PSN of no atomic");
-  if (read_at_) incorrect("an atomic ACK between the responses to a READ");
-  if (!unanswered_.empty() && unanswered_.front().begin < at) incorrect("an atomic ACK overtakes an older answer");
   const std::uint64_t original = view.header<proto::AtomicAckEth>().get<proto::AtomicAckEth::Original>();
   const auto [before, fresh] = originals_.emplace(at, original);
   if (before->second != original) {
     incorrect("an atomic answered with 0x{:x} and again with 0x{:x}", before->second, original);
   }
-  check_msn(view.header<proto::Aeth>().get<proto::Aeth::Msn>(), peer.history()[at].msn_after,
-            msn_before(arrived_, peer));
-  if (!unanswered_.empty() && unanswered_.front().begin == at) unanswered_.pop_front();
+  check_single_response(at, view, peer);
 }
 
 }  // namespace uroce::simulator

@@ -38,6 +38,8 @@ class ResponseLint {
                      std::optional<std::uint32_t> receives);
   void check_read_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer,
                            const Memory& memory);
+  void check_placement_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer);
+  void check_single_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer);
   void check_atomic_response(std::uint32_t at, const proto::PacketView& view, const RequestLint& peer);
   std::uint32_t msn_before(std::uint32_t at, const RequestLint& peer) const;
 

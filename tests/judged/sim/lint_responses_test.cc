@@ -135,6 +135,18 @@ TEST_F(LintResponses, AtomicsKeepTheirOrder) {
   EXPECT_BREACH(answer(O::kRcAtomicAcknowledge, 1, ack(2)), "overtakes an older answer");
 }
 
+TEST_F(LintResponses, AtomicWriteAndFlushHaveAnAnswerOfTheirOwn) {
+  arrive(O::kRcAtomicWrite, 0, 8, length(8));
+  arrive(O::kRcFlush, 1);
+  EXPECT_BREACH(answer(O::kRcAcknowledge, 0, ack(1)), "overtakes the answer");
+  EXPECT_BREACH(answer(O::kRcReadResponseOnly, 1, ack(2)), "overtakes an older answer");
+  EXPECT_BREACH(answer(O::kRcReadResponseFirst, 0, ack(1)), "is empty");
+  EXPECT_BREACH(answer(O::kRcReadResponseOnly, 0, ack(1), 4), "is empty");
+  EXPECT_BREACH(answer(O::kRcAtomicAcknowledge, 0, ack(1)), "PSN of no atomic");
+  EXPECT_LEGAL(answer(O::kRcReadResponseOnly, 0, ack(1)));
+  EXPECT_LEGAL(answer(O::kRcReadResponseOnly, 1, ack(2)));
+}
+
 TEST_F(LintResponses, ReadResponsesHaveTheirPlace) {
   arrive(O::kRcWriteOnly, 0);
   EXPECT_BREACH(answer(O::kRcReadResponseOnly, 0, ack(1)), "PSN of no READ");

@@ -59,9 +59,12 @@ void Memory::settle(Extent extent, Bytes expected, std::string_view what) {
   open_.erase(extent.begin);
 }
 
-void Memory::settle_partly(Extent extent, Bytes candidate, std::string_view what) {
+void Memory::settle_partly(Extent extent, Bytes candidate, std::string_view what, bool at_once) {
   UROCE_ASSERT(candidate.size() == extent.length);
   if (first_difference(actual(extent), model(extent)) == extent.length) return settle_unknown(extent);
+  if (at_once && first_difference(actual(extent), candidate) != extent.length) {
+    incorrect("{}: a part of the {} bytes that go at once", what, extent.length);
+  }
   for (std::uint32_t i = 0; i < extent.length; ++i) {
     const std::uint8_t byte = actual_[extent.begin + i];
     if (byte != candidate[i] && byte != model_[extent.begin + i]) {

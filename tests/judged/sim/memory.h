@@ -37,8 +37,9 @@ class Memory {
   void open(Extent extent);
   /// The operation has succeeded: the bytes are exactly these. Closes the extent if it is open.
   void settle(Extent extent, Bytes expected, std::string_view what);
-  /// The operation may have been done in part: each byte is the old or the new one. Closes the extent.
-  void settle_partly(Extent extent, Bytes candidate, std::string_view what);
+  /// The operation may have been done in part: each byte is the old or the new one; `at_once`: all are, or none is.
+  /// Closes the extent.
+  void settle_partly(Extent extent, Bytes candidate, std::string_view what, bool at_once = false);
   /// Takes over what is there (the result of an atomic). Closes the extent.
   void settle_unknown(Extent extent);
   /// The NIC will write exactly these bytes, before anybody looks again. Not where anything is open.

@@ -50,6 +50,15 @@ TEST_F(ModelMemory, FailureMeansOldOrNewBytes) {
   nic_writes(102, static_cast<std::uint8_t>(memory.model(kSlot)[2] + 7));
   EXPECT_BREACH(memory.settle_partly(kSlot, bytes(), "it"), "neither the old");
 }
+TEST_F(ModelMemory, FailureAtOnceMeansAllOrNothing) {
+  memory.open(kSlot);
+  EXPECT_LEGAL(memory.settle_partly(kSlot, bytes(), "it", true));
+  memory.open(kSlot);
+  nic_writes(101, 2);
+  EXPECT_BREACH(memory.settle_partly(kSlot, bytes(), "it", true), "go at once");
+  for (std::uint32_t i = 0; i < 4; ++i) nic_writes(100 + i, bytes()[i]);
+  EXPECT_LEGAL(memory.settle_partly(kSlot, bytes(), "it", true));
+}
 TEST_F(ModelMemory, TheProgramItselfNotices) {
   nic_writes(100, static_cast<std::uint8_t>(memory.data()[100] + 1));
   EXPECT_BREACH(memory.store(kSlot, bytes()), "no operation may change");

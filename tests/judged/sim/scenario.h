@@ -47,7 +47,19 @@ struct HostPlan {
 };
 
 /// How likely each operation is, in parts of their sum.
-enum class Work : std::uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead, kReadBack, kSwap, kAdd, kCount };
+enum class Work : std::uint8_t {
+  kSend,
+  kSendImm,
+  kWrite,
+  kWriteImm,
+  kRead,
+  kReadBack,
+  kSwap,
+  kAdd,
+  kAtomicWrite,
+  kFlush,
+  kCount
+};
 using WorkMix = std::array<std::uint32_t, static_cast<std::size_t>(Work::kCount)>;
 
 struct EndPlan {

@@ -69,6 +69,7 @@ TEST(Simulation, QuietRunsAreClean) {
 TEST(Simulation, NoticesWrongBytes) {
   EXPECT_THAT(run_with(Work::kSend, damaging(proto::Opcode::kRcSendOnly)), HasSubstr("the bytes of a SEND"));
   EXPECT_THAT(run_with(Work::kWrite, damaging(proto::Opcode::kRcWriteOnly)), HasSubstr("the bytes of a WRITE"));
+  EXPECT_THAT(run_with(Work::kAtomicWrite, damaging(proto::Opcode::kRcAtomicWrite)), HasSubstr("the bytes of a WRITE"));
   EXPECT_THAT(run_with(Work::kWriteImm, damaging(proto::Opcode::kRcWriteOnlyImm)),
               HasSubstr("a WRITE before a message that has arrived"));
   EXPECT_THAT(run_with(Work::kRead, damaging(proto::Opcode::kRcReadResponseOnly)), HasSubstr("the bytes of a READ"));

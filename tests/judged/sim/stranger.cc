@@ -25,9 +25,10 @@ Gid other_address(const Gid& like, std::uint8_t last) {
 
 /// What may be sent in the peer's name with the PSN that is expected: it is refused for its R_Key, or out of place.
 bool is_refused(const OpcodeInfo& op) {
-  const bool request = op.kind == Kind::kWrite ? op.starts() && !op.consumes_receive
-                                               : op.kind == Kind::kReadRequest || op.kind == Kind::kCompareSwap ||
-                                                     op.kind == Kind::kFetchAdd || op.kind == Kind::kAtomicWrite;
+  const bool request = op.kind == Kind::kWrite
+                           ? op.starts() && !op.consumes_receive
+                           : op.kind == Kind::kReadRequest || op.kind == Kind::kCompareSwap ||
+                                 op.kind == Kind::kFetchAdd || op.kind == Kind::kAtomicWrite || op.kind == Kind::kFlush;
   return op.service != proto::Service::kRc || request;
 }
 

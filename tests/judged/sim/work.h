@@ -71,8 +71,9 @@ struct Op {
   Extent source;                  ///< ... READ: where they come from, in the peer's memory.
   std::uint64_t source_seed = 0;  ///< READ of what an earlier WRITE wrote: that one's seed; else 0.
   Pieces local;
-  Extent remote;         ///< WRITE, READ: in the peer's memory.
-  std::size_t word = 0;  ///< Atomics: which word of the peer's host.
+  bool whole_region = false;  ///< FLUSH: not of a range.
+  Extent remote;              ///< WRITE, READ, FLUSH: in the peer's memory.
+  std::size_t word = 0;       ///< Atomics: which word of the peer's host.
   AtomicOp atomic;
   Flaw flaw = Flaw::kNone;
   bool windowed = false;            ///< Names the peer's memory by its window.
@@ -83,7 +84,13 @@ struct Op {
 
   bool is_read() const { return kind == nic::SendOp::kRead; }
   bool is_atomic() const { return kind == nic::SendOp::kCompareSwap || kind == nic::SendOp::kFetchAdd; }
-  bool is_write() const { return kind == nic::SendOp::kWrite || kind == nic::SendOp::kWriteImm; }
+  bool is_atomic_write() const { return kind == nic::SendOp::kAtomicWrite; }
+  bool is_flush() const { return kind == nic::SendOp::kFlush; }
+  bool is_write() const { return kind == nic::SendOp::kWrite || kind == nic::SendOp::kWriteImm || is_atomic_write(); }
+  /// Is limited by max_rd_atomic at both ends.
+  bool counts_as_read() const { return is_read() || is_atomic() || is_atomic_write(); }
+  /// Of 8 bytes, at a multiple of 8.
+  bool is_word() const { return is_atomic() || is_atomic_write(); }
   bool is_send() const {
     return kind == nic::SendOp::kSend || kind == nic::SendOp::kSendImm || kind == nic::SendOp::kSendInv;
   }
