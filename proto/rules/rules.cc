@@ -18,8 +18,6 @@ std::string hex(std::uint64_t value) {
   return "0x" + std::string(text.data(), end);
 }
 
-std::string named(const PacketView& view) { return std::string(view.op().name); }
-
 }  // namespace
 
 namespace detail {
@@ -51,23 +49,33 @@ std::optional<Breach> pad(const PacketView& view) {
   return Breach{Rule::kPad, "pad is not 0 to 3 bytes of zero"};
 }
 
-std::optional<Breach> ack_request(const PacketView& view) {
-  if (!view.op().ends() || view.bth().get<Bth::AckReq>()) return std::nullopt;
+std::optional<Breach> ack_request(const Request& request) {
+  if (!request.op->ends() || request.ack_request) return std::nullopt;
   return Breach{Rule::kNoAckRequest, "the last packet of a message asks for no ACK"};
 }
 
-std::optional<Breach> solicited(const PacketView& view) {
-  if (!view.bth().get<Bth::SolicitedEvent>()) return std::nullopt;
-  const OpcodeInfo& op = view.op();
+std::optional<Breach> solicited(const Request& request) {
+  if (!request.solicited) return std::nullopt;
+  const OpcodeInfo& op = *request.op;
   if (op.ends() && (op.kind == Kind::kSend || op.consumes_receive)) return std::nullopt;
   return Breach{Rule::kSolicited, "SE on a packet that raises no completion at the responder"};
 }
 
 }  // namespace detail
 
-std::optional<Breach> MessageOrder::add(const PacketView& view, std::uint32_t mtu) {
-  auto breach = check_order(view.op());
-  if (!breach && view.op().has_payload) breach = check_length(view, mtu);
+Request request_of(const PacketView& view) {
+  Request request;
+  request.op = &view.op();
+  request.payload = static_cast<std::uint32_t>(view.payload().size());
+  if (view.has<Reth>()) request.length = view.header<Reth>().get<Reth::DmaLength>();
+  request.ack_request = view.bth().get<Bth::AckReq>() != 0;
+  request.solicited = view.bth().get<Bth::SolicitedEvent>() != 0;
+  return request;
+}
+
+std::optional<Breach> MessageOrder::add(const Request& request, std::uint32_t mtu) {
+  auto breach = check_order(*request.op);
+  if (!breach && request.op->has_payload) breach = check_length(request, mtu);
   return breach;
 }
 
@@ -84,16 +92,17 @@ std::optional<Breach> MessageOrder::check_order(const OpcodeInfo& op) {
   return std::nullopt;
 }
 
-std::optional<Breach> MessageOrder::check_length(const PacketView& view, std::uint32_t mtu) {
-  const OpcodeInfo& op = view.op();
-  const auto size = static_cast<std::uint32_t>(view.payload().size());
-  const auto beside = [&] { return named(view) + " with " + decimal(size) + " bytes, path MTU " + decimal(mtu); };
-  if (view.has<Reth>()) left_ = view.header<Reth>().get<Reth::DmaLength>();
+std::optional<Breach> MessageOrder::check_length(const Request& request, std::uint32_t mtu) {
+  const OpcodeInfo& op = *request.op;
+  const std::uint32_t size = request.payload;
+  const std::string name(op.name);
+  const auto beside = [&] { return name + " with " + decimal(size) + " bytes, path MTU " + decimal(mtu); };
+  if (op.has(HeaderId::kReth)) left_ = request.length;
   const bool wrong_sum = left_ && (size > *left_ || (op.ends() && size != *left_));
   if (left_) *left_ -= std::min(*left_, size);
   if (mtu != 0 && size > mtu) return Breach{Rule::kAboveMtu, beside()};
   if (mtu != 0 && !op.ends() && size != mtu) return Breach{Rule::kBelowMtu, beside()};
-  if (op.position == Position::kLast && size == 0) return Breach{Rule::kEmptyLast, named(view) + " without payload"};
+  if (op.position == Position::kLast && size == 0) return Breach{Rule::kEmptyLast, name + " without payload"};
   if (wrong_sum) return Breach{Rule::kLengthSum, "RETH's length is not the sum of the payloads"};
   return std::nullopt;
 }

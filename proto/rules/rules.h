@@ -50,24 +50,33 @@ struct Breach {
 template <class Found>
 void check_packet(const PacketView& view, Found found);
 
+/// What the rules about requests look at.
+struct Request {
+  const OpcodeInfo* op = nullptr;
+  std::uint32_t payload = 0;  ///< Bytes.
+  std::uint32_t length = 0;   ///< Of RETH, if the opcode has one.
+  bool ack_request = false, solicited = false;
+};
+Request request_of(const PacketView& view);
+
 /// AckReq and SE of a request of RC. Calls `found(Breach)`.
 template <class Found>
-void check_flags(const PacketView& view, Found found);
+void check_flags(const Request& request, Found found);
 
 /// The order of a requester's new packets, each given once (RC and UC), and their lengths.
 class MessageOrder {
  public:
   /// `mtu`: the path MTU in bytes; 0: not known. A packet that breaks the order changes nothing.
-  std::optional<Breach> add(const PacketView& view, std::uint32_t mtu);
+  std::optional<Breach> add(const Request& request, std::uint32_t mtu);
   /// Packets are missing: whatever comes next is fine.
   void forget() { state_ = State::kUnknown; }
-  /// At the start of a connection, and behind a whole message.
+  /// Not at the start of a connection, and not behind a whole message.
   bool in_message() const { return state_ == State::kInside; }
 
  private:
   enum class State : std::uint8_t { kOutside, kInside, kUnknown };
   std::optional<Breach> check_order(const OpcodeInfo& op);
-  std::optional<Breach> check_length(const PacketView& view, std::uint32_t mtu);
+  std::optional<Breach> check_length(const Request& request, std::uint32_t mtu);
 
   State state_ = State::kOutside;
   Kind kind_{};                        ///< Of the message.
@@ -84,8 +93,8 @@ namespace detail {
 std::optional<Breach> pkey(const PacketView& view);
 std::optional<Breach> header_bits(const PacketView& view, Rule rule);
 std::optional<Breach> pad(const PacketView& view);
-std::optional<Breach> ack_request(const PacketView& view);
-std::optional<Breach> solicited(const PacketView& view);
+std::optional<Breach> ack_request(const Request& request);
+std::optional<Breach> solicited(const Request& request);
 }  // namespace detail
 
 template <class Found>
@@ -99,9 +108,9 @@ void check_packet(const PacketView& view, Found found) {
 }
 
 template <class Found>
-void check_flags(const PacketView& view, Found found) {
-  if (auto breach = detail::ack_request(view)) found(*breach);
-  if (auto breach = detail::solicited(view)) found(*breach);
+void check_flags(const Request& request, Found found) {
+  if (auto breach = detail::ack_request(request)) found(*breach);
+  if (auto breach = detail::solicited(request)) found(*breach);
 }
 
 }  // namespace uroce::proto::rules

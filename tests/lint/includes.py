@@ -69,7 +69,14 @@ ROOMS = {
     "tools/cli": {"engine/faults", "tools/backend", "tools/control", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},
     "tools": {"tools/cli", "tools/rdma"},
-    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/preload", "tools/rdma", "tools/version",
+    # Captures explained: explain -> words -> story -> packets -> capture.
+    "tools/explain/capture": PROTO,
+    "tools/explain/packets": PROTO | {"tools/explain/capture"},
+    "tools/explain/story": PROTO | {"tools/explain/packets"},
+    "tools/explain/words": PROTO | {"tools/explain/packets", "tools/explain/story"},
+    "tools/explain": PROTO | {"tools/explain/capture", "tools/explain/packets", "tools/explain/story",
+                              "tools/explain/words"},
+    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version",
                                      "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker"},
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tools/explain/explain.h"
 #include "tools/uroce/commands.h"
 #include "tools/version/version.h"
 
@@ -42,6 +43,18 @@ void add_settings(CLI::App& run, RunOptions& options) {
     }
   }
   run.footer(others);
+}
+
+void add_explain(CLI::App& command, uroce::explain::Options& options) {
+  command.add_option("file", options.files, "Captures (pcap, pcapng; - is standard input): one, or those of both ends")
+      ->required();
+  command.add_flag("--packets", options.packets, "Tell each packet: what it is, and why it was sent");
+  command.add_option("--only", options.only, "problems: tell the packets with problems, and no others")
+      ->type_name("problems");
+  command.add_option("--qp", options.qp, "Only connections of this QP (17 or 0x11)")->type_name("QPN");
+  command.add_option("--peer", options.peer, "Only connections of this address")->type_name("ADDRESS");
+  command.add_flag("--json", options.json, "One JSON document instead of text");
+  command.add_flag("--follow", options.follow, "Tell each packet when it comes, and wait for more, until ^C");
 }
 
 /// The first word, if it should be a command and is none.
@@ -79,10 +92,16 @@ int main(int argc, char** argv) {
   peer_option->excludes(listen_flag);
   doctor_command->add_option("--port", peer.port, "TCP port by which the two talk")->capture_default_str();
 
+  uroce::explain::Options to_explain;
+  CLI::App* const explain_command = app.add_subcommand(
+      "explain", "Tell what happened in a capture of RoCE: losses, retransmissions and their causes");
+  add_explain(*explain_command, to_explain);
+
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const auto word = unknown_command(app, argc, argv)) {
-    fmt::print(stderr, "uroce: there is no command '{}'; the commands are run, devices, info, gids and doctor\n",
+    fmt::print(stderr,
+               "uroce: there is no command '{}'; the commands are run, devices, info, gids, doctor and explain\n",
                *word);
     return 2;
   }
@@ -97,6 +116,7 @@ int main(int argc, char** argv) {
   if (info->parsed()) status = show_info();
   if (gids->parsed()) status = show_gids();
   if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
+  if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
   if (std::fflush(stdout) == 0) return status;
   fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
   return EXIT_FAILURE;

@@ -27,7 +27,7 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
   if (stopped_) incorrect("a request from a QP in error");
   check_order(at, now);
   const proto::OpcodeInfo& op = view.op();
-  proto::rules::check_flags(view, forbid);
+  proto::rules::check_flags(proto::rules::request_of(view), forbid);
   if (at == history_.size()) check_begin(at);
   if (op.kind == Kind::kReadRequest) {
     add_read(view, at);
@@ -137,7 +137,7 @@ void RequestLint::add_read(const PacketView& view, std::uint32_t at) {
 }
 
 void RequestLint::check_message(const PacketView& view) {
-  if (const auto breach = order_.add(view, facts_.mtu)) forbid(*breach);
+  if (const auto breach = order_.add(proto::rules::request_of(view), facts_.mtu)) forbid(*breach);
 }
 
 void RequestLint::end_message() {

@@ -25,7 +25,7 @@ std::vector<std::uint8_t> packet(Opcode opcode, std::size_t payload, std::uint16
 
 std::optional<Rule> add(MessageOrder& order, Opcode opcode, std::size_t payload, std::uint32_t mtu) {
   const auto bytes = packet(opcode, payload);
-  const auto breach = order.add(*parse_packet(bytes), mtu);
+  const auto breach = order.add(request_of(*parse_packet(bytes)), mtu);
   return breach ? std::optional(breach->rule) : std::nullopt;
 }
 

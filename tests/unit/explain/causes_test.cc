@@ -1,0 +1,100 @@
+// Why a packet was sent again: each kind of evidence alone, and against the others.
+#include "tools/explain/story/causes.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::explain {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+Repetition packet(PsnIndex index, std::int64_t time_ns) {
+  Repetition again;
+  again.index = index;
+  again.time_ns = time_ns;
+  again.seen = true;
+  again.last_time_ns = 0;
+  return again;
+}
+Hint hint(PsnIndex index, std::int64_t time_ns, std::uint64_t frame) { return {index, {0, frame}, time_ns, 0, false}; }
+
+TEST(Causes, TheNakForThisVeryPacket) {
+  Evidence evidence;
+  evidence.add_nak(hint(5, kMs, 10));
+  evidence.add_nak(hint(6, kMs, 11));
+  const Cause cause = find_cause(packet(5, 2 * kMs), evidence);
+  EXPECT_EQ(cause.reason, Reason::kNak);
+  EXPECT_EQ(cause.place.frame, 10u);
+  EXPECT_EQ(cause.wait_ns, kMs);
+}
+
+TEST(Causes, ANakIsAnsweredOnce) {
+  Evidence evidence;
+  evidence.add_nak(hint(5, kMs, 10));
+  evidence.used(5);
+  EXPECT_EQ(find_cause(packet(5, 70 * kMs), evidence).reason, Reason::kTimeout);
+}
+
+TEST(Causes, AnOldNakIsNotBlamedForATimeout) {
+  Evidence evidence;
+  evidence.add_nak(hint(5, kMs, 10));
+  EXPECT_EQ(find_cause(packet(5, 300 * kMs), evidence).reason, Reason::kTimeout);
+}
+
+TEST(Causes, ANakOfAnEarlierPacketAsksForNothingBehindIt) {
+  Evidence evidence;
+  evidence.add_nak(hint(5, kMs, 10));
+  EXPECT_EQ(find_cause(packet(6, 2 * kMs), evidence).reason, Reason::kTimeout);
+}
+
+TEST(Causes, RnrGoesBeforeTheNakOfWhatFollows) {
+  Evidence evidence;
+  evidence.rnr = hint(5, kMs, 9);
+  evidence.add_nak(hint(5, kMs, 10));
+  EXPECT_EQ(find_cause(packet(5, 90 * kMs), evidence).reason, Reason::kRnr);
+  evidence.used(5);
+  EXPECT_EQ(find_cause(packet(5, 91 * kMs), evidence).reason, Reason::kTimeout);
+}
+
+TEST(Causes, AnImpliedNakIsPromptOrATimeout) {
+  Evidence evidence;
+  evidence.implied = hint(5, kMs, 9);
+  EXPECT_EQ(find_cause(packet(5, 2 * kMs), evidence).reason, Reason::kImpliedNak);
+  EXPECT_FALSE(find_cause(packet(5, 30 * kMs), evidence).sure);
+  EXPECT_EQ(find_cause(packet(5, 290 * kMs), evidence).reason, Reason::kTimeout);
+}
+
+TEST(Causes, TheIpv4NumberTellsCopiesFromRetransmissions) {
+  Repetition again = packet(5, 10'000);
+  again.same_bytes = again.newest = true;
+  again.ip_id = 7;
+  again.last_ip_id = 7;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kNetworkCopy);
+  EXPECT_TRUE(find_cause(again, {}).sure);
+  again.last_ip_id = 6;
+  EXPECT_NE(find_cause(again, {}).reason, Reason::kNetworkCopy);
+  again.ip_id = again.last_ip_id = 0;  // Not numbered: the time tells.
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kNetworkCopy);
+  EXPECT_FALSE(find_cause(again, {}).sure);
+  again.time_ns = 70 * kMs;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kTimeout);
+}
+
+TEST(Causes, ALatePacketWasOvertaken) {
+  Repetition late;
+  late.index = 5;
+  late.time_ns = 2 * kMs;
+  late.hole_ns = 2 * kMs - 3000;
+  EXPECT_EQ(find_cause(late, {}).reason, Reason::kReordered);
+  late.time_ns = 300 * kMs;
+  EXPECT_EQ(find_cause(late, {}).reason, Reason::kTimeout);
+}
+
+TEST(Causes, WithoutEvidenceAndTimeThereIsNoGuess) {
+  const Cause cause = find_cause(packet(5, 100'000), {});
+  EXPECT_EQ(cause.reason, Reason::kUnknown);
+  EXPECT_FALSE(cause.sure);
+}
+
+}  // namespace
+}  // namespace uroce::explain

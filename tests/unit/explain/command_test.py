@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Runs `uroce explain` as a user does: command_test.py UROCE PCAPS."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+UROCE, PCAPS = sys.argv[1], pathlib.Path(sys.argv[2])
+LOSS = PCAPS / "rxe" / "loss_send_middle.atA.pcap"
+
+
+def explain(*args, status=0, **more):
+    ran = subprocess.run([UROCE, "explain", *map(str, args)], capture_output=True, text=True, timeout=30, check=False,
+                         **more)
+    assert ran.returncode == status, (args, ran)
+    return ran
+
+
+def expect(text, *parts):
+    for part in parts:
+        assert part in text, f"{part!r} is not in:\n{text}"
+
+
+def texts():
+    summary = explain(LOSS).stdout
+    expect(summary, "1 SEND of 8192 bytes, completed", "13 request packets, 5 of them sent again (38.5 %): 5 by NAK",
+           "PSN 0x103: #4 did not reach it", "sent again: 5 packets from PSN 0x103 on, because of the NAK #9")
+    transcript = explain("--packets", LOSS).stdout
+    expect(transcript, "#1 ", "bytes 7168..8191 of 8192", "SENT AGAIN (2nd time) because of the NAK #9")
+    problems = explain("--only", "problems", LOSS).stdout
+    assert "first transmission" not in problems, problems
+    both = explain(LOSS, PCAPS / "rxe" / "loss_send_middle.atB.pcap").stdout
+    expect(both, "a#4", "was lost on the way: the other end did not see it")
+
+
+def filters():
+    capture = PCAPS / "rxe" / "cm_rping_v4.pcap"
+    expect(explain("--qp", "127", capture).stdout, "QP 0x7f")
+    assert "connection 1" not in explain("--qp", "0x80", capture).stdout
+    expect(explain("--peer", "10.77.0.12", capture).stdout, "connection 1")
+    assert "connection 1" not in explain("--peer", "10.77.0.13", capture).stdout
+
+
+def documents():
+    document = json.loads(explain("--json", "--packets", LOSS).stdout)
+    assert document["schema"] == "uroce-explain-1"
+    assert len(document["packets"]) == 15
+    tenth = document["packets"][9]
+    assert tenth["reason"] == "nak" and tenth["cause"] == {"file": 0, "frame": 9} and tenth["sure"], tenth
+    forward = document["connections"][0]["a_to_b"]
+    assert forward["resent"] == 5 and forward["rounds"][0]["packets"] == 5, forward
+    assert json.loads(explain("--json", LOSS).stdout)["packets"] == []
+
+
+def mistakes(directory):
+    expect(explain("/no/such/file", status=2).stderr, "can't open the capture /no/such/file: No such file")
+    expect(explain(directory, status=2).stderr, "Is a directory")
+    expect(explain(__file__, status=2).stderr, "neither pcap nor pcapng")
+    expect(explain("--qp", "x", LOSS, status=2).stderr, "'x' is no QP number")
+    expect(explain("--peer", "x", LOSS, status=2).stderr, "'x' is no IPv4 or IPv6 address")
+    expect(explain("--only", "x", LOSS, status=2).stderr, "--only takes problems")
+    explain(status=2)
+    cut = directory / "cut.pcap"
+    cut.write_bytes(LOSS.read_bytes()[:-1])
+    expect(explain(cut, status=1).stdout, "THE CAPTURE IS NOT WHOLE: cut off in the packet at byte")
+    empty = directory / "empty.pcap"
+    empty.write_bytes(LOSS.read_bytes()[:24])
+    expect(explain(empty, status=1).stderr, "there is no packet of RoCE in it")
+
+
+def streams(directory):
+    with LOSS.open("rb") as capture:
+        expect(explain("-", stdin=capture).stdout, "5 by NAK")
+    # A file that grows: what is there is told at once, then what comes; ^C brings the summary.
+    growing = directory / "growing.pcap"
+    whole = LOSS.read_bytes()
+    growing.write_bytes(whole[:3000])
+    with subprocess.Popen([UROCE, "explain", "--follow", str(growing)], stdout=subprocess.PIPE, text=True) as process:
+        seen = []
+        while not any("#2 " in line for line in seen):
+            seen.append(process.stdout.readline())
+        with growing.open("ab") as capture:
+            capture.write(whole[3000:])
+        while not any("#15 " in line for line in seen):
+            seen.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        expect(process.stdout.read(), "5 by NAK")
+        assert process.wait(10) == 0
+    fifo = directory / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen([UROCE, "explain", "--follow", str(fifo)], stdout=subprocess.PIPE, text=True) as process:
+        fifo.write_bytes(whole)
+        expect(process.communicate(timeout=20)[0], "#15 ", "5 by NAK")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        texts()
+        filters()
+        documents()
+        mistakes(pathlib.Path(name))
+        streams(pathlib.Path(name))
+
+
+main()

@@ -1,0 +1,238 @@
+// Every capture of pcaps/, told: each packet that was sent again has its cause. The topics' names and INDEX.md say what
+// was done to the wire; the JSON files have the log of the device that did it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/explain/retold.h"
+
+namespace uroce::explain::test {
+namespace {
+
+/// Captures in which something is sent again or goes wrong. In all others nothing may.
+const std::map<std::string, std::string> kTroubles{
+    // clang-format off
+    {"lost_last_packet", "answer_again:2 timeout:4"},
+    {"lost_packet", "nak:3 nak_sequence:1"},
+    {"remote_access_error", "fatal_nak:1"},
+    {"retry_exceeded", "timeout:2"},
+    {"rnr", "rnr:1 rnr_nak:1"},
+    {"rxe/cm_reject_no_listener", "cm_rej:1"},
+    {"rxe/corrupt_icrc_only.atA", "timeout:1"},
+    {"rxe/corrupt_icrc_only.atB", "icrc_wrong:1"},
+    {"rxe/corrupt_icrc_send.atA", "nak:2 nak_sequence:1"},
+    {"rxe/corrupt_icrc_send.atB", "gap:1 icrc_wrong:1 nak:2 nak_sequence:1"},
+    {"rxe/delay_ack_send.atA", "answer_again:1 timeout:1"},
+    {"rxe/delay_ack_send.atB", "answer_again:1 timeout:1"},
+    {"rxe/dup_atomic.atA", "answer_again:1"},
+    {"rxe/dup_atomic.atB", "answer_again:1 network_copy:1"},
+    {"rxe/dup_read_request.atA", "answer_again:3"},
+    {"rxe/dup_read_request.atB", "answer_again:3 network_copy:1"},
+    {"rxe/dup_send_last.atA", "answer_again:1"},
+    {"rxe/dup_send_last.atB", "answer_again:1 network_copy:1"},
+    {"rxe/dup_send_middle.atB", "network_copy:1"},
+    {"rxe/loss_ack_send.atA", "answer_again:2 timeout:3"},
+    {"rxe/loss_ack_send.atB", "answer_again:3 timeout:3"},
+    {"rxe/loss_ack_write.atA", "timeout:1"},
+    {"rxe/loss_ack_write.atB", "answer_again:1 timeout:1"},
+    {"rxe/loss_atomic_ack.atA", "timeout:1"},
+    {"rxe/loss_atomic_ack.atB", "answer_again:1 timeout:1"},
+    {"rxe/loss_atomic_req.atA", "timeout:1"},
+    {"rxe/loss_cm_rep.atB", "management_again:1"},
+    {"rxe/loss_cm_req.atA", "management_again:1"},
+    {"rxe/loss_cm_rtu.atA", "management_again:2"},
+    {"rxe/loss_cm_rtu.atB", "management_again:1"},
+    {"rxe/loss_nak.atA", "answer_again:2 timeout:8"},
+    {"rxe/loss_nak.atB", "answer_again:3 gap:1 nak_sequence:1 timeout:8"},
+    {"rxe/loss_read_request.atA", "timeout:1"},
+    {"rxe/loss_read_response_last.atA", "timeout:1"},
+    {"rxe/loss_read_response_last.atB", "answer_again:1 timeout:1"},
+    {"rxe/loss_read_response_middle.atA", "behind_gap:4 implied_nak:1 timeout:1"},
+    {"rxe/loss_read_response_middle.atB", "answer_again:5 timeout:1"},
+    {"rxe/loss_read_two_middle.atA", "behind_gap:5 implied_nak:3"},
+    {"rxe/loss_read_two_middle.atB", "answer_again:6 implied_nak?:2"},
+    {"rxe/loss_retry_exceeded.atA", "timeout:3"},
+    {"rxe/loss_retry_exceeded_multi.atA", "timeout:6"},
+    {"rxe/loss_send_first.atA", "nak:8 nak_sequence:1"},
+    {"rxe/loss_send_first.atB", "nak:8 nak_sequence:1"},
+    {"rxe/loss_send_last.atA", "answer_again:6 timeout:8"},
+    {"rxe/loss_send_last.atB", "answer_again:6 timeout:7"},
+    {"rxe/loss_send_list_middle.atA", "nak:3 nak_sequence:1"},
+    {"rxe/loss_send_list_middle.atB", "gap:1 nak:3 nak_sequence:1"},
+    {"rxe/loss_send_middle.atA", "nak:5 nak_sequence:1"},
+    {"rxe/loss_send_middle.atB", "gap:1 nak:5 nak_sequence:1"},
+    {"rxe/loss_send_only.atA", "timeout:1"},
+    {"rxe/loss_send_two.atA", "nak:6 nak_sequence:1"},
+    {"rxe/loss_send_two.atB", "gap:2 nak:6 nak_sequence:1"},
+    {"rxe/loss_write_imm_middle.atA", "nak:2 nak_sequence:1"},
+    {"rxe/loss_write_imm_middle.atB", "gap:1 nak:2 nak_sequence:1"},
+    {"rxe/loss_write_middle.atA", "nak:5 nak_sequence:1"},
+    {"rxe/loss_write_middle.atB", "gap:1 nak:5 nak_sequence:1"},
+    {"rxe/peer_gone", "timeout:2"},
+    {"rxe/peer_in_error", "timeout:2"},
+    {"rxe/peer_in_init", "timeout:2"},
+    {"rxe/probe_requester", "answer_again:3 nak_sequence:3 other_contents:55 timeout:55 unseen_request:9"},
+    {"rxe/probe_responder", "answer_again:40 fatal_nak:21 gap:1 header:1 icrc_wrong:1 nak_sequence:7 other_contents:1 rnr_nak:4 rule:12 timeout:7 unknown?:1 unseen_request:30"},
+    {"rxe/psn_wrap_loss.atA", "nak:4 nak_sequence:1"},
+    {"rxe/psn_wrap_loss.atB", "gap:1 nak:4 nak_sequence:1"},
+    {"rxe/rc_err_cas_bad_rkey", "fatal_nak:1"},
+    {"rxe/rc_err_cas_no_permission", "fatal_nak:1"},
+    {"rxe/rc_err_faa_qp_no_access", "fatal_nak:1"},
+    {"rxe/rc_err_read_bad_rkey", "fatal_nak:1"},
+    {"rxe/rc_err_read_no_permission", "fatal_nak:1"},
+    {"rxe/rc_err_read_qp_no_access", "fatal_nak:1"},
+    {"rxe/rc_err_recv_bad_lkey", "fatal_nak:1"},
+    {"rxe/rc_err_recv_out_of_bounds", "fatal_nak:1"},
+    {"rxe/rc_err_send_multi_too_long", "fatal_nak:1"},
+    {"rxe/rc_err_send_too_long", "fatal_nak:1"},
+    {"rxe/rc_err_write_bad_rkey", "fatal_nak:1"},
+    {"rxe/rc_err_write_bad_rkey_key", "fatal_nak:1"},
+    {"rxe/rc_err_write_multi_bad_rkey", "fatal_nak:1"},
+    {"rxe/rc_err_write_no_permission", "fatal_nak:1"},
+    {"rxe/rc_err_write_out_of_bounds", "fatal_nak:1"},
+    {"rxe/rc_err_write_qp_no_access", "fatal_nak:1"},
+    {"rxe/rc_mw2_beyond_mr", "fatal_nak:1"},
+    {"rxe/rc_mw2_no_permission", "fatal_nak:1"},
+    {"rxe/rc_rnr_exceeded", "rnr:2 rnr_nak:3"},
+    {"rxe/rc_rnr_multi_then_ok", "nak_sequence:3 rnr:12 rnr_nak:3"},
+    {"rxe/rc_rnr_retry0", "rnr_nak:1"},
+    {"rxe/rc_rnr_then_ok", "rnr:3 rnr_nak:3"},
+    {"rxe/rc_rnr_write_imm", "answer_again:1 rnr:4 rnr_nak:3"},
+    {"rxe/rc_send_inv_mw", "fatal_nak:1"},
+    {"rxe/rc_srq", "rnr:2 rnr_nak:2"},
+    {"rxe/reorder_send.atA", "answer_again:1 nak:3 nak_sequence:2"},
+    {"rxe/reorder_send.atB", "answer_again:1 gap:1 nak:3 nak_sequence:2 reordered:1"},
+    {"rxe/uc_loss_send.atB", "gap:1"},
+    {"rxe/uc_loss_write.atB", "gap:1"},
+    {"rxe_cm/backlog2.atB", "cm_rej:4 management_again:4"},
+    {"rxe_cm/basic.atB", "management_again:1"},
+    {"rxe_cm/cli_dies_early.atB", "cm_rej:1"},
+    {"rxe_cm/delay6.atB", "management_again:1"},
+    {"rxe_cm/destroyreq.atB", "cm_rej:1"},
+    {"rxe_cm/drop_alldrep.atA", "management_again:15"},
+    {"rxe_cm/drop_alldrep.atB", "management_again:15"},
+    {"rxe_cm/drop_allrep.atA", "management_again:15"},
+    {"rxe_cm/drop_allrep.atB", "cm_rej:1 management_again:33"},
+    {"rxe_cm/drop_drep.atA", "management_again:1"},
+    {"rxe_cm/drop_drep.atB", "management_again:1"},
+    {"rxe_cm/drop_rej.atA", "cm_rej:1 management_again:1"},
+    {"rxe_cm/drop_rej.atB", "cm_rej:2 management_again:1"},
+    {"rxe_cm/drop_sidrrep.atA", "management_again:1"},
+    {"rxe_cm/drop_sidrrep.atB", "management_again:2"},
+    {"rxe_cm/dup_dreq.atB", "network_copy:1"},
+    {"rxe_cm/dup_rep.atA", "network_copy:1"},
+    {"rxe_cm/dup_req.atB", "network_copy:1"},
+    {"rxe_cm/dup_rtu.atB", "network_copy:1"},
+    {"rxe_cm/dup_sidrreq.atB", "network_copy:1"},
+    {"rxe_cm/ignore.atB", "cm_rej:1 management_again:1"},
+    {"rxe_cm/listener_gone.atB", "cm_rej:1"},
+    {"rxe_cm/norep.atB", "cm_rej:1 management_again:1"},
+    {"rxe_cm/reject_pd.atB", "cm_rej:1"},
+    {"rxe_cm/tcp_on_ud.atB", "cm_rej:1"},
+    {"rxe_cm/ud_nolisten.atB", "cm_rej:1"},
+    {"rxe_cm/unreach.atA", "management_again:15"},
+    // clang-format on
+};
+
+TEST(Golden, EveryRetransmissionHasItsCause) {
+  const auto captures = all_captures();
+  ASSERT_GT(captures.size(), 250u);
+  for (const std::string& name : captures) {
+    const auto row = kTroubles.find(name);
+    EXPECT_EQ(retell({name}).counts(), row == kTroubles.end() ? "" : row->second) << name;
+  }
+  for (const auto& [name, counts] : kTroubles) EXPECT_THAT(captures, testing::Contains(name));
+}
+
+TEST(Golden, EveryPacketIsTold) {
+  for (const std::string& name : all_captures()) {
+    const Retold retold = retell({name});
+    ASSERT_EQ(retold.files.size(), 1u) << name;
+    EXPECT_EQ(retold.files[0].damage, "") << name;
+    const bool probes = name.starts_with("rxe/probe_");
+    if (!probes) {
+      EXPECT_EQ(retold.files[0].broken, 0u) << name;
+    }
+    EXPECT_EQ(retold.lines.size() + retold.files[0].broken + retold.files[0].not_roce, retold.files[0].frames) << name;
+    EXPECT_LE(retold.story->totals().icrc_wrong, 1u) << name;
+  }
+}
+
+nlohmann::json sidecar(const std::string& topic) {
+  std::ifstream file(std::string(UROCE_SOURCE_DIR) + "/pcaps/" + topic + ".json");
+  return nlohmann::json::parse(file);
+}
+
+/// What the device between the two ends says that it has done, and what both ends' captures tell.
+TEST(Golden, BothEndsTellWhatTheWireDid) {
+  std::size_t topics = 0;
+  for (const std::string& name : all_captures()) {
+    if (!name.starts_with("rxe/") || !name.ends_with(".atA")) continue;
+    const std::string topic = name.substr(0, name.size() - 4);
+    std::map<std::string, std::uint64_t> done, told;
+    const nlohmann::json facts = sidecar(topic);
+    for (const auto& entry : facts["forwarder_log"]) {
+      const std::string line = entry;
+      ++done[line.substr(0, line.find(' '))];
+    }
+    const Retold retold = retell({topic + ".atA", topic + ".atB"});
+    std::uint64_t copies = 0;
+    for (const Line& line : retold.lines) copies += line.told.reason == Reason::kNetworkCopy ? 1u : 0u;
+    for (const auto& [verb, count] : {std::pair{"drop", retold.noted("lost")},
+                                      {"corrupt", retold.noted("damaged")},
+                                      {"dup", copies},
+                                      {"swap", retold.noted("overtook")},
+                                      {"delay", retold.noted("slow")}}) {
+      if (count != 0) told[verb] = count;
+    }
+    EXPECT_EQ(told, done) << topic;
+    ++topics;
+  }
+  EXPECT_EQ(topics, 35u);
+}
+
+TEST(Golden, TheConnectionManagerNamesBothQps) {
+  const Retold retold = retell({"rxe/cm_rping_v6"});
+  ASSERT_EQ(retold.story->connections().size(), 1u);
+  const Connection& connection = *retold.story->connections()[0];
+  EXPECT_EQ(connection.pairing, Pairing::kManager);
+  EXPECT_TRUE(connection.left.qpn && connection.right.qpn);
+  EXPECT_EQ(connection.packets, 12u);
+}
+
+TEST(Golden, MessagesAreCountedWithTheirBytes) {
+  const Retold retold = retell({"rxe/rc_list_mixed"});  // WRITE, SEND, READ, FAA, SEND.
+  const Numbers& n = retold.story->connections().at(0)->to_right.numbers();
+  const auto count = [&](Operation o) { return n.operations[static_cast<std::size_t>(o)].completed; };
+  EXPECT_EQ(count(Operation::kSend), 2u);
+  EXPECT_EQ(count(Operation::kWrite), 1u);
+  EXPECT_EQ(count(Operation::kRead), 1u);
+  EXPECT_EQ(count(Operation::kFetchAdd), 1u);
+  EXPECT_EQ(n.unanswered, 0u);
+  EXPECT_EQ(n.latency.count(), 5u);
+}
+
+TEST(Golden, WhatWasLostIsSaidWhereTheAnswersTell) {
+  const auto finding = [](const std::string& name) {
+    const Retold retold = retell({name});
+    return retold.story->connections().at(0)->to_right.numbers().rounds.at(0).finding;
+  };
+  EXPECT_EQ(finding("rxe/loss_send_last.atA"), "PSN 0x107 was lost, or a NAK for it");
+  EXPECT_THAT(finding("rxe/loss_ack_send.atA"), testing::HasSubstr("an answer was lost"));
+  EXPECT_EQ(finding("rxe/loss_send_only.atA"), "a request or its answer was lost");
+}
+
+TEST(Golden, FailuresAreNamed) {
+  const auto failure = [](const std::string& name) {
+    return retell({name}).story->connections().at(0)->to_right.failure();
+  };
+  EXPECT_THAT(failure("rxe/loss_retry_exceeded.atA"), testing::HasSubstr("4 transmissions of PSN 0x100, no answer"));
+  EXPECT_THAT(failure("rxe/rc_rnr_exceeded"), testing::HasSubstr("RNR_RETRY_EXC_ERR"));
+  EXPECT_THAT(failure("rxe/rc_err_write_bad_rkey"), testing::HasSubstr("remote access error"));
+  EXPECT_EQ(failure("rxe/loss_nak.atA"), "");
+}
+
+}  // namespace
+}  // namespace uroce::explain::test

@@ -1,0 +1,225 @@
+// Captures of other makes: the same packets in each format and link type give the same story. Damaged ones end where
+// they are damaged, and never crash or fill the memory.
+#include "tools/explain/capture/reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <random>
+
+#include "proto/pcap_format.h"
+#include "tests/unit/explain/retold.h"
+
+namespace uroce::explain::test {
+namespace {
+
+using Octets = std::vector<std::uint8_t>;
+
+struct Writer {
+  Octets out;
+  bool swapped = false;
+
+  Writer& word(std::uint32_t value) {
+    if (swapped) value = __builtin_bswap32(value);
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&value);
+    out.insert(out.end(), bytes, bytes + 4);
+    return *this;
+  }
+  Writer& half(std::uint16_t value) {
+    if (swapped) value = __builtin_bswap16(value);
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&value);
+    out.insert(out.end(), bytes, bytes + 2);
+    return *this;
+  }
+  Writer& bytes(Bytes more) {
+    out.insert(out.end(), more.begin(), more.end());
+    return *this;
+  }
+};
+
+/// The frames of a capture of ours.
+std::vector<std::pair<std::int64_t, Octets>> frames_of(const std::string& name) {
+  auto reader = Reader::open(Input(read_capture(name)));
+  std::vector<std::pair<std::int64_t, Octets>> frames;
+  Frame frame;
+  while (reader->next(frame) == Reader::Next::kFrame) {
+    frames.emplace_back(frame.time_ns, Octets(frame.bytes.begin(), frame.bytes.end()));
+  }
+  return frames;
+}
+
+/// `name` as pcap of another link type; `convert` makes its frames from those of Ethernet.
+template <class Convert>
+Octets pcap(const std::string& name, std::uint32_t link_type, Convert convert, bool swapped = false,
+            bool microseconds = false, std::size_t snap = 65535) {
+  Writer writer;
+  writer.swapped = swapped;
+  writer.word(microseconds ? 0xA1B2C3D4 : 0xA1B23C4D).half(2).half(4).word(0).word(0).word(65535).word(link_type);
+  for (const auto& [time, frame] : frames_of(name)) {
+    const Octets converted = convert(frame);
+    const std::size_t captured = std::min(snap, converted.size());
+    writer.word(static_cast<std::uint32_t>(time / 1'000'000'000))
+        .word(static_cast<std::uint32_t>(time % 1'000'000'000 / (microseconds ? 1000 : 1)))
+        .word(static_cast<std::uint32_t>(captured))
+        .word(static_cast<std::uint32_t>(converted.size()))
+        .bytes(Bytes(converted).first(captured));
+  }
+  return writer.out;
+}
+
+Octets behind_ethernet(const Octets& frame, std::size_t header, std::size_t type_at = 0) {
+  Octets out(header);
+  if (type_at != 0 || header == 20)
+    std::copy_n(frame.begin() + 12, 2, out.begin() + static_cast<std::ptrdiff_t>(type_at));
+  out.insert(out.end(), frame.begin() + 14, frame.end());
+  return out;
+}
+
+const std::string kName = "rxe/loss_send_middle.atA";
+const std::string kCounts = "nak:5 nak_sequence:1";
+
+TEST(Reader, EachLinkTypeGivesTheSameStory) {
+  const auto same = [](const Octets& frame) { return frame; };
+  EXPECT_EQ(retell_bytes(pcap(kName, 1, same)).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 1, same, true)).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 1, same, false, true)).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 101, [](const Octets& f) { return behind_ethernet(f, 0); })).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 0, [](const Octets& f) { return behind_ethernet(f, 4); })).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 113, [](const Octets& f) { return behind_ethernet(f, 16, 14); })).counts(),
+            kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, 276, [](const Octets& f) { return behind_ethernet(f, 20, 0); })).counts(),
+            kCounts);
+}
+
+TEST(Reader, FramesThatWereCutOffAreToldWithoutIcrc) {
+  const Retold retold = retell_bytes(pcap(
+      kName, 1, [](const Octets& f) { return f; }, false, false, 80));
+  EXPECT_EQ(retold.counts(), kCounts);
+  EXPECT_EQ(retold.story->totals().icrc_unknown, 13u);  // ACKs are shorter.
+  EXPECT_EQ(retold.story->totals().icrc_wrong, 0u);
+}
+
+TEST(Reader, UnknownNetworksAreSaid) {
+  const Retold retold = retell_bytes(pcap(kName, 147, [](const Octets& f) { return f; }));
+  EXPECT_TRUE(retold.lines.empty());
+  EXPECT_EQ(retold.files[0].unknown_link, "link type 147");
+}
+
+/// Both ends in one file, as uroce writes it: each packet twice, with its direction and its interface.
+TEST(Reader, BothEndsInOnePcapngAreTwoTaps) {
+  Octets file;
+  using namespace proto::pcap_format;
+  put_header(Format::kPcapng, file);
+  put_interface("one", file);
+  put_interface("two", file);
+  const auto at_a = frames_of("rxe/loss_send_middle.atA");
+  const auto a = proto::Gid::from_v4(10, 77, 0, 11);
+  for (std::size_t i = 0; i < at_a.size(); ++i) {
+    const auto& [time, frame] = at_a[i];
+    const bool from_a = std::equal(a.v4(), a.v4() + 4, frame.begin() + 26);
+    proto::pcap_format::Packet packet{.time_ns = time, .frame = frame, .comment = i == 0 ? "so says the NIC" : ""};
+    packet.interface = from_a ? 0 : 1;
+    packet.direction = proto::pcap_format::Direction::kSent;
+    put_packet(Format::kPcapng, packet, file);
+    if (i == 3) continue;  // Lost.
+    packet.time_ns += 1000;
+    packet.interface = from_a ? 1 : 0;
+    packet.direction = proto::pcap_format::Direction::kReceived;
+    put_packet(Format::kPcapng, packet, file);
+  }
+  const Retold retold = retell_bytes(file);
+  EXPECT_EQ(retold.lines.size(), at_a.size());
+  EXPECT_EQ(retold.counts(), "lost:1 " + kCounts);
+  EXPECT_EQ(retold.noted("comment"), 1u);
+}
+
+TEST(Reader, ACutCaptureTellsWhereItEnds) {
+  const Octets whole = read_capture(kName);
+  for (std::size_t size = 0; size < whole.size(); size += 37) {
+    const Retold retold = retell_bytes(Octets(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
+    if (retold.files.empty()) continue;  // Shorter than the file's header.
+    EXPECT_LE(retold.lines.size(), 15u);
+  }
+  const Retold retold = retell_bytes(Octets(whole.begin(), whole.end() - 1));
+  EXPECT_EQ(retold.lines.size(), 14u);
+  EXPECT_THAT(retold.files.at(0).damage, testing::StartsWith("cut off in the packet at byte "));
+}
+
+Octets as_pcapng(const std::string& name) {
+  Octets file;
+  using namespace proto::pcap_format;
+  put_header(Format::kPcapng, file);
+  put_interface("one", file);
+  for (const auto& [time, frame] : frames_of(name)) {
+    put_packet(Format::kPcapng, {.time_ns = time, .frame = frame, .comment = "c", .interface = 0, .direction = {}},
+               file);
+  }
+  return file;
+}
+
+TEST(Reader, FlippedBytesAreSurvived) {
+  std::mt19937 random(16);
+  for (const std::string name : {"rxe/loss_read_two_middle.atA", "rxe/cm_rping_v4", "rxe/rc_rnr_write_imm",
+                                 "rxe/uc_loss_send.atB", "rxe/rc_faa", "rxe/reorder_send.atB", "rxe/ud_send_imm_v6"}) {
+    for (const Octets& whole : {read_capture(name), as_pcapng(name)}) {
+      for (int round = 0; round < 150; ++round) {
+        Octets damaged = whole;
+        const std::size_t flips = 1 + random() % 8;
+        for (std::size_t i = 0; i < flips; ++i)
+          damaged[random() % damaged.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+        static_cast<void>(retell_bytes(damaged).counts());
+      }
+    }
+  }
+}
+
+/// The story itself, from packets whose ICRC is right whatever they say: fields at random, little order in them.
+TEST(Story, PacketsAtRandomAreSurvivedInBoundedMemory) {
+  std::mt19937 random(1);
+  const Names names(false);
+  const auto before = mallinfo2().uordblks;
+  Story story(names);
+  for (std::uint64_t i = 0; i < 60'000; ++i) {
+    Packet packet;
+    packet.place = {0, i + 1};
+    packet.time_ns = 1'000'000'000 + static_cast<std::int64_t>(i) * 1000;
+    packet.source = proto::Gid::from_v4(10, 0, 0, static_cast<std::uint8_t>(random() % 2));
+    packet.destination = proto::Gid::from_v4(10, 0, 0, static_cast<std::uint8_t>(random() % 2));
+    packet.op = &proto::kOpcodes[random() % proto::kOpcodes.size()];
+    packet.dest_qp = i < 30'000 ? static_cast<std::uint32_t>(random() % 3) : static_cast<std::uint32_t>(random());
+    packet.psn = proto::Psn{static_cast<std::uint32_t>(random() % 16 == 0 ? random() : random() % 64)};
+    packet.icrc = Icrc::kRight;
+    packet.payload = random() % 3 == 0 ? 256 : static_cast<std::uint32_t>(random() % 5000);
+    packet.length = static_cast<std::uint32_t>(random());
+    packet.va = random() % 4096;
+    packet.syndrome = static_cast<std::uint8_t>(random());
+    packet.msn = static_cast<std::uint32_t>(random() % 100);
+    packet.fate = Fate{static_cast<std::uint8_t>(random() % 4)};
+    static_cast<void>(story.tell(packet));
+  }
+  story.finish();
+  EXPECT_LE(story.connections().size(), Story::kMostConnections);
+  EXPECT_LT(mallinfo2().uordblks - before, 200'000'000u);
+}
+
+TEST(Story, AThousandTimesAThousandUnansweredPacketsAreNotKept) {
+  const Names names(false);
+  Story story(names);
+  const auto before = mallinfo2().uordblks;
+  Packet packet;
+  packet.op = &proto::info(proto::Opcode::kRcWriteOnly);
+  packet.icrc = Icrc::kRight;
+  packet.dest_qp = 17;
+  for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+    packet.place = {0, i + 1};
+    packet.time_ns = i + 1;
+    packet.psn = proto::Psn{i};
+    static_cast<void>(story.tell(packet));
+  }
+  EXPECT_EQ(story.connections().at(0)->to_right.numbers().packets, 1'000'000u);
+  EXPECT_LT(mallinfo2().uordblks - before, 10'000'000u);
+}
+
+}  // namespace
+}  // namespace uroce::explain::test

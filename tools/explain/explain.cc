@@ -1,0 +1,131 @@
+#include "tools/explain/explain.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include "proto/address.h"
+#include "tools/explain/packets/both_ends.h"
+#include "tools/explain/words/json.h"
+#include "tools/explain/words/text.h"
+
+namespace uroce::explain {
+namespace {
+
+int complain(const std::string& text) {
+  fmt::print(stderr, "uroce explain: {}\n", text);
+  return 2;
+}
+
+std::optional<std::uint32_t> parse_qpn(const std::string& text) {
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  const char* const begin = text.data() + (is_hex ? 2 : 0);
+  const char* const end = text.data() + text.size();
+  std::uint32_t value = 0;
+  const auto result = std::from_chars(begin, end, value, is_hex ? 16 : 10);
+  if (result.ec != std::errc() || result.ptr != end || value > 0xFFFFFF) return std::nullopt;
+  return value;
+}
+
+/// Wrong options, in words.
+std::optional<std::string> read_filter(const Options& options, Filter& filter) {
+  if (!options.qp.empty()) {
+    filter.qpn = parse_qpn(options.qp);
+    if (!filter.qpn) return "'" + options.qp + "' is no QP number: give 17 or 0x11";
+  }
+  if (!options.peer.empty()) {
+    filter.peer = proto::parse_gid(options.peer);
+    if (!filter.peer) return "'" + options.peer + "' is no IPv4 or IPv6 address";
+  }
+  if (!options.only.empty() && options.only != "problems") {
+    return "'" + options.only + "' can't be told alone: --only takes problems";
+  }
+  filter.only_problems = options.only == "problems";
+  return std::nullopt;
+}
+
+/// A line on the terminal that tells how far the work is.
+class Progress {
+ public:
+  void show(const BothEnds& captures) {
+    if (!terminal_ || ++calls_ % kEvery != 0) return;
+    const auto [done, all] = captures.progress();
+    if (all == 0) {
+      fmt::print(stderr, "\r{} packets", captures.frames());
+    } else {
+      fmt::print(stderr, "\r{:3} % of {} MB, {} packets", done * 100 / all, all / 1'000'000, captures.frames());
+    }
+    shown_ = true;
+  }
+  ~Progress() {
+    if (shown_) fmt::print(stderr, "\r{:60}\r", "");
+  }
+
+ private:
+  static constexpr std::uint64_t kEvery = 1 << 16;
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 0;
+  bool shown_ = false;
+  std::uint64_t calls_ = 0;
+};
+
+void on_interrupt(int) { Input::stop(); }
+
+/// The first ^C ends the capture and brings the summary, the second one the process.
+void stop_by_interrupt() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+}  // namespace
+
+int explain(const Options& options) {
+  Filter filter;
+  if (const auto wrong = read_filter(options, filter)) return complain(*wrong);
+  BothEnds captures(options.follow);
+  for (const std::string& file : options.files) {
+    if (const auto wrong = captures.open(file, options.follow)) return complain(*wrong);
+  }
+  if (options.follow) stop_by_interrupt();
+  const Names names(options.files.size() > 1);
+  const bool packets = options.packets || filter.only_problems || options.follow;
+  std::unique_ptr<Output> output;
+  if (options.json) {
+    output = std::make_unique<Json>(stdout, names, filter, packets);
+  } else {
+    output = std::make_unique<Text>(stdout, names, filter, Text::Options{.packets = packets});
+  }
+  Story story(names);
+  {
+    Progress progress;
+    bool warned = false;
+    while (const auto packet = captures.next()) {
+      if (captures.is_doubled() && !std::exchange(warned, true)) {
+        output->warn(
+            "most packets are in this capture twice: probably both ends wrote it. Without the interface of each packet "
+            "they "
+            "can't be told apart, and causes are wrong. Capture to a .pcapng.");
+      }
+      const Told told = story.tell(*packet);
+      progress.show(captures);
+      if (!packets || (filter.only_problems && !told.is_problem())) continue;
+      if (!filter.takes(story.connection(told.connection), *packet)) continue;
+      output->packet(*packet, told, story);
+      if (options.follow) output->flush();
+    }
+  }
+  story.finish();
+  const std::vector<FileFacts> facts = captures.facts();
+  output->end(story, facts);
+  bool whole = story.totals().packets != 0;
+  for (const FileFacts& file : facts) whole = whole && file.damage.empty();
+  if (story.totals().packets == 0) complain("there is no packet of RoCE in it");
+  return whole ? 0 : 1;
+}
+
+}  // namespace uroce::explain

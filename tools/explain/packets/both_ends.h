@@ -1,0 +1,85 @@
+// The packets of one capture, or of the captures of both ends: then each packet once, with what became of it on the
+// way.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/explain/packets/packet.h"
+#include "tools/explain/packets/twins.h"
+
+namespace uroce::explain {
+
+/// One capture file, at its end.
+struct FileFacts {
+  std::string name;
+  std::uint64_t frames = 0, not_roce = 0, broken = 0;
+  std::string first_broken;  ///< The first broken frame, in words.
+  std::string unknown_link;  ///< A network that we do not know.
+  std::string damage;        ///< Where and why the capture ends early.
+};
+
+/// The packets of one file.
+class Capture {
+ public:
+  static Result<std::unique_ptr<Capture>, std::string> open(const std::string& path, std::uint32_t number, bool follow);
+  /// For tests.
+  static Result<std::unique_ptr<Capture>, std::string> open(Input input, const std::string& name, std::uint32_t number);
+
+  std::optional<Packet> next();
+  FileFacts facts() const;
+  const Input& input() const { return reader_.input(); }
+
+ private:
+  Capture(Reader reader, std::string name, std::uint32_t number) : reader_(std::move(reader)), dissector_(number) {
+    facts_.name = std::move(name);
+  }
+  Reader reader_;
+  Dissector dissector_;
+  FileFacts facts_;
+};
+
+class BothEnds {
+ public:
+  /// `live`: packets come slowly, so none is read ahead.
+  explicit BothEnds(bool live = false) : live_(live) {}
+  /// What is wrong, if the capture can't be read.
+  std::optional<std::string> open(const std::string& path, bool follow);
+  void add(std::unique_ptr<Capture> capture);
+
+  std::optional<Packet> next();
+
+  /// Both ends have written one file that does not tell them apart: each packet is there twice.
+  bool is_doubled() const { return doubled_; }
+
+  std::vector<FileFacts> facts() const;
+  std::uint64_t frames() const;
+  /// Bytes read, of how many; 0 of 0 when that is not known.
+  std::pair<std::uint64_t, std::uint64_t> progress() const;
+
+ private:
+  static constexpr std::size_t kAhead = 2000;  ///< Packets by which the captures are compared.
+  struct Source {
+    std::unique_ptr<Capture> capture;
+    std::deque<Packet> ahead;
+    std::int64_t offset_ns = 0;  ///< Of its clock to that of the first capture.
+    bool ended = false;
+  };
+  bool peek(Source& source);
+  void prepare();
+  void look_for_doubles();
+  std::int64_t clock_offset(const Source& first, const Source& other) const;
+  Source* earliest();
+
+  bool live_;
+  bool prepared_ = false;
+  bool twins_used_ = false;
+  bool doubled_ = false;
+  std::vector<Source> sources_;
+  Twins twins_;
+};
+
+}  // namespace uroce::explain

@@ -1,0 +1,125 @@
+// What one captured packet says: a value that owns no bytes of the capture, small enough to keep many of them.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/cm/message.h"
+#include "proto/frame.h"
+#include "proto/rules/rules.h"
+#include "proto/syndrome.h"
+#include "tools/explain/capture/reader.h"
+
+namespace uroce::explain {
+
+enum class Icrc : std::uint8_t { kRight, kWrong, kNotCaptured };
+
+/// Where a packet was seen: number `frame` (from 1, as Wireshark counts) of file `file`.
+struct Place {
+  std::uint32_t file = 0;
+  std::uint64_t frame = 0;  ///< 0: nowhere.
+
+  explicit operator bool() const { return frame != 0; }
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// What happened to a packet between two captures of both ends.
+enum class Fate : std::uint8_t {
+  kUnknown,  ///< Only one end is captured.
+  kArrived,
+  kLost,
+  kDamaged,  ///< It arrived with a wrong ICRC.
+};
+
+/// A message of the connection manager: what the story needs of it.
+struct CmMessage {
+  proto::cm::Attribute attribute{};
+  std::uint32_t local_id = 0, remote_id = 0;
+  std::uint32_t qpn = 0;
+  proto::Psn psn;
+  std::uint64_t service_id = 0;
+  std::uint8_t transport = 0;  ///< 0: RC, 1: UC.
+  std::uint8_t mtu_code = 0, retry_count = 0, rnr_retry_count = 0;
+  std::uint8_t ack_timeout = 0;  ///< Code of the local ACK timeout.
+  std::uint16_t reason = 0;      ///< Of a REJ; the status of a SIDR_REP.
+};
+
+struct Packet {
+  Place place;
+  std::uint32_t tap = 0;  ///< Interface of a file: packets of one tap are in the order in which they passed it.
+  Direction direction = Direction::kUnknown;
+  std::int64_t time_ns = 0;
+  proto::Gid source, destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t ip_id = 0;
+  std::uint8_t tclass = 0;
+  bool roce_v1 = false;
+  bool cut = false;  ///< Not all of it was captured.
+  Icrc icrc = Icrc::kNotCaptured;
+
+  const proto::OpcodeInfo* op = nullptr;
+  std::uint32_t dest_qp = 0;
+  proto::Psn psn;
+  bool ack_request = false, solicited = false;
+  std::uint32_t payload = 0;  ///< Bytes, without pad.
+  std::uint32_t content = 0;  ///< The same each time that the packet is sent; 0 when cut.
+  std::uint32_t icrc_value = 0;
+  // Of the headers that the opcode has; else 0.
+  std::uint64_t va = 0;
+  std::uint32_t rkey = 0, length = 0;
+  std::uint8_t syndrome = 0;
+  std::uint32_t msn = 0;
+  std::uint64_t original = 0;
+  std::uint32_t source_qp = 0, qkey = 0;
+
+  std::shared_ptr<const CmMessage> cm;
+  std::vector<proto::rules::Breach> breaches;  ///< Rules that it breaks by itself.
+  std::string comment;                         ///< Of a pcapng.
+
+  // From the other end's capture.
+  Fate fate = Fate::kUnknown;
+  Place other;                     ///< Where the other end saw it.
+  std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
+
+  bool is_response() const {
+    return op->kind == proto::Kind::kReadResponse || op->kind == proto::Kind::kAcknowledge ||
+           op->kind == proto::Kind::kAtomicAcknowledge;
+  }
+  /// Of responses with AETH.
+  proto::Syndrome decoded() const { return proto::decode_syndrome(syndrome); }
+};
+
+/// Why a frame is not told about.
+struct Untold {
+  enum class Why : std::uint8_t {
+    kNotRoce,   ///< ARP, TCP, another UDP port, ...
+    kBroken,    ///< On its way to port 4791, but its headers are not those of RoCE.
+    kLinkType,  ///< Of a network that we do not know.
+  };
+  Why why = Why::kNotRoce;
+  std::string text;
+};
+
+class Dissector {
+ public:
+  /// `file`: number of the capture.
+  explicit Dissector(std::uint32_t file) : file_(file) {}
+  Result<Packet, Untold> packet(const Frame& frame, std::uint64_t number);
+
+ private:
+  struct Link {
+    Bytes ethernet;
+    Direction direction;
+    std::uint32_t interface;  ///< Of the host, where the link layer tells it.
+  };
+  std::optional<Link> link(const Frame& frame);
+  Bytes as_ethernet(std::uint16_t type, Bytes network, std::size_t cut);
+
+  std::uint32_t file_;
+  std::vector<std::uint8_t> scratch_;
+};
+
+}  // namespace uroce::explain

@@ -1,0 +1,132 @@
+#include "tools/explain/packets/twins.h"
+
+#include <algorithm>
+
+#include "proto/base/mix.h"
+
+namespace uroce::explain {
+
+std::uint64_t identity_of(const Packet& packet) {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](std::uint64_t value) { hash = mix(hash ^ value) + value; };
+  for (const proto::Gid* gid : {&packet.source, &packet.destination}) {
+    add(load_be<8>(gid->raw.data()));
+    add(load_be<8>(gid->raw.data() + 8));
+  }
+  add(std::uint64_t{packet.dest_qp} << 32 | packet.psn.value());
+  add(static_cast<std::uint64_t>(packet.op->code) << 32 | std::uint64_t{packet.ip_id} << 8 | packet.syndrome);
+  add(std::uint64_t{packet.msn} << 32 | packet.payload);
+  if (packet.op->service == proto::Service::kUd) add(std::uint64_t{packet.source_qp} << 32 | packet.content);
+  return hash;
+}
+
+Twins::Order::iterator Twins::find_twin(const Packet& packet, std::uint64_t identity) {
+  const auto [begin, end] = alone_.equal_range(identity);
+  auto best = held_.end();
+  for (auto at = begin; at != end; ++at) {
+    const Packet& other = at->second->second.packet;
+    const bool other_way = other.direction != packet.direction && other.direction != Direction::kUnknown &&
+                           packet.direction != Direction::kUnknown;
+    const bool same_way = other.direction == packet.direction && other.direction != Direction::kUnknown;
+    if (same_way || (other.tap == packet.tap && !other_way)) continue;
+    // The newest one: those before it were lost, and it was sent again.
+    if (best == held_.end() || at->second->first > best->first) best = at->second;
+  }
+  return best;
+}
+
+void Twins::forget(Order::iterator at) {
+  const auto [begin, end] = alone_.equal_range(at->second.identity);
+  for (auto entry = begin; entry != end; ++entry) {
+    if (entry->second != at) continue;
+    alone_.erase(entry);
+    return;
+  }
+}
+
+Packet Twins::merge(Packet first, Packet second) {
+  bool first_sent = first.time_ns <= second.time_ns;
+  if (first.direction == Direction::kSent || second.direction == Direction::kReceived) first_sent = true;
+  if (first.direction == Direction::kReceived || second.direction == Direction::kSent) first_sent = false;
+  Packet& sent = first_sent ? first : second;
+  Packet& arrived = first_sent ? second : first;
+  ++homes_[sent.source.raw][sent.tap];
+  if (homes_.size() > kMost) homes_.clear();
+  paired_.emplace(sent.source.raw, sent.destination.raw);
+  if (paired_.size() > kMost) paired_.clear();
+
+  const Fate fate = arrived.icrc == Icrc::kWrong && sent.icrc != Icrc::kWrong ? Fate::kDamaged : Fate::kArrived;
+  Packet merged = sent;
+  merged.fate = fate;
+  merged.other = arrived.place;
+  merged.other_time_ns = arrived.time_ns;
+  if (merged.comment.empty()) merged.comment = arrived.comment;
+  if (!merged.is_response()) return merged;
+  // An answer matters when the requester gets it.
+  std::swap(merged.place, merged.other);
+  std::swap(merged.time_ns, merged.other_time_ns);
+  return merged;
+}
+
+void Twins::add(Packet packet) {
+  latest_ = std::max(latest_, packet.time_ns);
+  const std::int64_t time = packet.time_ns;
+  raw_.emplace(time, std::move(packet));
+  while (!raw_.empty() && (raw_.size() > kMost || raw_.begin()->first < latest_ - kDisorder)) {
+    Packet oldest = std::move(raw_.begin()->second);
+    raw_.erase(raw_.begin());
+    pair(std::move(oldest));
+  }
+}
+
+/// In the order of time.
+void Twins::pair(Packet packet) {
+  const std::uint64_t identity = identity_of(packet);
+  const auto twin = find_twin(packet, identity);
+  if (twin == held_.end()) {
+    const std::int64_t time = packet.time_ns;
+    alone_.emplace(identity, held_.emplace(time, Held{std::move(packet), false, identity}));
+    return;
+  }
+  forget(twin);
+  Packet merged = merge(std::move(twin->second.packet), std::move(packet));
+  held_.erase(twin);
+  const std::int64_t time = merged.time_ns;
+  held_.emplace(time, Held{std::move(merged), true, identity});
+}
+
+/// Only one end has seen it.
+void Twins::judge(Packet& packet) const {
+  bool at_sender = packet.direction == Direction::kSent;
+  if (packet.direction == Direction::kUnknown) {
+    const auto homes = homes_.find(packet.source.raw);
+    if (homes != homes_.end()) {
+      const auto most = std::max_element(homes->second.begin(), homes->second.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      at_sender = most->first == packet.tap;
+    }
+  }
+  const bool other_end_seen = paired_.contains({packet.source.raw, packet.destination.raw}) ||
+                              paired_.contains({packet.destination.raw, packet.source.raw});
+  if (silent_end_ || (at_sender && other_end_seen)) packet.fate = Fate::kLost;
+}
+
+std::optional<Packet> Twins::take(bool at_end) {
+  while (at_end && !raw_.empty()) {
+    Packet oldest = std::move(raw_.begin()->second);
+    raw_.erase(raw_.begin());
+    pair(std::move(oldest));
+  }
+  if (held_.empty()) return std::nullopt;
+  const auto oldest = held_.begin();
+  if (!at_end && held_.size() <= kMost && latest_ - oldest->first < kHold + kDisorder) return std::nullopt;
+  if (!oldest->second.paired) {
+    judge(oldest->second.packet);
+    forget(oldest);
+  }
+  Packet packet = std::move(oldest->second.packet);
+  held_.erase(oldest);
+  return packet;
+}
+
+}  // namespace uroce::explain

@@ -1,0 +1,71 @@
+// The story of a capture: packets in, what happened out. Passive, in one pass, with bounded memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "tools/explain/story/connection.h"
+#include "tools/explain/story/manager.h"
+
+namespace uroce::explain {
+
+/// What a capture comes to, apart from its connections.
+struct Totals {
+  std::uint64_t packets = 0, icrc_right = 0, icrc_wrong = 0, icrc_unknown = 0;
+  std::uint64_t untold = 0;  ///< Packets of connections beyond Story::kMostConnections.
+  std::int64_t first_ns = 0, last_ns = 0;
+};
+
+class Story {
+ public:
+  /// Those that come later are counted only.
+  static constexpr std::size_t kMostConnections = 10'000;
+
+  explicit Story(const Names& names) : names_(&names), manager_(names) {}
+
+  Told tell(const Packet& packet);
+  void finish();
+
+  const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
+  /// Null for 0.
+  const Connection* connection(std::uint32_t number) const;
+  const Totals& totals() const { return totals_; }
+  const Manager& manager() const { return manager_; }
+
+ private:
+  /// Packets of one direction carry the QPN of their destination only.
+  struct Flow {
+    proto::Gid source, destination;
+    std::uint32_t dest_qp = 0;
+    std::uint32_t source_qp = 0;  ///< UD.
+    friend bool operator==(const Flow&, const Flow&) = default;
+  };
+  struct FlowHash {
+    std::size_t operator()(const Flow& flow) const;
+  };
+  struct Seat {
+    Connection* connection = nullptr;
+    bool from_left = true;
+  };
+
+  void tell_management(const Packet& packet, Told& told);
+  void tell_datagram(const Packet& packet, Told& told);
+  void tell_notification(const Packet& packet, Told& told);
+  void tell_connected(const Packet& packet, Told& told);
+  Seat find_seat(const Packet& packet);
+  Seat new_connection(const Packet& packet);
+  Seat pair_with_opposite(const Packet& packet);
+  void join(Connection& into, Connection& half);
+  Seat renew(const Seat& seat, const Packet& packet);
+  void seat_agreed(const Agreed& agreed);
+
+  const Names* names_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::unordered_map<Flow, Seat, FlowHash> flows_;
+  std::vector<Connection*> one_sided_;  ///< Connections of which one QPN is not known.
+  Manager manager_;
+  Totals totals_;
+};
+
+}  // namespace uroce::explain

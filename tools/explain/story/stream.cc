@@ -1,0 +1,278 @@
+#include "tools/explain/story/stream.h"
+
+#include <algorithm>
+
+#include "proto/timing.h"
+
+namespace uroce::explain {
+namespace {
+
+/// A requester has at most 2^23 PSNs in flight, and hardly ever more than these.
+constexpr PsnIndex kForeign = 1 << 20;
+/// So that indices never get negative.
+constexpr PsnIndex kStart = PsnIndex{1} << 40;
+
+}  // namespace
+
+PsnIndex Stream::index_of(proto::Psn psn) const { return next_ + (psn - psn_of(next_)); }
+
+void Stream::start(proto::Psn psn) {
+  started_ = true;
+  next_ = una_ = cursor_ = kStart + psn.value();
+}
+
+void Stream::begin_at(proto::Psn psn) {
+  if (!started_) start(psn);
+}
+
+bool Stream::is_foreign(const Packet& request) const {
+  if (!started_ || !request.op->starts()) return false;
+  const PsnIndex index = index_of(request.psn);
+  return index > next_ + kForeign || index < una_ - kForeign;
+}
+
+bool Stream::awaits(const Packet& response) const {
+  if (!started_) return false;
+  const PsnIndex index = index_of(response.psn);
+  return index >= una_ - 1 && index <= next_;
+}
+
+void Stream::learn_mtu(const Packet& packet) {
+  const auto position = packet.op->position;
+  const bool full = position == proto::Position::kFirst || position == proto::Position::kMiddle;
+  if (mtu_ != 0 || !full || !proto::mtu_code(packet.payload)) return;
+  mtu_ = packet.payload;
+  for (Message& message : history_.messages()) {
+    if (message.is_read() && message.psns == 0) set_read_length(message);
+  }
+}
+
+void Stream::set_read_length(Message& message) {
+  message.psns = message.length == 0 ? 1 : static_cast<std::int64_t>((message.length + mtu_ - 1) / mtu_);
+  next_ = std::max(next_, message.end());
+  cursor_ = std::max(cursor_, message.end());
+}
+
+/// How many PSNs a READ takes is not known before the MTU is; the next request tells it.
+void Stream::guess_read_psns(PsnIndex index, const Packet& packet) {
+  Message* const open = history_.newest();
+  if (mtu_ != 0 || open == nullptr || !open->is_read() || open->psns != 0 || index <= open->first) return;
+  const auto psns = static_cast<std::uint64_t>(index - open->first);
+  const bool part = packet.op->kind == proto::Kind::kReadRequest && packet.va > open->va &&
+                    packet.va - open->va < open->length && packet.rkey == open->rkey;
+  for (std::uint32_t code = proto::kMtuCodeMin; code <= proto::kMtuCodeMax; ++code) {
+    const std::uint32_t mtu = proto::mtu_bytes(static_cast<std::uint8_t>(code));
+    const bool fits = part ? psns * mtu == packet.va - open->va : (open->length + mtu - 1) / mtu == psns;
+    if (!fits) continue;
+    mtu_ = mtu;
+    set_read_length(*open);
+    return;
+  }
+}
+
+void Stream::incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text) {
+  told.note(severity, code, std::move(text));
+  numbers_.add_incident({packet.place, packet.time_ns, told.notes.back()});
+}
+
+/// What became of a packet between the captures of both ends.
+void Stream::judge_way(const Packet& packet, Told& told) {
+  constexpr std::int64_t kSlow = 10'000'000;
+  if (packet.fate == Fate::kUnknown) return;
+  const std::string name(packet.op->name);
+  if (packet.fate == Fate::kLost) {
+    ++numbers_.lost;
+    return incident(packet, told, Severity::kProblem, "lost",
+                    name + ", PSN " + hex(packet.psn) + ", was lost on the way: the other end did not see it");
+  }
+  if (packet.fate == Fate::kDamaged) {
+    ++numbers_.damaged;
+    return incident(packet, told, Severity::kProblem, "damaged",
+                    name + ", PSN " + hex(packet.psn) + ", was damaged on the way: its ICRC is wrong in " +
+                        (*names_)(packet.other));
+  }
+  const std::int64_t way =
+      packet.is_response() ? packet.time_ns - packet.other_time_ns : packet.other_time_ns - packet.time_ns;
+  if (way > kSlow) {
+    incident(packet, told, Severity::kProblem, "slow",
+             name + ", PSN " + hex(packet.psn) + ", was on the way for " + duration_text(way));
+  }
+  if (packet.is_response()) return;
+  if (packet.other_time_ns < latest_arrival_ns_) {
+    if (overtaken_ == latest_arrival_) return;
+    overtaken_ = latest_arrival_;
+    ++numbers_.reasons[static_cast<std::size_t>(Reason::kReordered)];
+    incident(packet, told, Severity::kProblem, "overtook",
+             name + ", PSN " + hex(packet.psn) + ", has overtaken " + (*names_)(latest_arrival_) + " on the way");
+    return;
+  }
+  latest_arrival_ns_ = packet.other_time_ns;
+  latest_arrival_ = packet.place;
+}
+
+void Stream::request(const Packet& packet, Told& told) {
+  if (!started_) {
+    start(packet.psn);
+    if (!packet.op->starts()) {
+      told.note(Severity::kRemark, "begins_inside", "the capture begins inside a message");
+      order_.forget();
+    }
+  }
+  learn_mtu(packet);
+  ++numbers_.packets;
+  if (numbers_.first_ns == 0) numbers_.first_ns = packet.time_ns;
+  if (!numbers_.first_psn) numbers_.first_psn = packet.psn;
+  numbers_.last_ns = packet.time_ns;
+  judge_way(packet, told);
+  PsnIndex index = index_of(packet.psn);
+  guess_read_psns(index, packet);
+  index = index_of(packet.psn);
+  for (const auto& breach : packet.breaches) {
+    told.note(proto::rules::breaks_standard(breach.rule) ? Severity::kBreach : Severity::kUnusual, "header",
+              breach.text);
+  }
+  if (fatal_ && index >= una_) {
+    told.note(Severity::kUnusual, "after_fatal_nak",
+              "sent although " + (*names_)(fatal_place_) + " has ended the connection");
+  }
+  if (index >= next_) {
+    add_new(index, packet, told);
+  } else {
+    repeat(index, packet, told);
+  }
+  ++numbers_.reasons[static_cast<std::size_t>(told.reason)];
+  last_request_ns_ = packet.time_ns;
+  history_.trim(una_);
+}
+
+void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
+  if (index > next_) note_hole(index, packet, told);
+  told.reason = Reason::kFirst;
+  round_.reset();
+  join_message(index, packet);
+  check_new(index, packet, told);
+  SentPacket sent = sent_packet(index, packet);
+  sent.behind_gap = !history_.holes().empty();
+  history_.add_packet(sent);
+  const Message* const message = history_.message(index);
+  const bool whole_read = message != nullptr && message->is_read() && message->first == index;
+  next_ = whole_read ? message->end() : index + 1;
+  cursor_ = next_;
+  numbers_.last_psn = psn_of(next_ - 1);
+  numbers_.most_transmissions = std::max(numbers_.most_transmissions, 1u);
+  if (!reliable_) una_ = next_;
+  fill_part(index, packet, told);
+}
+
+void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
+  const auto missing = static_cast<std::uint64_t>(index - next_);
+  numbers_.missing += missing;
+  const std::string range =
+      missing == 1 ? "PSN " + hex(psn_of(next_)) : counted(missing, "PSN") + " from " + hex(psn_of(next_)) + " on";
+  std::string text = range + (missing == 1 ? " is" : " are") +
+                     " missing in front of this packet: lost before this capture, or not captured";
+  if (!reliable_) {
+    text = range + (missing == 1 ? " is" : " are") + " missing: lost";
+    if (order_.in_message() || !packet.op->starts()) text += "; the receiver drops the whole message";
+  }
+  incident(packet, told, Severity::kProblem, "gap", text);
+  history_.add_hole({next_, index, packet.time_ns, packet.place});
+  if (order_.in_message() && history_.newest() != nullptr) history_.newest()->whole = packet.op->starts();
+  order_.forget();
+}
+
+/// Puts a new packet into the message that it continues, or into one that it begins.
+void Stream::join_message(PsnIndex index, const Packet& packet) {
+  Message* open = history_.newest();
+  const bool continues = open != nullptr && !packet.op->starts() && !open->whole && open->kind == packet.op->kind;
+  if (!continues) {
+    Message fresh;
+    fresh.number = ++message_count_;
+    fresh.kind = packet.op->kind;
+    fresh.first = fresh.next_answer = index;
+    fresh.begun = packet.op->starts();
+    fresh.place = packet.place;
+    fresh.time_ns = packet.time_ns;
+    fresh.va = packet.va;
+    fresh.rkey = packet.rkey;
+    fresh.length = packet.length;
+    open = &history_.add_message(fresh);
+    ++numbers_.operations[static_cast<std::size_t>(operation_of(fresh.kind))].count;
+  }
+  if (open->is_read()) {
+    if (mtu_ != 0) set_read_length(*open);
+    open->bytes = open->length;
+  } else {
+    open->psns = index + 1 - open->first;
+    open->bytes += open->is_atomic() ? 8 : packet.payload;
+    open->length = std::max(open->length, open->bytes);
+  }
+  open->whole = packet.op->ends();
+  if (!open->whole) return;
+  auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(open->kind))];
+  row.bytes += open->bytes;
+  row.least = row.whole++ == 0 ? open->bytes : std::min(row.least, open->bytes);
+  row.most = std::max(row.most, open->bytes);
+  if (!reliable_) complete(*open, packet.time_ns);
+}
+
+void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
+  const proto::rules::Request facts{packet.op, packet.payload, packet.length, packet.ack_request, packet.solicited};
+  const auto found = [&](const proto::rules::Breach& breach) {
+    const bool breaks = proto::rules::breaks_standard(breach.rule);
+    if (breaks) {
+      incident(packet, told, Severity::kBreach, "rule", "breaks a rule: " + breach.text);
+    } else {
+      told.note(Severity::kUnusual, "rule", breach.text);
+    }
+  };
+  if (reliable_) proto::rules::check_flags(facts, found);
+  if (const auto breach = order_.add(facts, mtu_)) {
+    found(*breach);
+    if (breach->rule == proto::rules::Rule::kOpcodeSequence) {
+      order_.forget();
+      static_cast<void>(order_.add(facts, mtu_));
+    }
+  }
+}
+
+void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
+  const Message* const message = history_.message(index);
+  if (message == nullptr) return;
+  told.part.message = message->number;
+  const auto psns = static_cast<std::uint64_t>(index - message->first);
+  told.part.size = message->is_atomic() ? 8 : packet.payload;
+  if (packet.op->kind == proto::Kind::kReadRequest) told.part.size = packet.length;
+  if (message->begun) told.part.offset = psns * (mtu_ != 0 ? mtu_ : packet.payload);
+  // Of a SEND, nobody knows before its end.
+  const bool known = message->whole || message->kind == proto::Kind::kWrite || message->is_read();
+  if (message->begun && known) told.part.total = message->length;
+}
+
+void Stream::damaged(const Packet& packet, Told& told) {
+  ++numbers_.damaged;
+  ++numbers_.packets;
+  incident(packet, told, Severity::kProblem, "icrc_wrong",
+           "ICRC wrong: damaged on the way, its receiver drops it (it says " + std::string(packet.op->name) + ", PSN " +
+               hex(packet.psn) + ")");
+}
+
+void Stream::finish(std::int64_t now) {
+  for (const Message& message : history_.messages()) {
+    if (!message.done) ++numbers_.unanswered;
+  }
+  if (!failure_.empty() || !reliable_ || numbers_.unanswered == 0) return;
+  const SentPacket* const oldest = history_.packet(una_);
+  if (oldest == nullptr || oldest->times < 2) return;
+  const bool rnr = evidence_.rnr && evidence_.rnr->used && evidence_.progress_ns < evidence_.rnr->time_ns;
+  const bool waiting = evidence_.rnr && evidence_.rnr->index >= una_;
+  failure_ = counted(oldest->times, "transmission") + " of PSN " + hex(psn_of(una_)) + ", ";
+  if (waiting || rnr) {
+    failure_ += "each refused with an RNR NAK: the requester has probably given up (RNR_RETRY_EXC_ERR)";
+  } else {
+    failure_ += "no answer: the requester has probably given up (RETRY_EXC_ERR)";
+    if (now > oldest->time_ns) failure_ += "; the capture ends " + duration_text(now - oldest->time_ns) + " later";
+  }
+}
+
+}  // namespace uroce::explain

@@ -1,0 +1,103 @@
+// One direction of a connection: what its requester sends, and how the peer answers. RC and UC.
+#pragma once
+
+#include "proto/rules/rules.h"
+#include "tools/explain/story/history.h"
+#include "tools/explain/story/numbers.h"
+
+namespace uroce::explain {
+
+class Stream {
+ public:
+  Stream(const Names& names, bool reliable) : names_(&names), reliable_(reliable) {}
+
+  /// The connection manager has told the first PSN.
+  void begin_at(proto::Psn psn);
+  void set_mtu(std::uint32_t bytes) { mtu_ = bytes; }
+  std::uint32_t mtu() const { return mtu_; }
+
+  /// A request that the requester sends.
+  void request(const Packet& packet, Told& told);
+  /// An answer to it.
+  void response(const Packet& packet, Told& told);
+  /// A packet that nobody could read: its ICRC is wrong.
+  void damaged(const Packet& packet, Told& told);
+  /// The capture ends.
+  void finish(std::int64_t now);
+
+  /// Whether a response with this PSN would answer something.
+  bool awaits(const Packet& response) const;
+  /// Whether a request with this PSN belongs to another connection than the one so far: a QP that begins anew.
+  bool is_foreign(const Packet& request) const;
+  bool started() const { return started_; }
+  bool was_answered() const { return answers_ != 0; }
+
+  const Numbers& numbers() const { return numbers_; }
+  /// What broke the connection; empty when nothing did.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  PsnIndex index_of(proto::Psn psn) const;
+  static proto::Psn psn_of(PsnIndex index) { return proto::Psn{static_cast<std::uint32_t>(index & 0xFFFFFF)}; }
+  void start(proto::Psn psn);
+  void learn_mtu(const Packet& packet);
+  void set_read_length(Message& message);
+  void guess_read_psns(PsnIndex index, const Packet& packet);
+
+  // Requests.
+  static SentPacket sent_packet(PsnIndex index, const Packet& packet);
+  void add_new(PsnIndex index, const Packet& packet, Told& told);
+  void note_hole(PsnIndex index, const Packet& packet, Told& told);
+  void join_message(PsnIndex index, const Packet& packet);
+  void repeat(PsnIndex index, const Packet& packet, Told& told);
+  void check_repetition(PsnIndex index, const Packet& packet, const SentPacket& before, Told& told);
+  void note_round(PsnIndex index, const Packet& packet, Told& told);
+  void fill_part(PsnIndex index, const Packet& packet, Told& told);
+  void check_new(PsnIndex index, const Packet& packet, Told& told);
+
+  // Answers.
+  bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);
+  void acknowledge(PsnIndex index, const Packet& packet, Told& told);
+  void refuse(PsnIndex index, const Packet& packet, Told& told);
+  void judge_round(PsnIndex index, Told& told);
+  void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
+  void read_response(PsnIndex index, const Packet& packet, Told& told);
+  void empty_response(Message& message, const Packet& packet, Told& told);
+  void atomic_response(PsnIndex index, const Packet& packet, Told& told);
+  void advance(PsnIndex una, const Packet& packet, Told& told);
+  void complete(Message& message, std::int64_t now);
+  Message* oldest_unanswered();
+  void imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text);
+  void name_answered(PsnIndex index, const Packet& packet, Told& told);
+  void answer_again(PsnIndex index, const Packet& packet, Told& told);
+  void judge_way(const Packet& packet, Told& told);
+  void incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text);
+
+  const Names* names_;
+  bool reliable_;
+  bool started_ = false;
+  std::uint32_t mtu_ = 0;
+  PsnIndex next_ = 0;    ///< One past the highest PSN that was sent.
+  PsnIndex una_ = 0;     ///< The oldest that is not acknowledged.
+  PsnIndex cursor_ = 0;  ///< One past the packet that was sent last.
+  std::uint64_t message_count_ = 0;
+  History history_;
+  Evidence evidence_;
+  proto::rules::MessageOrder order_;
+  std::optional<Round> round_;            ///< The requester goes over packets again.
+  PsnIndex round_end_ = 0;                ///< One past what had been sent before the newest round.
+  std::optional<PsnIndex> round_answer_;  ///< The first answer to the newest round.
+  std::uint64_t answers_ = 0;
+  std::uint32_t msn_ = 0;
+  bool has_msn_ = false;
+  bool fatal_ = false;
+  Place fatal_place_;
+  std::int64_t last_request_ns_ = 0;
+  Place latest_arrival_;  ///< The request that reached the other end last so far.
+  std::int64_t latest_arrival_ns_ = 0;
+  Place overtaken_;  ///< The last one that was told to be overtaken.
+  std::string failure_;
+  Numbers numbers_;
+};
+
+}  // namespace uroce::explain

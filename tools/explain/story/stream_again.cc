@@ -1,0 +1,157 @@
+// Packets that a requester sends again, or seems to.
+#include <algorithm>
+
+#include "tools/explain/story/stream.h"
+
+namespace uroce::explain {
+namespace {
+
+/// What a requester sends again in one go comes without longer pauses.
+constexpr std::int64_t kPause = 50'000'000;
+
+}  // namespace
+
+SentPacket Stream::sent_packet(PsnIndex index, const Packet& packet) {
+  SentPacket sent;
+  sent.index = index;
+  sent.first = sent.last = packet.place;
+  sent.time_ns = packet.time_ns;
+  sent.op = packet.op;
+  sent.content = packet.content;
+  sent.icrc = packet.icrc_value;
+  sent.ip_id = packet.ip_id;
+  sent.fate = packet.fate;
+  return sent;
+}
+
+void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
+  SentPacket* const before = history_.packet(index);
+  const Hole* const hole = history_.hole(index);
+  const bool soon = packet.time_ns - last_request_ns_ <= kPause;
+  const bool goes_on =
+      round_ && soon && (index == cursor_ || (index > cursor_ && una_ >= index) || (index > cursor_ && hole));
+  Repetition again{.index = index, .time_ns = packet.time_ns, .ip_id = packet.ip_id};
+  if (before != nullptr) {
+    again.seen = true;
+    again.last_time_ns = before->time_ns;
+    again.last_ip_id = before->ip_id;
+    again.same_bytes = before->icrc == packet.icrc_value && before->op == packet.op;
+    again.newest = index >= cursor_ - 4 && index < cursor_;
+  } else if (hole != nullptr) {
+    again.hole_ns = hole->time_ns;
+  } else if (const Message* const message = history_.message(index); message != nullptr) {
+    again.seen = true;  // A part of a READ, or long ago.
+    again.last_time_ns = message->time_ns;
+  } else {
+    again.hole_ns = numbers_.first_ns;
+  }
+  if (const Message* const message = history_.message(index); message != nullptr) {
+    again.answered = message->is_answered() && message->next_answer > index;
+  }
+  Cause cause = find_cause(again, evidence_);
+  const bool copy = cause.reason == Reason::kNetworkCopy || cause.reason == Reason::kReordered;
+  if (goes_on && !(copy && cause.sure && before != nullptr)) {
+    told.reason = round_->reason;
+    told.sure = round_->sure;
+    told.cause = round_->cause;
+    told.wait_ns = round_->wait_ns;
+  } else {
+    told.reason = cause.reason;
+    told.sure = cause.sure;
+    told.cause = cause.place;
+    told.wait_ns = cause.wait_ns;
+    if (!copy) round_.reset();
+  }
+  if (before != nullptr) check_repetition(index, packet, *before, told);
+  if (before == nullptr && hole != nullptr) {
+    join_message(index, packet);
+    SentPacket& fresh = history_.add_packet(sent_packet(index, packet));
+    fresh.late = told.reason == Reason::kReordered;
+    history_.fill_hole(index, 1);
+    if (numbers_.missing > 0) --numbers_.missing;
+    if (told.reason != Reason::kReordered) {
+      told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture");
+    }
+  }
+  if (before == nullptr && hole == nullptr && packet.op->kind == proto::Kind::kReadRequest) {
+    history_.add_packet(sent_packet(index, packet));  // A part of a READ.
+  }
+  if (is_resent(told.reason)) note_round(index, packet, told);
+  if (before != nullptr) {
+    told.transmission = is_resent(told.reason) ? ++before->times : before->times;
+    numbers_.most_transmissions = std::max(numbers_.most_transmissions, before->times);
+    before->last = packet.place;
+    before->time_ns = packet.time_ns;
+    before->ip_id = packet.ip_id;
+    before->icrc = packet.icrc_value;
+  }
+  fill_part(index, packet, told);
+}
+
+void Stream::note_round(PsnIndex index, const Packet& packet, Told& told) {
+  if (!round_) {
+    round_ = Round{.reason = told.reason,
+                   .sure = told.sure,
+                   .first = packet.place,
+                   .time_ns = packet.time_ns,
+                   .psn = packet.psn,
+                   .packets = 0,
+                   .cause = told.cause,
+                   .wait_ns = told.wait_ns,
+                   .finding = {}};
+    numbers_.add_round(*round_);
+    round_end_ = next_;
+    round_answer_.reset();
+    if (told.reason == Reason::kRnr && evidence_.rnr && told.wait_ns < evidence_.rnr->delay_ns) {
+      incident(packet, told, Severity::kBreach, "rnr_too_early",
+               "breaks a rule: the RNR NAK " + (*names_)(evidence_.rnr->place) + " asked for a wait of " +
+                   duration_text(evidence_.rnr->delay_ns));
+    }
+    if (told.reason == Reason::kRnr && evidence_.rnr && index < evidence_.rnr->index) {
+      told.note(Severity::kUnusual, "goes_back_further",
+                "only PSN " + hex(psn_of(evidence_.rnr->index)) + " was refused");
+    }
+    evidence_.used(index);
+  }
+  if (Round* const round = numbers_.newest_round()) ++round->packets;
+  Message* const message = history_.message(index);
+  if (packet.op->kind == proto::Kind::kReadRequest && message != nullptr) {
+    message->asked_again = packet.place;
+    message->asked_again_from = index;
+    cursor_ = message->end();
+  } else {
+    if (message != nullptr && message->is_answered()) {
+      message->asked_again = packet.place;
+      message->asked_again_from = index;
+    }
+    cursor_ = index + 1;
+  }
+  if (index < una_ && message != nullptr && message->done) {
+    told.note(Severity::kUnusual, "already_acknowledged", "PSN " + hex(packet.psn) + " had been acknowledged");
+  }
+}
+
+void Stream::check_repetition(PsnIndex index, const Packet& packet, const SentPacket& before, Told& told) {
+  if (before.op != packet.op) {
+    incident(packet, told, Severity::kBreach, "other_contents",
+             "breaks a rule: PSN " + hex(packet.psn) + " was " + std::string(before.op->name) + " in " +
+                 (*names_)(before.first));
+    return;
+  }
+  const Message* const message = history_.message(index);
+  if (message != nullptr && message->is_read()) {
+    const std::uint64_t offset = static_cast<std::uint64_t>(index - message->first) * mtu_;
+    if (packet.va != message->va + offset || packet.rkey != message->rkey ||
+        offset + packet.length != message->length) {
+      incident(packet, told, Severity::kBreach, "other_contents",
+               "breaks a rule: it asks for other bytes than " + (*names_)(before.first));
+    }
+    return;
+  }
+  if (before.content != 0 && packet.content != 0 && before.content != packet.content) {
+    incident(packet, told, Severity::kBreach, "other_contents",
+             "breaks a rule: other contents than in " + (*names_)(before.first));
+  }
+}
+
+}  // namespace uroce::explain

@@ -1,0 +1,333 @@
+// What the peer answers to a requester.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "proto/describe/describe.h"
+#include "proto/timing.h"
+#include "tools/explain/story/stream.h"
+
+namespace uroce::explain {
+
+using proto::Kind;
+
+namespace {
+
+/// An answer that is missing is noticed at answers not further behind it (in PSNs).
+constexpr PsnIndex kFarBehind = 4096;
+
+}  // namespace
+
+void Stream::response(const Packet& packet, Told& told) {
+  ++numbers_.responses;
+  ++answers_;
+  told.reason = Reason::kAnswer;
+  judge_way(packet, told);
+  if (!started_) {
+    start(packet.psn + 1);
+    order_.forget();
+    told.note(Severity::kRemark, "before_capture", "answers what was sent before the capture began");
+    return;
+  }
+  learn_mtu(packet);
+  for (const auto& breach : packet.breaches) {
+    told.note(proto::rules::breaks_standard(breach.rule) ? Severity::kBreach : Severity::kUnusual, "header",
+              breach.text);
+  }
+  const PsnIndex index = index_of(packet.psn);
+  if (covers_nothing(index, packet, told)) return;
+  if (packet.op->has(proto::HeaderId::kAeth)) {
+    const std::int32_t ahead = proto::Psn{packet.msn} - proto::Psn{msn_};
+    if (has_msn_ && ahead < 0 && packet.fate != Fate::kLost) {
+      told.note(Severity::kUnusual, "msn_back", fmt::format("MSN goes back from {} to {}", msn_, packet.msn));
+    } else {
+      msn_ = packet.msn;
+      has_msn_ = true;
+    }
+  }
+  const bool lost = packet.fate == Fate::kLost || packet.fate == Fate::kDamaged;
+  const std::int64_t seen_ns = std::max(evidence_.progress_ns, numbers_.last_ns);
+  switch (packet.op->kind) {
+    case Kind::kReadResponse:
+      read_response(index, packet, told);
+      break;
+    case Kind::kAtomicAcknowledge:
+      atomic_response(index, packet, told);
+      break;
+    default: {
+      const proto::Syndrome syndrome = packet.decoded();
+      if (!std::holds_alternative<proto::syndrome::Ack>(syndrome)) {
+        refuse(index, packet, told);
+      } else if (!lost) {
+        acknowledge(index, packet, told);
+      }
+    }
+  }
+  if (told.reason == Reason::kAnswer) name_answered(index, packet, told);
+  if (packet.op->kind == Kind::kAcknowledge && !lost) judge_round(index, told);
+  if (lost) return;
+  const std::int64_t wait = packet.time_ns - seen_ns;
+  if (wait > 0 && numbers_.last_ns != 0 && (evidence_.round_trip_ns == 0 || wait < evidence_.round_trip_ns)) {
+    evidence_.round_trip_ns = wait;
+  }
+}
+
+/// Which request this is the answer to, and how long it took.
+void Stream::name_answered(PsnIndex index, const Packet& packet, Told& told) {
+  const SentPacket* sent = history_.packet(index);
+  const Message* const message = history_.message(index);
+  if (sent == nullptr && message != nullptr) sent = history_.packet(message->first);
+  if (sent == nullptr) return;
+  if (!told.cause) told.cause = sent->last;
+  if (told.cause == sent->last) told.wait_ns = packet.time_ns - sent->time_ns;
+}
+
+/// An answer to what the capture does not have.
+bool Stream::covers_nothing(PsnIndex index, const Packet& packet, Told& told) {
+  if (index < next_) return false;
+  if (index == next_ && packet.op->kind == Kind::kAcknowledge &&
+      !std::holds_alternative<proto::syndrome::Ack>(packet.decoded())) {
+    return false;  // A NAK names the PSN that the responder waits for.
+  }
+  const Message* const open = history_.newest();
+  if (open != nullptr && open->is_read() && open->psns == 0 && packet.op->kind == Kind::kReadResponse) return false;
+  incident(packet, told, Severity::kProblem, "unseen_request",
+           "answers PSN " + hex(packet.psn) + ", which is not in this capture: not captured, or a ghost");
+  return true;
+}
+
+void Stream::complete(Message& message, std::int64_t now) {
+  if (message.done) return;
+  message.done = true;
+  ++numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))].completed;
+  numbers_.acked_bytes += message.bytes;
+  if (!reliable_) return;
+  numbers_.answered_ns = now;
+  if (message.begun) numbers_.latency.add(now - message.time_ns);
+}
+
+Message* Stream::oldest_unanswered() {
+  for (auto message = history_.from(una_); message != history_.messages().end(); ++message) {
+    if (!message->done && message->is_answered()) return &*message;
+    if (message->first > una_ + kFarBehind) break;
+  }
+  return nullptr;
+}
+
+/// Everything before `una` is acknowledged.
+void Stream::advance(PsnIndex una, const Packet& packet, Told& told) {
+  if (una <= una_) return;
+  auto message = history_.from(una_);
+  una_ = una;
+  evidence_.progress_ns = packet.time_ns;
+  evidence_.implied.reset();
+  std::uint64_t messages = 0;
+  for (; message != history_.messages().end() && message->end() <= una_; ++message) {
+    if (message->done || !message->whole || message->is_answered()) continue;
+    if (told.part.message == 0) told.part.message = message->number;
+    complete(*message, packet.time_ns);
+    ++messages;
+  }
+  if (messages > 1) told.note(Severity::kRemark, "coalesced", fmt::format("completes {} messages", messages));
+}
+
+void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
+  told.reason = Reason::kAnswerAgain;
+  ++numbers_.reasons[static_cast<std::size_t>(Reason::kAnswerAgain)];
+  if (const SentPacket* const sent = history_.packet(index); sent != nullptr) told.cause = sent->last;
+  static_cast<void>(packet);
+}
+
+/// The first answer to packets that were sent again after a timeout shows how far the responder had come before.
+void Stream::judge_round(PsnIndex index, Told& told) {
+  Round* const round = numbers_.newest_round();
+  if (round == nullptr || round->reason != Reason::kTimeout) return;
+  const bool first = !round_answer_;
+  if (first) round_answer_ = index;
+  if (first && index + 1 < round_end_) {
+    round->finding = "PSN " + hex(psn_of(index + 1)) + " was lost, or a NAK for it";
+  } else if (first && index + 1 == round_end_) {
+    round->finding = "a request or its answer was lost";
+  } else if (!first && *round_answer_ + 1 == round_end_ && index + 1 == round_end_ &&
+             told.reason == Reason::kAnswerAgain) {
+    round->finding = "probably an answer was lost: the responder had everything";
+  }
+}
+
+void Stream::acknowledge(PsnIndex index, const Packet& packet, Told& told) {
+  if (index < una_) return answer_again(index, packet, told);
+  Message* const due = oldest_unanswered();
+  if (due != nullptr && due->first <= index) {
+    advance(due->next_answer, packet, told);
+    if (!due->is_answered_empty()) {
+      imply(due->next_answer, packet, told,
+            "acknowledges PSN " + hex(packet.psn) + " although the answer to message " + std::to_string(due->number) +
+                " has not come: an implied NAK");
+      return;
+    }
+    complete(*due, packet.time_ns);
+  }
+  advance(index + 1, packet, told);
+}
+
+/// The peer's answer shows that an earlier one is missing.
+void Stream::imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text) {
+  if (evidence_.implied && !evidence_.implied->used && evidence_.implied->index == index) return;
+  evidence_.implied = Hint{index, packet.place, packet.time_ns, 0, false};
+  ++numbers_.read_gaps;
+  incident(packet, told, Severity::kProblem, "implied_nak", text);
+}
+
+void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
+  const proto::Syndrome syndrome = packet.decoded();
+  const bool lost = packet.fate == Fate::kLost || packet.fate == Fate::kDamaged;
+  const auto* const nak = std::get_if<proto::syndrome::Nak>(&syndrome);
+  if (const auto* const rnr = std::get_if<proto::syndrome::Rnr>(&syndrome)) {
+    ++numbers_.rnr_naks;
+    const std::int64_t delay = proto::rnr_delay(rnr->timer).count();
+    incident(packet, told, Severity::kProblem, "rnr_nak",
+             "PSN " + hex(packet.psn) + " found no receive: wait " + duration_text(delay) + " at least");
+    if (lost) return;
+    advance(index, packet, told);
+    evidence_.rnr = Hint{index, packet.place, packet.time_ns, delay, false};
+    round_.reset();
+    return;
+  }
+  if (nak == nullptr) {
+    incident(packet, told, Severity::kBreach, "reserved_syndrome", "breaks a rule: a reserved syndrome");
+    return;
+  }
+  if (nak->code == proto::NakCode::kPsnSequenceError) return refuse_sequence(index, packet, told);
+  ++numbers_.fatal_naks;
+  const Message* const message = history_.message(index);
+  std::string text = proto::describe(syndrome) + " for PSN " + hex(packet.psn);
+  if (message != nullptr) {
+    told.part.message = message->number;
+    text += fmt::format(": {} (message {}) fails", to_string(operation_of(message->kind)), message->number);
+    if (message->rkey != 0) text += fmt::format("; it used R_Key {} at {}", hex(message->rkey), hex(message->va));
+  }
+  incident(packet, told, Severity::kProblem, "fatal_nak", text + ". The connection ends here");
+  if (lost) return;
+  advance(index, packet, told);
+  fatal_ = true;
+  fatal_place_ = packet.place;
+  failure_ = text + " (" + (*names_)(packet.place) + ")";
+}
+
+void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
+  ++numbers_.sequence_naks;
+  std::string text = "the responder waits for PSN " + hex(packet.psn) + ": ";
+  const SentPacket* const sent = history_.packet(index);
+  if (evidence_.rnr && !evidence_.rnr->used && evidence_.rnr->index == index) {
+    text += "what follows a packet that was refused with RNR is out of sequence";
+  } else if (sent != nullptr && sent->late) {
+    text += (*names_)(sent->last) + " came too late, behind a later PSN";
+  } else if (sent != nullptr && sent->times == 1 && (sent->behind_gap || sent->fate == Fate::kArrived)) {
+    text += "it has dropped " + (*names_)(sent->last) + ", which came out of order";
+  } else if (sent != nullptr) {
+    text += (*names_)(sent->last) + " did not reach it";
+  } else {
+    text += history_.hole(index) != nullptr ? "lost before this capture" : "it was not captured";
+  }
+  if (index < una_) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
+  incident(packet, told, Severity::kProblem, "nak_sequence", text);
+  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
+  advance(index, packet, told);
+  evidence_.add_nak({index, packet.place, packet.time_ns, 0, false});
+}
+
+void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
+  Message* const message = history_.message(index);
+  if (message != nullptr && message->is_answered_empty()) return empty_response(*message, packet, told);
+  if (message == nullptr || !message->is_read()) {
+    const bool old = index < una_;
+    if (old) return answer_again(index, packet, told);
+    incident(packet, told, Severity::kProblem, "ghost", "a READ response under the PSN of no READ of this capture");
+    return;
+  }
+  told.part = {message->number, static_cast<std::uint64_t>(index - message->first) * mtu_, packet.payload,
+               message->length};
+  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
+  if (packet.op->ends() && index + 1 != message->end() && message->psns != 0) {
+    told.note(Severity::kBreach, "read_end", "breaks a rule: the last response of a READ that is not at its end");
+  }
+  if (index < message->next_answer || message->done) {
+    answer_again(index, packet, told);
+    if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
+    return;
+  }
+  const Message* const due = oldest_unanswered();
+  if (due != nullptr && due->number < message->number) {
+    told.reason = Reason::kBehindGap;
+    return imply(due->next_answer, packet, told,
+                 "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
+                     ", is missing in front of it: an implied NAK");
+  }
+  if (index > message->next_answer) {
+    const auto missing = static_cast<std::uint64_t>(index - message->next_answer);
+    told.reason = Reason::kBehindGap;
+    return imply(message->next_answer, packet, told,
+                 counted(missing, "READ response") + " missing in front of it, from PSN " +
+                     hex(psn_of(message->next_answer)) + " on: an implied NAK");
+  }
+  if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
+  message->next_answer = index + 1;
+  ++message->answered_psns;
+  advance(index + 1, packet, told);
+  const bool at_end = message->psns != 0 ? index + 1 == message->end() : packet.op->ends();
+  if (!at_end) return;
+  if (message->psns == 0) {
+    message->psns = index + 1 - message->first;
+    next_ = std::max(next_, message->end());
+    cursor_ = std::max(cursor_, next_);
+  }
+  complete(*message, packet.time_ns);
+}
+
+/// ATOMIC WRITE and FLUSH are answered like a READ of no bytes (A19 ?).
+void Stream::empty_response(Message& message, const Packet& packet, Told& told) {
+  told.part.message = message.number;
+  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
+  if (message.done) {
+    answer_again(message.first, packet, told);
+    return;
+  }
+  message.next_answer = message.end();
+  advance(message.end(), packet, told);
+  complete(message, packet.time_ns);
+}
+
+void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
+  Message* const message = history_.message(index);
+  if (message == nullptr || !message->is_answered() || message->is_read()) {
+    if (index < una_) return answer_again(index, packet, told);
+    incident(packet, told, Severity::kProblem, "ghost", "an atomic ACK under the PSN of no atomic of this capture");
+    return;
+  }
+  told.part.message = message->number;
+  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
+  if (message->original && *message->original != packet.original) {
+    incident(packet, told, Severity::kBreach, "atomic_changed",
+             "breaks a rule: the atomic was answered with " + hex(*message->original) + " before, now with " +
+                 hex(packet.original) + " (run twice?)");
+  }
+  if (message->done) {
+    answer_again(index, packet, told);
+    if (message->asked_again) told.cause = message->asked_again;
+    return;
+  }
+  const Message* const due = oldest_unanswered();
+  if (due != nullptr && due->number < message->number) {
+    told.reason = Reason::kBehindGap;
+    return imply(due->next_answer, packet, told,
+                 "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
+                     ", is missing in front of it: an implied NAK");
+  }
+  if (message->asked_again) told.cause = message->asked_again;
+  message->original = packet.original;
+  message->next_answer = index + 1;
+  advance(index + 1, packet, told);
+  complete(*message, packet.time_ns);
+}
+
+}  // namespace uroce::explain

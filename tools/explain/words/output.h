@@ -1,0 +1,36 @@
+// Where the story goes: text for people, JSON for programs, a page for browsers.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/explain/packets/both_ends.h"
+#include "tools/explain/story/story.h"
+
+namespace uroce::explain {
+
+/// What is to be told.
+struct Filter {
+  std::optional<std::uint32_t> qpn;
+  std::optional<proto::Gid> peer;
+  bool only_problems = false;
+
+  bool takes(const Connection* connection, const Packet& packet) const;
+  bool takes(const Connection& connection) const;
+};
+
+class Output {
+ public:
+  virtual ~Output() = default;
+  /// Each packet that the filter takes, in the order of the story.
+  virtual void packet(const Packet& packet, const Told& told, const Story& story) = 0;
+  /// A warning that concerns everything.
+  virtual void warn(const std::string& text) = 0;
+  virtual void end(const Story& story, const std::vector<FileFacts>& files) = 0;
+  /// Everything so far is to be seen.
+  virtual void flush() {}
+};
+
+}  // namespace uroce::explain
