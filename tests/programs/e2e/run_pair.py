@@ -18,6 +18,7 @@ import threading
 import time
 
 BIN = pathlib.Path(".")
+WIRE = os.environ.get("E2E_WIRE", "")  # UROCE_WIRE of all processes
 TIMEOUT = 60  # seconds that no process of these tests may need
 NEVER_HEALTHY = ("icrc_errors", "parse_errors", "wrong_pkey", "retry_exceeded_err")  # counters
 OPS = ("send", "send-imm", "write", "write-imm", "read", "cas", "faa")
@@ -32,6 +33,8 @@ class Tool:
 
     def __init__(self, name, arguments, env=None, launcher=()):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
+        if WIRE:
+            environment["UROCE_WIRE"] = WIRE
         environment.update(env or {})
         self.command = [*map(str, launcher), str(BIN / name), *map(str, arguments)]
         self.stdout_file = tempfile.TemporaryFile(mode="w+")
