@@ -134,7 +134,9 @@ struct RecvSpec {
 
 struct SendSpec {
   RecvSpec local;
-  std::uint8_t op = 0;     ///< From SEND on, modulo all there are and some more.
+  /// From SEND on, modulo 10; from kAtomicWrite on: ATOMIC WRITE (even) and FLUSH (odd).
+  std::uint8_t op = 0;
+  static constexpr std::uint8_t kAtomicWrite = 0xF0;
   std::uint8_t flags = 0;  ///< SendFlag bits, but kSignaled turned round.
   std::uint64_t remote_addr = 0;
   std::uint32_t rkey = 0;

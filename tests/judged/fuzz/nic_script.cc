@@ -113,6 +113,11 @@ void NicScript::packet(Reader in) {
     with_header<proto::Reth>(*op, out, [&](proto::MutView<proto::Reth> h) {
       h.set<proto::Reth::Va>(va).set<proto::Reth::RKey>(key).set<proto::Reth::DmaLength>(length);
     });
+    with_header<proto::Feth>(*op, out, [&](proto::MutView<proto::Feth> h) {
+      const auto other = static_cast<std::uint8_t>(spec.operand);
+      h.set<proto::Feth::Placement>((proto::kGlobalVisibility ^ other) & 0xF)
+          .set<proto::Feth::Selectivity>(other >> 4 & 3);
+    });
     with_header<proto::Deth>(*op, out, [&](proto::MutView<proto::Deth> h) {
       h.set<proto::Deth::QKey>(Victim::kQkey + spec.wrong_key);
       h.set<proto::Deth::SourceQp>(static_cast<std::uint32_t>(spec.operand & 0xFFFFFF));

@@ -105,8 +105,8 @@ void Victim::create(VictimQp& q) {
 /// The second QP lets its peer read, and nothing else.
 nic::QpAttr Victim::attributes(const VictimQp& q) const {
   nic::QpAttr attr;
-  attr.access =
-      &q == qps_.data() ? nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic : std::uint32_t{nic::kRemoteRead};
+  attr.access = &q == qps_.data() ? nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kFlushGlobal
+                                  : std::uint32_t{nic::kRemoteRead};
   attr.sgid_index = 1;
   attr.path.source = address_;
   attr.path.destination = peer_;
@@ -224,20 +224,23 @@ void Victim::post_send(const SendSpec& spec) {
   nic::SendWr wr;
   wr.wr_id = next_id_++;
   wr.op = static_cast<nic::SendOp>((static_cast<unsigned>(nic::SendOp::kSend) + spec.op) % 10);
+  if (spec.op >= SendSpec::kAtomicWrite) wr.op = (spec.op & 1) != 0 ? nic::SendOp::kFlush : nic::SendOp::kAtomicWrite;
   wr.flags = (spec.flags ^ nic::kSignaled) & (nic::kFence | nic::kSignaled | nic::kSolicited | nic::kInline);
   wr.imm = spec.rkey;
   wr.remote_addr = spec.remote_addr;
   wr.rkey = spec.rkey;
   const bool is_atomic = wr.op == nic::SendOp::kCompareSwap || wr.op == nic::SendOp::kFetchAdd;
-  const std::uint32_t count = sges(spec.local, (wr.flags & nic::kInline) != 0, is_atomic ? 8 : 600);
-  wr.sges = {sges_.data(), count};
+  const bool is_word = is_atomic || wr.op == nic::SendOp::kAtomicWrite;
+  const std::uint32_t count = sges(spec.local, (wr.flags & nic::kInline) != 0, is_word ? 8 : 600);
+  wr.sges = {sges_.data(), wr.op == nic::SendOp::kFlush ? 0 : count};
+  wr.flush = {spec.rkey, static_cast<std::uint8_t>(1 + spec.rkey % 4), static_cast<std::uint8_t>(spec.op >> 1 & 1)};
   const nic::UdTarget target{.path = {.source = address_, .destination = peer_}, .qpn = q.peer_qpn, .qkey = spec.rkey};
   if (type() == nic::QpType::kUd && spec.remote_addr != 1) wr.target = &target;
   const nic::Errno error = nic_.post_send(q.qp, wr);
   UROCE_ASSERT(error == 0 || error == EINVAL || error == ENOMEM);
   if (error != 0) return;
   q.sends.post(wr.wr_id, q.qp->init().sq_sig_all || (wr.flags & nic::kSignaled),
-               std::uint64_t{sges_[0].length} * count);
+               wr.sges.size() * std::uint64_t{sges_[0].length});
   if (wr.op != nic::SendOp::kRead && !is_atomic) return;
   const auto region = static_cast<std::uint8_t>((kLocal + spec.local.region) % kRegions);
   if (spec.local.wrong_key == 0 && mrs_[region] != nullptr) {

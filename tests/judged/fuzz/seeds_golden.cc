@@ -135,6 +135,7 @@ void add_responses(NicSeed& seed, const std::vector<Seen>& packets, std::uint32_
       if (packet.has<proto::AtomicEth>()) length = 8;
       send.op =
           static_cast<std::uint8_t>((static_cast<unsigned>(op) + 10 - static_cast<unsigned>(nic::SendOp::kSend)) % 10);
+      if (packet.op().kind == Kind::kAtomicWrite) send.op = SendSpec::kAtomicWrite;
       send.local.region = kRegions - kLocal;  // kOpen, the largest.
       send.local.length = static_cast<std::uint16_t>(std::min(length, 8192u) + 1);
       seed.add(kPostSend, send);

@@ -145,6 +145,14 @@ void add_bad_requests(std::vector<Seed>& seeds) {
     atomic_writes.packet(O::kRcAtomicWrite, spec);
   }
   add("atomic_write_sizes", atomic_writes);
+  // FLUSH: of a range and of a region, for nothing, for what is reserved, for persistence.
+  NicSeed flushes;
+  for (const int other : {0x00, 0x10, 0x01, 0x05, 0x20, 0x03}) {
+    PacketSpec spec;
+    spec.operand = static_cast<std::uint64_t>(other);
+    flushes.packet(O::kRcFlush, spec);
+  }
+  add("flush_kinds", flushes);
   NicSeed cut;
   for (const O opcode : {O::kRcWriteOnlyImm, O::kRcFetchAdd, O::kRcReadRequest, O::kRcSendOnlyInvalidate}) {
     for (std::uint8_t n = 1; n <= 40; n = static_cast<std::uint8_t>(n + 3)) {

@@ -8,7 +8,8 @@ namespace {
 using Place = VictimMemory::Place;
 
 constexpr std::size_t kGuard = 256;
-constexpr std::uint32_t kAll = nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic;
+constexpr std::uint32_t kAll =
+    nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kFlushGlobal;
 constexpr std::uint64_t kFirstIova = 0x1'0000'0000, kIovaStep = 0x10'0000;
 
 constexpr std::array<Place, kRegions> kPlaces = [] {
