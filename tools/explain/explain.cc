@@ -10,6 +10,7 @@
 
 #include "proto/address.h"
 #include "tools/explain/packets/both_ends.h"
+#include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
 #include "tools/explain/words/text.h"
 
@@ -94,11 +95,17 @@ int explain(const Options& options) {
   if (options.follow) stop_by_interrupt();
   const Names names(options.files.size() > 1);
   const bool packets = options.packets || filter.only_problems || options.follow;
-  std::unique_ptr<Output> output;
+  std::vector<std::unique_ptr<Output>> outputs;
   if (options.json) {
-    output = std::make_unique<Json>(stdout, names, filter, packets);
+    outputs.push_back(std::make_unique<Json>(stdout, names, filter, packets));
   } else {
-    output = std::make_unique<Text>(stdout, names, filter, Text::Options{.packets = packets});
+    outputs.push_back(std::make_unique<Text>(stdout, names, filter, Text::Options{.packets = packets}));
+  }
+  Html* page = nullptr;
+  if (!options.html.empty()) {
+    auto html = std::make_unique<Html>(options.html, names, filter);
+    page = html.get();
+    outputs.push_back(std::move(html));
   }
   Story story(names);
   {
@@ -106,22 +113,25 @@ int explain(const Options& options) {
     bool warned = false;
     while (const auto packet = captures.next()) {
       if (captures.is_doubled() && !std::exchange(warned, true)) {
-        output->warn(
-            "most packets are in this capture twice: probably both ends wrote it. Without the interface of each packet "
-            "they "
-            "can't be told apart, and causes are wrong. Capture to a .pcapng.");
+        for (const auto& output : outputs)
+          output->warn(
+              "most packets are in this capture twice: probably both ends wrote it. Without the interface of each "
+              "packet "
+              "they "
+              "can't be told apart, and causes are wrong. Capture to a .pcapng.");
       }
       const Told told = story.tell(*packet);
       progress.show(captures);
-      if (!packets || (filter.only_problems && !told.is_problem())) continue;
+      if ((!packets && page == nullptr) || (filter.only_problems && !told.is_problem())) continue;
       if (!filter.takes(story.connection(told.connection), *packet)) continue;
-      output->packet(*packet, told, story);
-      if (options.follow) output->flush();
+      for (const auto& output : outputs) output->packet(*packet, told, story);
+      if (options.follow) outputs.front()->flush();
     }
   }
   story.finish();
   const std::vector<FileFacts> facts = captures.facts();
-  output->end(story, facts);
+  for (const auto& output : outputs) output->end(story, facts);
+  if (page != nullptr && !page->error().empty()) return complain(page->error());
   bool whole = story.totals().packets != 0;
   for (const FileFacts& file : facts) whole = whole && file.damage.empty();
   if (story.totals().packets == 0) complain("there is no packet of RoCE in it");

@@ -14,6 +14,7 @@ struct Options {
   std::string qp;        ///< Of either end: decimal, or 0x...
   std::string peer;      ///< Address of either end.
   bool json = false;
+  std::string html;     ///< Where to write the page; empty: nowhere.
   bool follow = false;  ///< Wait for more at the end of the file.
 };
 

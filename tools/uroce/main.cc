@@ -54,6 +54,8 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_option("--qp", options.qp, "Only connections of this QP (17 or 0x11)")->type_name("QPN");
   command.add_option("--peer", options.peer, "Only connections of this address")->type_name("ADDRESS");
   command.add_flag("--json", options.json, "One JSON document instead of text");
+  command.add_option("--html", options.html, "Also write a page for browsers: a ladder of all packets")
+      ->type_name("FILE");
   command.add_flag("--follow", options.follow, "Tell each packet when it comes, and wait for more, until ^C");
 }
 

@@ -109,6 +109,7 @@ void read_headers(const PacketView& view, Packet& out) {
   out.solicited = bth.get<Bth::SolicitedEvent>() != 0;
   out.payload = static_cast<std::uint32_t>(view.payload().size());
   out.icrc_value = view.icrc();
+  std::copy_n(view.bytes().begin(), std::min(view.bytes().size(), out.head.size()), out.head.begin());
   if (view.has<Reth>()) {
     const auto reth = view.header<Reth>();
     out.va = reth.get<Reth::Va>();

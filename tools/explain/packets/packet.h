@@ -75,6 +75,8 @@ struct Packet {
   std::uint64_t original = 0;
   std::uint32_t source_qp = 0, qkey = 0;
 
+  std::array<std::uint8_t, 48> head{};  ///< The headers as they are, BTH first.
+
   std::shared_ptr<const CmMessage> cm;
   std::vector<proto::rules::Breach> breaches;  ///< Rules that it breaks by itself.
   std::string comment;                         ///< Of a pcapng.

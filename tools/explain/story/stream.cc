@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/describe/describe.h"
 #include "proto/timing.h"
 
 namespace uroce::explain {
@@ -79,7 +80,8 @@ void Stream::incident(const Packet& packet, Told& told, Severity severity, std::
 void Stream::judge_way(const Packet& packet, Told& told) {
   constexpr std::int64_t kSlow = 10'000'000;
   if (packet.fate == Fate::kUnknown) return;
-  const std::string name(packet.op->name);
+  const bool ack = packet.op->kind == proto::Kind::kAcknowledge;
+  const std::string name = ack ? proto::describe(packet.decoded()) : std::string(packet.op->name);
   if (packet.fate == Fate::kLost) {
     ++numbers_.lost;
     return incident(packet, told, Severity::kProblem, "lost",
