@@ -13,7 +13,7 @@ if [ "${1:-}" = --merge ]; then merge=yes && shift; fi
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(parse responder requester cm api)
+[ ${#targets[@]} -gt 0 ] || targets=(parse explain responder requester cm api)
 
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD clang libclang-rt-dev llvm

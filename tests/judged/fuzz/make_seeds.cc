@@ -21,6 +21,7 @@ std::vector<Seed> all_seeds() {
   add_cm_seeds(seeds);
   add_golden_seeds(seeds);
   add_api_seeds(seeds);
+  add_explain_seeds(seeds);
   return seeds;
 }
 

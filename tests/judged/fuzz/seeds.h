@@ -54,6 +54,7 @@ void add_parse_seeds(std::vector<Seed>& seeds);
 void add_responder_seeds(std::vector<Seed>& seeds);
 void add_requester_seeds(std::vector<Seed>& seeds);
 void add_api_seeds(std::vector<Seed>& seeds);
+void add_explain_seeds(std::vector<Seed>& seeds);
 void add_cm_seeds(std::vector<Seed>& seeds);  ///< Of `cm`, and messages for `parse`.
 void add_golden_seeds(std::vector<Seed>& seeds);
 

@@ -174,6 +174,33 @@ TEST(Reader, FlippedBytesAreSurvived) {
   }
 }
 
+/// A request that the network delays gets its message late, and is still answered in the order of PSNs.
+TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
+  const Names names(false);
+  Story story(names);
+  std::uint64_t frame = 0;
+  const auto send = [&](proto::Opcode opcode, std::uint32_t psn, bool back) {
+    Packet packet;
+    packet.place = {0, ++frame};
+    packet.time_ns = static_cast<std::int64_t>(frame) * 1000;
+    packet.source = proto::Gid::from_v4(10, 0, 0, back ? 2 : 1);
+    packet.destination = proto::Gid::from_v4(10, 0, 0, back ? 1 : 2);
+    packet.op = &proto::info(opcode);
+    packet.dest_qp = back ? 18 : 17;
+    packet.psn = proto::Psn{psn};
+    packet.icrc = Icrc::kRight;
+    packet.syndrome = opcode == proto::Opcode::kRcAcknowledge ? 0x60 : 0x1F;
+    packet.length = packet.payload = opcode == proto::Opcode::kRcReadResponseOnly || !back ? 64 : 0;
+    return story.tell(packet);
+  };
+  for (const std::uint32_t psn : {0x100u, 0x102u, 0x101u, 0x103u}) send(proto::Opcode::kRcReadRequest, psn, false);
+  send(proto::Opcode::kRcReadResponseOnly, 0x100, true);
+  EXPECT_EQ(send(proto::Opcode::kRcAcknowledge, 0x102, true).notes.at(0).code, "nak_sequence");
+  // Its message has a higher number than that of PSN 0x102, which has not been answered.
+  EXPECT_EQ(send(proto::Opcode::kRcReadResponseOnly, 0x101, true).reason, Reason::kAnswer);
+  EXPECT_EQ(story.connections().at(0)->to_right.numbers().latency.count(), 2u);
+}
+
 /// The story itself, from packets whose ICRC is right whatever they say: fields at random, little order in them.
 TEST(Story, PacketsAtRandomAreSurvivedInBoundedMemory) {
   std::mt19937 random(1);

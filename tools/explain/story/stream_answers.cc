@@ -257,7 +257,7 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
     return;
   }
   const Message* const due = oldest_unanswered();
-  if (due != nullptr && due->number < message->number) {
+  if (due != nullptr && due->first < message->first) {
     told.reason = Reason::kBehindGap;
     return imply(due->next_answer, packet, told,
                  "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
@@ -317,7 +317,7 @@ void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
     return;
   }
   const Message* const due = oldest_unanswered();
-  if (due != nullptr && due->number < message->number) {
+  if (due != nullptr && due->first < message->first) {
     told.reason = Reason::kBehindGap;
     return imply(due->next_answer, packet, told,
                  "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
