@@ -86,6 +86,12 @@ const char* name_of(enum ibv_event_type type) {
       return "SQ_DRAINED";
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       return "LAST_WQE_REACHED";
+    case IBV_EVENT_PORT_ERR:
+      return "PORT_ERR";
+    case IBV_EVENT_PORT_ACTIVE:
+      return "PORT_ACTIVE";
+    case IBV_EVENT_GID_CHANGE:
+      return "GID_CHANGE";
     default:
       return v().ibv_event_type_str(type);
   }

@@ -134,8 +134,10 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   choose_numbers(config, *seed, index);
   const std::string name =
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
-  return std::shared_ptr<Adapter>(
+  std::shared_ptr<Adapter> adapter(
       new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap), std::move(slot), name));
+  adapter->watch(addresses);
+  return adapter;
 }
 
 Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
@@ -204,16 +206,44 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
     }
     case Kind::kPortDown:
     case Kind::kPortUp:
-      port_up_ = fault.kind == Kind::kPortUp;
-      if (!port_up_) ++link_downed_;
-      for (Context* context : contexts_) raise(*context, port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-      return;
+      return set_port(port_up_, fault.kind == Kind::kPortUp);
     case Kind::kDeviceFatal:
       broken_ = true;
       for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
       if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
       return;
   }
+}
+
+void Adapter::watch(const std::vector<proto::Gid>& addresses) {
+  auto watch = AddressWatch::start(addresses, [this](const AddressState& state) { on_addresses(state); });
+  if (watch == nullptr) return;
+  const auto lock = runner_.lock();
+  if (assigned_.empty()) {  // Else something has changed already.
+    assigned_ = watch->first().assigned;
+    link_up_ = watch->first().any_up;
+  }
+  watch_ = std::move(watch);
+}
+
+/// In the thread of the watch.
+void Adapter::on_addresses(const AddressState& state) {
+  const auto lock = runner_.lock();
+  if (state.any_up) set_port(link_up_, true);
+  if (state.assigned != assigned_) {
+    assigned_ = state.assigned;
+    for (Context* context : contexts_) raise(*context, IBV_EVENT_GID_CHANGE);
+  }
+  if (!state.any_up) set_port(link_up_, false);
+}
+
+void Adapter::set_port(bool& cause, bool up) {
+  const bool before = port_up_ && link_up_;
+  cause = up;
+  const bool now = port_up_ && link_up_;
+  if (now == before) return;
+  if (!now) ++link_downed_;
+  for (Context* context : contexts_) raise(*context, now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 void Adapter::add(Context& context) {
@@ -230,7 +260,7 @@ void Adapter::remove(Context& context) {
 bool Adapter::is_port_up() {
   if (!works()) return false;
   const auto lock = runner_.lock();
-  return port_up_;
+  return port_up_ && link_up_;
 }
 
 /// The caller holds the NIC's lock.
@@ -349,6 +379,7 @@ void Adapter::after_fork_in_parent() {
 
 void Adapter::after_fork_in_child() {
   abandoned_ = true;
+  if (watch_) watch_->abandon_after_fork();
   runner_.abandon_after_fork();
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();

@@ -17,6 +17,7 @@
 #include "proto/base/result.h"
 #include "verbs/cm/cm.h"
 #include "verbs/cm/nic_with_cm.h"
+#include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/host/facts.h"
 #include "verbs/ibverbs/host/guarded_memory.h"
 #include "verbs/ibverbs/host/published_counters.h"
@@ -106,6 +107,11 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
+  /// From now on it is heard when `addresses`, or their interfaces, come and go.
+  void watch(const std::vector<proto::Gid>& addresses);
+  void on_addresses(const AddressState& state);
+  /// Raises what follows when the port has become another; the caller holds the NIC's lock.
+  void set_port(bool& cause, bool up);
   CounterSet count() const;
   /// The caller holds the NIC's lock.
   void deliver();
@@ -118,7 +124,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
   bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
-  bool port_up_ = true;  ///< Guarded by the NIC's lock, as the next two are.
+  // Guarded by the NIC's lock, up to contexts_.
+  bool port_up_ = true;         ///< No fault has it down.
+  bool link_up_ = true;         ///< An address of the NIC is on an interface that is up.
+  std::vector<bool> assigned_;  ///< Its addresses that are watched: whether an interface has them.
   std::uint64_t link_downed_ = 0;
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
@@ -136,6 +145,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   engine::faults::Faulty<Both> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<Both>> runner_;
   std::unique_lock<std::mutex> fork_lock_;
+  std::unique_ptr<AddressWatch> watch_;  ///< Its thread ends before what it calls.
 };
 
 /// The NIC, locked against its runner and other threads. Before it unlocks, the events that were raised meanwhile go to

@@ -15,6 +15,7 @@
 #include "engine/os/fd.h"
 #include "engine/port/socket_address.h"
 #include "proto/timing.h"
+#include "verbs/ibverbs/host/address_watch.h"
 
 namespace uroce::ibv {
 namespace {
@@ -64,6 +65,21 @@ bool can_be_bound(const proto::Gid& address) {
 }
 
 }  // namespace
+
+AddressState look_at(const std::vector<proto::Gid>& addresses) {
+  AddressState state;
+  state.assigned.resize(addresses.size());
+  const InterfaceList list = list_interfaces();
+  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
+    const bool up = (i->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    for (std::size_t n = 0; n < addresses.size(); ++n) {
+      if (!owns(*i, addresses[n])) continue;
+      state.assigned[n] = true;
+      state.any_up = state.any_up || up;
+    }
+  }
+  return state;
+}
 
 std::optional<std::string> interface_name(const proto::Gid& address) {
   const InterfaceList list = list_interfaces();

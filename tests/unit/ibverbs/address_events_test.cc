@@ -1,0 +1,97 @@
+// What programs hear when the addresses of their NIC, or the interface under them, go and come back.
+#include <cstdlib>
+
+#include "tests/support/own_network.h"
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/host/address_watch.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+constexpr char kAddress[] = "198.51.100.7";
+
+/// `ip ARGUMENTS` in the network of the test, with the address after them.
+bool ip(std::string arguments, const std::string& device = "lo") {
+  arguments = "ip " + arguments + " " + kAddress + "/32 dev " + device;
+  return std::system(arguments.c_str()) == 0;
+}
+bool set_lo(const char* state) { return std::system((std::string("ip link set lo ") + state).c_str()) == 0; }
+
+/// Before the first verb, which reads it, and after support.cc has cleared it.
+class Address final : public testing::Environment {
+ public:
+  void SetUp() override { setenv("UROCE_ADDR", (std::string(kAddress) + ";127.0.0.2").c_str(), 1); }
+};
+[[maybe_unused]] const testing::Environment* const kTheAddress = testing::AddGlobalTestEnvironment(new Address);
+
+class AddressEvents : public testing::Test {
+ protected:
+  void SetUp() override {
+    UROCE_NEEDS_OWN_NETWORK();
+    if (!ip("addr add")) GTEST_SKIP() << "there is no ip(8) that can add an address";
+    context = open_device(0);
+  }
+  void TearDown() override {
+    context.reset();
+    if (::uroce::test::own_network_failure().empty()) ip("addr flush to");
+  }
+  enum ibv_port_state port() {
+    struct ibv_port_attr attr {};
+    EXPECT_EQ(verbs_get_ctx(context.get())->query_port(context.get(), 1, &attr, sizeof attr), 0);
+    return attr.state;
+  }
+  std::optional<enum ibv_event_type> event() { return next_async_event(context.get()); }
+
+  ContextPtr context;
+};
+
+TEST_F(AddressEvents, TheAddressGoesAndComesBack) {
+  EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+  ASSERT_TRUE(ip("addr del"));
+  EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(port(), IBV_PORT_DOWN);
+  ASSERT_TRUE(ip("addr add"));
+  EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+}
+
+// What was on its way is sent again when the address is back.
+TEST_F(AddressEvents, ConnectionsGoOn) {
+  Pair p;
+  ASSERT_TRUE(ip("addr del"));
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_PORT_ERR);
+  struct ibv_sge sge = p.a.sge(0, 5000);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {p.b.address(), p.b.mr->rkey};
+  ASSERT_EQ(post(p.qa.get(), wr), 0);
+  ASSERT_TRUE(ip("addr add"));
+  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(AddressEvents, TheInterfaceGoesDownAndUp) {
+  ASSERT_TRUE(set_lo("down"));
+  EXPECT_EQ(event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(port(), IBV_PORT_DOWN);
+  ASSERT_TRUE(set_lo("up"));
+  EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+}
+
+TEST_F(AddressEvents, WhatHappensToOthersIsNoEvent) {
+  ASSERT_EQ(std::system("ip addr add 198.51.100.8/32 dev lo; ip addr del 198.51.100.8/32 dev lo"), 0);
+  ASSERT_TRUE(ip("addr del"));  // That is heard behind what came before.
+  EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(event(), IBV_EVENT_PORT_ERR);
+}
+
+// Addresses of which no interface knows can be bound all the same, where the system is told so. Nothing is said of
+// them.
+TEST_F(AddressEvents, AddressesThatNoInterfaceHasAreNotWatched) {
+  EXPECT_EQ(AddressWatch::start({proto::Gid::from_v4(198, 51, 100, 9)}, [](const AddressState&) {}), nullptr);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test

@@ -1,0 +1,56 @@
+// Addresses of a NIC that come and go, with their interfaces: rtnetlink(7) tells of it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/os/fd.h"
+#include "engine/os/waiter.h"
+#include "proto/path.h"
+
+namespace uroce::ibv {
+
+/// What has become of some addresses of this host.
+struct AddressState {
+  std::vector<bool> assigned;  ///< Of each: an interface has it.
+  bool any_up = false;         ///< One of them is on an interface that is up and has a carrier.
+  friend bool operator==(const AddressState&, const AddressState&) = default;
+};
+AddressState look_at(const std::vector<proto::Gid>& addresses);
+
+/// A thread that sleeps until the kernel says that an interface or an address of this host has changed.
+class AddressWatch {
+ public:
+  /// Called by that thread when the state of the addresses is another one than before.
+  using OnChange = std::function<void(const AddressState&)>;
+
+  /// Null where there is nothing to watch: no interface has one of `addresses` (some can be bound all the same), or the
+  /// system gives no such socket.
+  static std::unique_ptr<AddressWatch> start(const std::vector<proto::Gid>& addresses, OnChange on_change);
+  /// Waits for a call of `on_change` that runs.
+  ~AddressWatch();
+  AddressWatch(const AddressWatch&) = delete;
+  AddressWatch& operator=(const AddressWatch&) = delete;
+
+  /// The state at the start.
+  const AddressState& first() const { return first_; }
+  /// In the child of fork(), where the thread does not exist.
+  void abandon_after_fork();
+
+ private:
+  AddressWatch(engine::Fd events, std::vector<proto::Gid> addresses, AddressState first, OnChange on_change);
+  void run();
+
+  engine::Fd events_;
+  engine::Waiter waiter_;
+  const std::vector<proto::Gid> addresses_;
+  const AddressState first_;
+  const OnChange on_change_;
+  std::atomic<bool> stop_ = false;
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace uroce::ibv
