@@ -18,8 +18,8 @@ import roce
 # Everything in Wireshark 4.0 that claims InfiniBand payload by looking at it.
 GUESSES = ("eth_over_ib", "fc_infiniband", "iser_infiniband", "lnet_ib", "mellanox_eoib", "nvme_rdma",
            "rpcrdma_infiniband", "sdp_infiniband", "smb_direct_infiniband", "smcr_infiniband")
-# Opcodes that Wireshark 4.0 does not know: ATOMIC WRITE and the RoCEv2 CNP. It stops after their BTH.
-UNKNOWN_TO_TSHARK = (0x1D, 0x81)
+# Opcodes that Wireshark 4.0 does not know: FLUSH, ATOMIC WRITE and the RoCEv2 CNP. It stops after their BTH.
+UNKNOWN_TO_TSHARK = (0x1C, 0x1D, 0x81)
 
 # tshark's name, header and field of ours, how its text reads
 NUMBER = lambda text: int(text, 0)
