@@ -68,7 +68,8 @@ TEST(SequenceNak, GoesBackToItsPsn) {
   s.expect_silence();
 }
 
-// A responder says it once for a gap (9.7.5.1.4?): a copy costs no second retry, even when we have sent again meanwhile.
+// A responder says it once for a gap (9.7.5.1.4?): a copy costs no second retry, even when we have sent again
+// meanwhile.
 TEST(SequenceNak, CountsOnceUntilThereIsProgress) {
   Script s({.retry_cnt = 2});
   s.post_send(1, SendOp::kWrite, 2 * kMtu);

@@ -41,8 +41,8 @@ void Requester::retry_once_for_missing_response() {
   retry();
 }
 
-/// A responder sends one NAK for a gap (9.7.5.1.4?). Another one is a copy of it, or a stranger's packet drew it: neither
-/// tells of a further loss.
+/// A responder sends one NAK for a gap (9.7.5.1.4?). Another one is a copy of it, or a stranger's packet drew it:
+/// neither tells of a further loss.
 void Requester::retry_once_for_sequence_nak() {
   // Packets that followed one refused with RNR arrive out of sequence.
   if (went_back_ || timers_.running(Timer::kRnr) || is_refused_already()) return;
