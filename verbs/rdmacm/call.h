@@ -72,6 +72,7 @@ int migrate_id(const Call& call);
 int join_ip_multicast(const Call& call);
 int join_multicast(const Call& call);
 int leave_multicast(const Call& call);
+int write_event(const Call& call);
 
 /// GET_EVENT; without the mutex.
 int get_event(const Call& call);

@@ -27,7 +27,10 @@ enum class EventType : std::uint32_t {
   kUnreachable = 7,
   kRejected = 8,
   kDeviceRemoval = 11,
-  kMulticastJoin = 12
+  kMulticastJoin = 12,
+  // Since Linux 6.17, written by programs themselves:
+  kUser = 18,
+  kInternal = 19
 };
 
 struct QueuedEvent {

@@ -10,12 +10,13 @@ namespace {
 using Handler = int (*)(const Call&);
 
 /// By number (enum rdma_ucm_cmd). Null: the kernel has none either.
-constexpr std::array<Handler, 23> kHandlers{create_id,    destroy_id,        bind_ip,         resolve_ip, resolve_route,
+constexpr std::array<Handler, 25> kHandlers{create_id,    destroy_id,        bind_ip,         resolve_ip, resolve_route,
                                             query_route,  connect,           listen,          accept,     reject,
                                             disconnect,   init_qp_attr,      get_event,       nullptr,    set_option,
                                             notify,       join_ip_multicast, leave_multicast, migrate_id, query,
-                                            bind_address, resolve_address,   join_multicast};
-static_assert(kHandlers.size() == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
+                                            bind_address, resolve_address,   join_multicast,  nullptr,    write_event};
+// Two newer ones: 23 looks services up in InfiniBand's subnet administration, 24 is WRITE_CM_EVENT.
+static_assert(kHandlers.size() == RDMA_USER_CM_CMD_JOIN_MCAST + 3);
 
 /// In a child of fork(): programs wait for as many acknowledgements as DESTROY_ID says that there were events.
 int run_abandoned(std::uint32_t command, const Call& call) {

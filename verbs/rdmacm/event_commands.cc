@@ -86,6 +86,20 @@ int join_multicast(const Call& call) {
   return id.ok() ? join(call, in.response, **id, *group, in.uid) : id.error();
 }
 
+int write_event(const Call& call) {
+  struct WriteCmEvent {  // rdma_ucm_write_cm_event of Linux 6.17, the beginning of it.
+    __u32 id, reserved, event, status;
+    __aligned_u64 argument;
+  };
+  const auto in = call.read<WriteCmEvent>();
+  const auto event = static_cast<EventType>(in.event);
+  if (event != EventType::kUser && event != EventType::kInternal) return EINVAL;
+  const auto id = call.find(in.id);
+  if (!id.ok()) return id.error();
+  call.front.raise(**id, event, static_cast<int>(in.status), in.argument);
+  return 0;
+}
+
 int leave_multicast(const Call& call) {
   const auto in = call.read<rdma_ucm_destroy_id>();
   if (call.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;

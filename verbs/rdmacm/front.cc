@@ -227,6 +227,13 @@ void Front::raise(Id& id, EventType event, int status) {
   id.channel->push({.id = &id, .event = plain_event(id, event, status)});
 }
 
+void Front::raise(Id& id, EventType event, int status, std::uint64_t argument) {
+  const std::scoped_lock lock(events_);
+  rdma_ucm_event_resp out = plain_event(id, event, status);
+  std::memcpy(&out.param, &argument, sizeof argument);
+  id.channel->push({.id = &id, .event = out});
+}
+
 // --- multicast ------------------------------------------------------------------------------------------------------
 
 Result<Multicast*, int> Front::find_group(const Channel& channel, std::uint32_t number) {

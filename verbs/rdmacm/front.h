@@ -49,6 +49,8 @@ class Front final : public ibv::CmSink {
   std::optional<rdma_ucm_event_resp> fetch(const std::shared_ptr<Channel>& channel);
   /// Queues an event that no peer caused.
   void raise(Id& id, EventType event, int status);
+  /// One that the program has written itself, with a number of its own.
+  void raise(Id& id, EventType event, int status, std::uint64_t argument);
 
   Result<Multicast*, int> find_group(const Channel& channel, std::uint32_t number);
   Multicast& add_group(Id& id, const proto::Gid& group, bool joined, std::uint64_t uid);

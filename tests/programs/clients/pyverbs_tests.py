@@ -30,9 +30,8 @@ Results of the 170 Python tests of rdma-core 44 that are not for one vendor's ca
 libibverbs.so.1. `tests/programs/clients/pyverbs_tests.py BIN_DIR --write` writes this page. The test `clients.pyverbs` fails when a test that passed
 now fails. The 102 tests for mlx5 and EFA cards and the one for CUDA skip themselves. The reasons are printed by the tests.
 
-rdma-core's newest tests (its head of August 2026, library and pyverbs built from it, run by hand on our libibverbs.so.1): 140 ok, 80 skipped,
-0 failed, with `--gid 1` and without. That includes ATOMIC WRITE and FLUSH. Of its 11 tests of the connection manager one fails: our
-`/dev/infiniband/rdma_cm` does not know the command with which `rdma_resolve_addrinfo` tells its own channel of its result.
+rdma-core's newest tests (its head of August 2026, library and pyverbs built from it, run by hand on our libibverbs.so.1): 151 ok, 80 skipped,
+0 failed, with `--gid 1` and without. That includes ATOMIC WRITE, FLUSH, and the 11 tests of the connection manager with the newer librdmacm.
 
 * XRC, raw packets (QP type 8), device memory, tag matching, importing a device of another process: uroce has none of these
 * dmabuf and huge pages: the machine must provide them

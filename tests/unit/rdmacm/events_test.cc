@@ -254,6 +254,30 @@ TEST_F(EventsTest, EventsMoveWithTheirIdAndKeepTheirOrder) {
   EXPECT_EQ(other.next().event, kDisconnected);
 }
 
+// WRITE_CM_EVENT (Linux 6.17): rdma_write_cm_event(), and what rdma_resolve_addrinfo() tells its own channel.
+TEST_F(EventsTest, AProgramWritesEventsItself) {
+  constexpr std::uint32_t kWriteCmEvent = 24, kUser = 18, kInternal = 19;
+  struct {
+    std::uint32_t id, reserved, event, status;
+    std::uint64_t argument;
+  } body{client_.made(RDMA_PS_TCP, 4711), 0, kUser, 7, 0x1122334455667788};
+  EXPECT_EQ(client_.command(kWriteCmEvent, body), 0);
+  body.event = kInternal;
+  EXPECT_EQ(client_.command(kWriteCmEvent, body), 0);
+  for (const std::uint32_t event : {kUser, kInternal}) {
+    const rdma_ucm_event_resp got = client_.next();
+    EXPECT_EQ(got.event, event);
+    EXPECT_EQ(got.uid, 4711u);
+    EXPECT_EQ(got.status, 7u);
+    EXPECT_EQ(std::memcmp(&got.param, &body.argument, sizeof body.argument), 0);
+  }
+  body.event = kEstablished;
+  EXPECT_EQ(client_.command(kWriteCmEvent, body), EINVAL);
+  body.event = kUser;
+  body.id = 9999;
+  EXPECT_EQ(client_.command(kWriteCmEvent, body), ENOENT);
+}
+
 TEST_F(EventsTest, AThreadThatWaitsGetsTheEvent) {
   const std::uint32_t id = client_.made(RDMA_PS_TCP, 20);
   rdma_ucm_event_resp event{};
