@@ -16,9 +16,10 @@
 
 namespace uroce::engine {
 
-/// Bytes of records. A NIC's window, and that of its peer for the READ responses that this ring carries, fit in: 160
-/// KiB of receive buffer as the kernel counts it each. More would only leave the cache.
-inline constexpr std::size_t kRingBytes = 512 * 1024;
+/// Bytes of records. A NIC's window fits in, and that of its peer for the READ responses that this ring carries: up to
+/// 640 KiB each of receive buffer as the kernel counts it, of which packets of 4 KiB take half. More would only leave
+/// the cache.
+inline constexpr std::size_t kRingBytes = 1024 * 1024;
 inline constexpr std::size_t kRingHead = 4096;
 inline constexpr std::size_t kRingMemory = kRingHead + kRingBytes;
 /// A cache line, so that the two sides seldom write and read the same one.

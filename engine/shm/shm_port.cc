@@ -21,6 +21,7 @@ constexpr std::size_t kPublishBytes = 16 * 1024;
 /// sleeps is woken by them all the same.
 constexpr Duration kUdpBusy = 1ms;
 constexpr Duration kUdpLook = 20us;
+constexpr std::uint32_t kTurnsPerClock = 8;
 
 /// Bytes 5 to 7 of the BTH.
 constexpr std::size_t kDestQp = 5;
@@ -178,21 +179,26 @@ std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
     return udp_->exchange(sink, rx_budget);
   }
   std::size_t received = receive(sink, rx_budget);
-  const Instant now = os_now();
-  if (is_udp_due(now)) received += exchange_udp(sink, rx_budget, now);
+  if (is_udp_due(received)) received += exchange_udp(sink, rx_budget);
   return received;
 }
 
-bool ShmPort::is_udp_due(Instant now) {
+bool ShmPort::is_udp_due(std::size_t received) {
+  if (udp_sent_) return true;
   if (udp_ready_.load(std::memory_order_relaxed)) {
     udp_ready_.store(false, std::memory_order_relaxed);
     return true;
   }
-  return udp_sent_ || now < udp_busy_until_ || now >= udp_look_at_;
+  // A turn that finds nothing takes less time than some looks at the clock.
+  idle_turns_ = received > 0 ? 0 : idle_turns_ + 1;
+  if (idle_turns_ % kTurnsPerClock != 0) return false;
+  const Instant now = os_now();
+  return now < udp_busy_until_ || now >= udp_look_at_;
 }
 
-std::size_t ShmPort::exchange_udp(DatagramSink& sink, std::size_t budget, Instant now) {
+std::size_t ShmPort::exchange_udp(DatagramSink& sink, std::size_t budget) {
   const std::size_t received = udp_->exchange(sink, budget);
+  const Instant now = os_now();
   if (received > 0 || udp_sent_) udp_busy_until_ = now + kUdpBusy;
   udp_sent_ = false;
   udp_look_at_ = now + kUdpLook;
@@ -206,7 +212,7 @@ std::size_t ShmPort::receive(DatagramSink& sink, std::size_t budget) {
     Source& source = *sources_[(next_source_ + i) % sources_.size()];
     if (!source.link->ring.is_empty()) {
       if (!source.is_open) {
-        const std::size_t by_udp = exchange_udp(sink, budget, os_now());
+        const std::size_t by_udp = exchange_udp(sink, budget);
         received += by_udp;
         if (by_udp > 0) continue;
         source.is_open = true;
@@ -264,7 +270,8 @@ void ShmPort::set_waiting(bool waiting) {
 }
 
 bool ShmPort::wait(std::optional<Instant> deadline) {
-  const bool is_look = deadline && *deadline <= os_now();
+  const Instant now = deadline ? os_now() : Instant{};
+  const bool is_look = deadline && *deadline <= now;
   {
     const std::lock_guard lock(wait_mutex_);
     if (!is_look) set_waiting(true);
@@ -272,6 +279,9 @@ bool ShmPort::wait(std::optional<Instant> deadline) {
       if (!is_look) set_waiting(false);
       return true;
     }
+    // Who looks time and again looks at the rings: the sockets need a system call.
+    if (is_look && !sources_.empty() && now < socket_look_at_) return false;
+    socket_look_at_ = now + kUdpLook;
   }
   const bool woken = udp_->wait(deadline);
   const std::lock_guard lock(wait_mutex_);

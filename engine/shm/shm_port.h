@@ -77,8 +77,8 @@ class ShmPort final : public Port {
   void forget_peers();
   std::size_t receive(DatagramSink& sink, std::size_t budget);
   std::size_t read_from(Source& source, DatagramSink& sink, std::size_t budget);
-  std::size_t exchange_udp(DatagramSink& sink, std::size_t budget, Instant now);
-  bool is_udp_due(Instant now);
+  std::size_t exchange_udp(DatagramSink& sink, std::size_t budget);
+  bool is_udp_due(std::size_t received);
   bool has_packets() const;
   void set_waiting(bool waiting);
 
@@ -99,10 +99,12 @@ class ShmPort final : public Port {
   bool udp_sent_ = false;  ///< Since the last look.
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
+  std::uint32_t idle_turns_ = 0;
   std::atomic<bool> udp_ready_ = false;  ///< wait() ended for another reason than time.
 
   mutable std::mutex wait_mutex_;  ///< Guards what follows, and sources_ against wait().
   bool waiting_ = false;
+  Instant socket_look_at_{};  ///< In a row of wait() that do not sleep.
   bool masked_ = false;
 };
 

@@ -100,6 +100,20 @@ TEST_F(ShmPortTest, UdpIsHeardBesideABusyLink) {
   EXPECT_TRUE(came());
 }
 
+TEST_F(ShmPortTest, WhoLooksWithoutSleepingHearsUdpToo) {
+  const auto plain = open_udp(3);
+  ASSERT_TRUE(plain && link(*a_, *b_, path(1, 2)));
+  Inbox inbox;
+  while (b_->wait(engine::os_now() + 20ms)) b_->exchange(inbox, 64);  // Late news.
+  ASSERT_TRUE(queue(*plain, path(3, 2), 7));
+  plain->flush();
+  const Instant limit = engine::os_now() + 5s;
+  while (!b_->wait(engine::os_now()) && engine::os_now() < limit) continue;
+  EXPECT_LT(engine::os_now(), limit);
+  inbox.packets.clear();
+  receive(*b_, inbox, 1);
+}
+
 TEST_F(ShmPortTest, AFullRingLosesPacketsAndDisturbsNobody) {
   const auto c = open(3);
   ASSERT_TRUE(c && link(*a_, *b_, path(1, 2)) && link(*a_, *c, path(1, 3)));
