@@ -91,6 +91,32 @@ def constant(value):
     return lambda seconds: value
 
 
+def points_of_shared_memory(runs):
+    """UROCE_WIRE=shm on both sides; each name begins with "shared memory"."""
+    KIB, MIB = 1024, 2**20
+    name = "shared memory, WRITE 64 KiB"
+    yield Point(name, "Gb/s", runs.gigabits(name, op="write", bytes=64 * KIB, wire="shm"),
+                runs.gigabits("WRITE 64 KiB, strict", op="write", bytes=64 * KIB), "UDP, strict", ">= 4", 1)
+    if measure.installed("ucx_perftest"):
+        for transport, what, target in (("tcp", "UCX over TCP", ">= 1.2"), ("posix", "UCX posix", ">= 0")):
+            yield Point(name + " " * len(what), "Gb/s", runs.again(name),
+                        lambda seconds, t=transport: measure.ucx(seconds, MIB, t)["gigabits_per_second"], what, target, 1)
+    yield Point(name + " ", "Gb/s", runs.again(name),
+                lambda seconds: measure.memory_copy(seconds, 64 * KIB)["gigabits_per_second"], "memcpy", ">= 0", 1)
+
+    def small_sends(seconds):
+        return runs.gigabits("shared memory, SEND 64 B", op="send", bytes=64, depth=64, wire="shm")(seconds) / 64 / 8e-6
+    yield Point("shared memory, SEND 64 B, pipelined", "thousand/s", small_sends, constant(2000), "2000", ">= 1", 0)
+    yield Point("shared memory, SEND 2 B, polling", "us", runs.latency("shared memory, SEND 2 B", op="send", bytes=2, wire="shm"),
+                constant(1.5), "1.5", "<= 1")
+    yield Point("shared memory, SEND 2 B, events", "us",
+                runs.latency("shared memory, SEND 2 B, events", op="send", bytes=2, events=True, wire="shm"),
+                lambda seconds: measure.eventfd_pingpong(seconds)["half_round_trip_us"], "eventfd", "<= 1.5", 1)
+    yield Point("shared memory, idle", "% of a core",
+                lambda seconds: measure.verbs(max(seconds, 1), "idle", wire="shm")["processor_share"] * 100,
+                constant(0.2), "0.2", "<= 1", 3)
+
+
 def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
@@ -126,6 +152,8 @@ def points(runs):
                     lambda seconds: measure.ucx(seconds, MIB)["gigabits_per_second"], "UCX over TCP", ">= 0", 1)
     yield Point("WRITE 1 MiB, offload  ", "Gb/s", offload, runs.gigabits("WRITE 1 MiB", op="write", bytes=MIB),
                 "strict mode", ">= 3", 1)
+
+    yield from points_of_shared_memory(runs)
 
     yield Point("requester + responder, WRITE of 4 KiB", "million packets/s",
                 lambda seconds: micro("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1")

@@ -28,12 +28,12 @@ def _json(command, env=None):
     return json.loads(_run(command, env))
 
 
-def verbs(seconds, mode, offload=False, **options):
+def verbs(seconds, mode, offload=False, wire="udp", **options):
     """uroce_bench_verbs; data that is not what it should be is an error."""
     command = [os.path.join(BIN, "uroce_bench_verbs"), mode, "--seconds", str(seconds)]
     for name, value in options.items():
         command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    result = _json(command, {"UROCE_OFFLOAD": "gso"} if offload else None)
+    result = _json(command, {"UROCE_WIRE": wire, **({"UROCE_OFFLOAD": "gso"} if offload else {})})
     for side in ("client", "server"):
         if not result.get(side, {}).get("verified", True):
             raise RuntimeError(f"{' '.join(command)}: the data that arrived at the {side} is wrong")
@@ -75,15 +75,49 @@ def iperf3(seconds, bytes=128 * 1024):
             "cpu_percent": end["cpu_utilization_percent"]["host_total"] + end["cpu_utilization_percent"]["remote_total"]}
 
 
-def ucx(seconds, bytes):
-    """UCX over TCP: throughput of tagged messages."""
-    env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+def ucx(seconds, bytes, transport="tcp"):
+    """UCX over TCP, or over shared memory (posix): throughput of tagged messages."""
+    env = {"UCX_TLS": transport, "UCX_WARN_UNUSED_ENV_VARS": "n", **({"UCX_NET_DEVICES": "lo"} if transport == "tcp" else {})}
     count = max(100, int(seconds * 1e9 / max(bytes, 2000)))
     server = ["stdbuf", "-oL", "ucx_perftest", "-p", "15301"]
     client = ["ucx_perftest", "127.0.0.1", "-p", "15301", "-t", "tag_bw", "-s", str(bytes), "-n", str(count), "-f"]
     last = _with_server(server, client, "Waiting for connection", env).strip().splitlines()[-1]
     megabytes = float(last.split()[-3])  # Overall bandwidth, in units of 2^20 bytes.
     return {"gigabits_per_second": megabytes * 8 * 2**20 / 1e9}
+
+
+def memory_copy(seconds, bytes):
+    """One core that copies `bytes` to and fro within its cache: more than any wire can do."""
+    source, target = memoryview(bytearray(bytes)), memoryview(bytearray(bytes))
+    done, began = 0, time.perf_counter()
+    while time.perf_counter() < began + seconds:
+        for _ in range(50):
+            target[:] = source
+        done += 50 * bytes
+    return {"gigabits_per_second": done * 8e-9 / (time.perf_counter() - began)}
+
+
+def eventfd_pingpong(seconds):
+    """Two processes that wake each other by eventfds; a microsecond or two of it is the Python interpreter's."""
+    there, back = os.eventfd(0), os.eventfd(0)
+    child = os.fork()
+    if child == 0:
+        while True:
+            os.eventfd_read(there)
+            os.eventfd_write(back, 1)
+    try:
+        times, end = [], time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            os.eventfd_write(there, 1)
+            os.eventfd_read(back)
+            times.append((time.perf_counter() - began) / 2 * 1e6)
+        return {"half_round_trip_us": sorted(times)[len(times) // 2]}
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(there)
+        os.close(back)
 
 
 def rdma_cm(connections=1000):
