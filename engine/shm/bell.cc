@@ -41,9 +41,9 @@ Bell::Bell(Fd event, Fd memory_fd, Mapping memory)
 void Bell::set_asleep(bool asleep) {
   const std::uint32_t count = sleeps(memory_).load(std::memory_order_relaxed);
   if ((count % 2 == 1) == asleep) return;
-  sleeps(memory_).store(count + 1, std::memory_order_relaxed);
-  // Against the fence of ring_if_asleep(): either the writer sees that we sleep, or we see what it published.
-  if (asleep) std::atomic_thread_fence(std::memory_order_seq_cst);
+  // In one order with publish(), ring_if_asleep() and is_empty(): either the writer sees that we sleep, or we see what
+  // it has published.
+  sleeps(memory_).store(count + 1, std::memory_order_seq_cst);
 }
 
 void Bell::close() {
@@ -60,8 +60,7 @@ std::optional<BellRope> BellRope::adopt(Fd event, const Fd& memory) {
 }
 
 bool BellRope::ring_if_asleep() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::uint32_t count = sleeps(memory_).load(std::memory_order_relaxed);
+  const std::uint32_t count = sleeps(memory_).load(std::memory_order_seq_cst);
   if (count % 2 == 0 || count == rung_) return false;
   rung_ = count;
   const std::uint64_t one = 1;

@@ -47,12 +47,13 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
 
 void RingWriter::publish() {
   published_ = tail_;
-  position(memory_, kTailOffset).store(tail_, std::memory_order_release);
+  position(memory_, kTailOffset).store(tail_, std::memory_order_seq_cst);  // See Bell::set_asleep().
 }
 
 bool RingReader::is_empty() const {
-  return broken_.load(std::memory_order_relaxed) ||
-         position(memory_, kTailOffset).load(std::memory_order_acquire) == head_.load(std::memory_order_relaxed);
+  if (broken_.load(std::memory_order_relaxed)) return true;
+  const std::uint64_t tail = position(memory_, kTailOffset).load(std::memory_order_seq_cst);
+  return tail == head_.load(std::memory_order_relaxed);
 }
 
 std::optional<RecordHeader> RingReader::read(MutBytes out) {
