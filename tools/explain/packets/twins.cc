@@ -44,12 +44,12 @@ void Twins::forget(Order::iterator at) {
   }
 }
 
-Packet Twins::merge(Packet first, Packet second) {
+Packet Twins::merge(const Packet& first, const Packet& second) {
   bool first_sent = first.time_ns <= second.time_ns;
   if (first.direction == Direction::kSent || second.direction == Direction::kReceived) first_sent = true;
   if (first.direction == Direction::kReceived || second.direction == Direction::kSent) first_sent = false;
-  Packet& sent = first_sent ? first : second;
-  Packet& arrived = first_sent ? second : first;
+  const Packet& sent = first_sent ? first : second;
+  const Packet& arrived = first_sent ? second : first;
   ++homes_[sent.source.raw][sent.tap];
   if (homes_.size() > kMost) homes_.clear();
   paired_.emplace(sent.source.raw, sent.destination.raw);
@@ -89,7 +89,7 @@ void Twins::pair(Packet packet) {
     return;
   }
   forget(twin);
-  Packet merged = merge(std::move(twin->second.packet), std::move(packet));
+  Packet merged = merge(twin->second.packet, packet);
   held_.erase(twin);
   const std::int64_t time = merged.time_ns;
   held_.emplace(time, Held{std::move(merged), true, identity});

@@ -39,7 +39,7 @@ class Twins {
   void pair(Packet packet);
   Order::iterator find_twin(const Packet& packet, std::uint64_t identity);
   void forget(Order::iterator at);
-  Packet merge(Packet first, Packet second);
+  Packet merge(const Packet& first, const Packet& second);
   void judge(Packet& packet) const;
 
   std::multimap<std::int64_t, Packet> raw_;  ///< Not compared yet: files of several writers are not in order.
