@@ -147,7 +147,10 @@ void ShmPort::take_news() {
   LinkNews news = keeper_->take_news();
   {
     const std::lock_guard lock(wait_mutex_);
-    for (auto& link : news.incoming) sources_.push_back(std::make_unique<Source>(std::move(link)));
+    for (auto& link : news.incoming) {
+      sources_.push_back(std::make_unique<Source>());
+      sources_.back()->link = std::move(link);
+    }
   }
   for (OutgoingLink& link : news.outgoing) {
     const auto peer = peers_.find(link.name);

@@ -23,7 +23,7 @@ struct RingTest : testing::Test {
   std::array<std::uint8_t, proto::kMaxPacketSize> out{};
 
   bool write(std::size_t size, int fill = 0) {
-    const std::vector<std::uint8_t> packet(size, static_cast<std::uint8_t>(fill));
+    const std::vector<std::uint8_t> packet(size + 1, static_cast<std::uint8_t>(fill));  // Never null.
     return writer.write({.size = static_cast<std::uint32_t>(size), .source_port = 7, .tclass = 8, .hop_limit = 9},
                         packet.data());
   }

@@ -45,7 +45,7 @@ class ShmTest : public testing::Test {
     const MutBytes frame = port.tx_frame();
     if (frame.empty()) return false;
     std::memset(frame.data(), static_cast<int>(number), size);
-    store_be<3>(frame.data() + 5, slot << 16 | 0x11);
+    store_be<3>(frame.data() + 5, std::uint64_t{slot} << 16 | 0x11);
     store_be<4>(frame.data() + 12, number);
     port.tx_commit({path, size});
     return true;
