@@ -71,7 +71,9 @@ AddressState look_at(const std::vector<proto::Gid>& addresses) {
   state.assigned.resize(addresses.size());
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
-    const bool up = (i->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    // Not IFF_RUNNING, which follows the carrier with up to a second's delay, when packets pass already.
+    constexpr unsigned int kLowerUp = 1u << 16;  // IFF_LOWER_UP of <linux/if.h>, which <net/if.h> lacks.
+    const bool up = (i->ifa_flags & (IFF_UP | kLowerUp)) == (IFF_UP | kLowerUp);
     for (std::size_t n = 0; n < addresses.size(); ++n) {
       if (!owns(*i, addresses[n])) continue;
       state.assigned[n] = true;
