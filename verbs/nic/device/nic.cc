@@ -40,7 +40,9 @@ constexpr proto::Service service_of(QpType type) {
 
 struct Nic::Core final : QpEnv {
   Core(const NicConfig& nic_config, MrTable& nic_mrs, Counters& counters)
-      : QpEnv(nic_config, nic_mrs, counters), qps(nic_config.qpn_slot, nic_config.first_local_qpn), scheduler(window) {}
+      : QpEnv(nic_config, nic_mrs, counters),
+        qps(nic_config.qpn_slot, nic_config.first_local_qpn),
+        scheduler(windows) {}
 
   void complete(Cq& cq, const Completion& completion) override {
     Completion stamped = completion;
@@ -242,6 +244,7 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
 }
 
 Errno Nic::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
+  if ((mask & kAttrAv) != 0) core_->scheduler.forget(*qp);  // It will wait for another window.
   const Errno error = qp->modify(attr, mask);
   if (error == 0 && qp->state() == QpState::kReset) ++qp->links.life;
   core_->touched(*qp);

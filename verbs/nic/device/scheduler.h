@@ -1,4 +1,4 @@
-// Turns to send. QPs with something to send take turns of kTurnPackets packets. The NIC's window interrupts
+// Turns to send. QPs with something to send take turns of kTurnPackets packets. The window to the peer interrupts
 // a turn but does not end it: else, of many QPs, each would send a packet or two and have to ask for an ACK of them. A
 // pace per QP or per peer (congestion control) belongs here too.
 #pragma once
@@ -12,10 +12,13 @@ namespace uroce::nic {
 
 class Scheduler {
  public:
-  /// `window` is asked whether those that it held back may go on.
-  explicit Scheduler(const Window& window) : window_(window) {}
+  /// `windows` say when those that they hold back may go on.
+  explicit Scheduler(Windows& windows) : windows_(windows) {}
 
-  bool empty() const { return ready_.empty(); }
+  bool empty() {
+    admit_waiting();
+    return ready_.empty();
+  }
 
   /// `qp` may have something to send.
   void make_ready(Qp& qp) {
@@ -31,49 +34,64 @@ class Scheduler {
   }
   /// The QP to ask for a packet; null when there is none. Then say with asked() what it gave.
   Qp* next() {
-    admit_one();
-    return ready_.empty() ? nullptr : ready_.front();
+    admit_waiting();
+    if (ready_.empty()) return nullptr;
+    Qp& qp = *ready_.front();
+    qp.set_last_of_turn(qp.links.turn_left == 1 && (ready_.size() > 1 || !qp.window().waiting.empty()));
+    return &qp;
   }
   /// What the QP that next() named gave.
   void asked(Qp& qp, TxStatus status) {
     if (status == TxStatus::kSent && --qp.links.turn_left > 0) return;
     ready_.pop_front();
     qp.links.ready = false;
-    if (admitted_ == &qp) admitted_ = nullptr;
-    if (status == TxStatus::kWindow) return make_waiting(qp);
-    qp.links.turn_left = kTurnPackets;
-    if (status == TxStatus::kSent) make_ready(qp);
+    end_admission(qp);
+    if (status == TxStatus::kWindow) {
+      make_waiting(qp);
+    } else {
+      qp.links.turn_left = kTurnPackets;
+      if (status == TxStatus::kSent) make_ready(qp);
+    }
+    qp.window().tell_if_open();
   }
+  /// Before `qp` is destroyed, or its window changes.
   void forget(Qp& qp) {
     std::erase(ready_, &qp);
-    std::erase(waiting_, &qp);
-    if (admitted_ == &qp) admitted_ = nullptr;
+    std::erase(qp.window().waiting, &qp);
+    qp.links.ready = qp.links.waiting = false;
+    end_admission(qp);
+    qp.window().tell_if_open();
   }
 
  private:
   void make_waiting(Qp& qp) {
     if (qp.links.waiting) return;
     qp.links.waiting = true;
+    std::deque<Qp*>& waiting = qp.window().waiting;
     if (qp.links.turn_left < kTurnPackets) {
-      waiting_.push_front(&qp);
+      waiting.push_front(&qp);
     } else {
-      waiting_.push_back(&qp);
+      waiting.push_back(&qp);
     }
   }
-  /// A QP that waited for the window goes before those that have just become ready, or they would take the room again
-  /// and again. One at a time, until its turn is over: most of them would find the window full.
-  void admit_one() {
-    if (admitted_ != nullptr || waiting_.empty() || !window_.has_room()) return;
-    admitted_ = waiting_.front();
-    waiting_.pop_front();
-    admitted_->links.waiting = false;
-    prefer(*admitted_);
+  static void end_admission(const Qp& qp) {
+    if (qp.window().admitted == &qp) qp.window().admitted = nullptr;
+  }
+  /// A QP that waited for its window goes before those that have just become ready, or they would take the room again
+  /// and again. One at a time per window, until its turn is over: most of them would find the window full.
+  void admit_waiting() {
+    while (PeerWindow* const window = windows_.take_opened()) {
+      if (window->admitted != nullptr || window->waiting.empty() || !window->has_room()) continue;
+      Qp& qp = *window->waiting.front();
+      window->waiting.pop_front();
+      window->admitted = &qp;
+      qp.links.waiting = false;
+      prefer(qp);
+    }
   }
 
-  const Window& window_;
-  std::deque<Qp*> ready_;    ///< To be asked for packets, the front one first.
-  std::deque<Qp*> waiting_;  ///< Had a packet that the window did not admit.
-  Qp* admitted_ = nullptr;   ///< Of those that waited: the one whose turn it is now.
+  Windows& windows_;
+  std::deque<Qp*> ready_;  ///< To be asked for packets, the front one first.
 };
 
 }  // namespace uroce::nic

@@ -9,12 +9,26 @@
 
 namespace uroce::nic {
 
-/// Bytes of receive buffer that unacknowledged packets of ours may take at the peers, as Window::cost() counts. An
+/// Bytes of receive buffer that unacknowledged packets of ours may take at a peer, as PeerWindow::cost() counts. An
 /// ordinary user's socket has at least net.core.rmem_default, 208 KiB, of which others need some.
 inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
 /// The same where packets go in trains: one costs the receive buffer half of what it does alone, and trains want room
 /// to become long.
 inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
+/// What is left of that after losses: four packets of 4 KiB.
+inline constexpr std::uint64_t kLeastWindowBytes = 34 * 1024;
+/// After a loss the queue gets a packet longer in each such time. Slow, for it ends in the next loss: of some thousand
+/// packets that are sent in it, a loss costs a window.
+inline constexpr Duration kQueueReturns = std::chrono::milliseconds{40};
+/// The most that may be under way to a peer, with what a long path holds: 10 Gb/s over 5 ms.
+inline constexpr std::uint64_t kMostWindowBytes = 16 * 1024 * 1024;
+/// What hosts take to answer though nothing waits: a wake-up or two. Of a round trip, only the time beyond is the
+/// path's.
+inline constexpr Duration kHostTime = std::chrono::microseconds{100};
+/// The shortest round trip is that of so long, or twice that: routes change.
+inline constexpr Duration kRoundTripEpoch = std::chrono::seconds{10};
+/// After a timeout so many packets are sent, and no more until the peer answers: it may be slow, not gone.
+inline constexpr std::uint32_t kProbePackets = 16;
 /// Packets that a QP may send before it is another's turn.
 inline constexpr int kTurnPackets = 16;
 /// Bytes of the largest READ request on the wire. A longer READ becomes several, all but the last ending on a multiple

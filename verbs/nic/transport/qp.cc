@@ -185,10 +185,17 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
   take(kAttrQkey, a.qkey, attr.qkey);
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
-  if (mask & kAttrAv) zero_ids_ = 0;  // Perhaps another peer.
+  if (mask & kAttrAv) take_path();
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
   if (mask & kAttrTimeout) requester_->reload_timeout();
   if (mask & kAttrMaxDestRdAtomic) responder_->reload_depth();
+}
+
+/// Perhaps to another peer.
+void Qp::take_path() {
+  zero_ids_ = 0;
+  requester_->release_window();
+  c_.window = c_.env.windows.to(c_.attr.path.destination);
 }
 
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {

@@ -35,6 +35,9 @@ class Qp {
   QpState state() const { return c_.attr.state; }
   const QpAttr& attr() const { return c_.attr; }
   const QpInit& init() const { return c_.init; }
+  /// After the next packet it is the turn of another QP.
+  void set_last_of_turn(bool is_last) { c_.last_of_turn = is_last; }
+  PeerWindow& window() const { return *c_.window; }
   bool draining() const { return state() == QpState::kSqd && !drained_; }
 
   /// What the NIC keeps with a QP: its place in lists and in order.
@@ -42,7 +45,7 @@ class Qp {
     std::uint32_t nth = 0;         ///< Which of the NIC's QPs, as they were created, from 1.
     std::uint32_t life = 0;        ///< How often it has been reset.
     bool ready = false;            ///< In the list of QPs to ask for packets.
-    bool waiting = false;          ///< In the list of QPs that the NIC's window held back.
+    bool waiting = false;          ///< In the list of QPs that their window holds back.
     int turn_left = kTurnPackets;  ///< Packets.
     std::size_t heap = 0;          ///< 1 + index in the deadline heap; 0: not in it.
     Instant deadline{};            ///< As the heap knows it.
@@ -53,6 +56,7 @@ class Qp {
   void learn_id(const Path& path, std::uint16_t ip_id, Instant now);
   Errno check_ranges(const QpAttr& attr, std::uint32_t mask) const;
   void apply(const QpAttr& attr, std::uint32_t mask);
+  void take_path();
   void enter(QpState from, QpState to, const QpAttr& attr);
   void settle();
   void enter_send_error();

@@ -6,7 +6,7 @@
 #include "verbs/nic/model/trace.h"
 #include "verbs/nic/resources/mr_table.h"
 #include "verbs/nic/transport/base/identifications.h"
-#include "verbs/nic/transport/base/window.h"
+#include "verbs/nic/transport/base/windows.h"
 
 namespace uroce::nic {
 
@@ -16,7 +16,7 @@ class QpEnv {
       : config(nic_config),
         mrs(nic_mrs),
         trace(counters, nic_config.trace),
-        window(nic_config.window_bytes),
+        windows(nic_config),
         identifications(nic_config.peer_packet_time) {}
   virtual ~QpEnv() = default;
 
@@ -29,7 +29,7 @@ class QpEnv {
   const NicConfig& config;
   MrTable& mrs;
   Trace trace;
-  Window window;
+  Windows windows;
   Identifications identifications;  ///< Of the peers of connected QPs.
 };
 

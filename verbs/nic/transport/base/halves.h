@@ -35,10 +35,12 @@ class RequesterHalf {
   virtual void clear() = 0;
   /// True when a WQE failed: the QP must go to ERR, or to SQE where the service has that state.
   virtual bool failed() const = 0;
-  /// True when the last poll_transmit() had a packet that the NIC's window did not admit.
+  /// True when the last poll_transmit() had a packet that the window did not admit.
   virtual bool waits_for_window() const = 0;
   /// True when every message that was begun has completed.
   virtual bool drained() const = 0;
+  /// Gives back to the window what is under way: another one takes its place.
+  virtual void release_window() = 0;
   /// Takes over changed retry attributes.
   virtual void reload_retry_counts() = 0;
   /// Takes over a changed timeout, also for what is outstanding.

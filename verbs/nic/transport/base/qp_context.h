@@ -16,6 +16,8 @@ struct QpContext {
   std::uint32_t qpn;
   QpInit init;
   QpAttr attr{};
+  bool last_of_turn = false;                                     ///< After the next packet it is another QP's turn.
+  std::shared_ptr<PeerWindow> window = env.windows.datagrams();  ///< Of connected QPs: the one to their peer.
 
   std::uint32_t mtu() const { return proto::mtu_bytes(attr.path_mtu); }
 
@@ -70,7 +72,7 @@ inline std::uint32_t psn_distance(Psn a, Psn b) { return (a.value() - b.value())
 enum class TxStatus : std::uint8_t {
   kSent,
   kIdle,    ///< Nothing to send until something happens.
-  kWindow,  ///< There is something, but the NIC's window is full.
+  kWindow,  ///< There is something, but the window is full.
 };
 
 }  // namespace uroce::nic

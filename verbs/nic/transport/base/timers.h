@@ -12,7 +12,7 @@ enum class Timer : std::uint8_t {
   kAck,     ///< Oldest unacknowledged request packet (IBTA Vol 1, 9.7.6.1.3).
   kRnr,     ///< Waiting after an RNR NAK (9.7.5.2.8).
   kCredit,  ///< No credit left: wait a little for the peer to say that it has posted receives (9.7.7.2).
-  kStall,   ///< No progress for a while: stop counting our packets against the NIC's window.
+  kStall,   ///< No progress for a while: stop counting our packets against the window.
   kCount,
   kHold = kStall,  ///< Of UC and UD: until when what was sent counts against the window. A QP has one of the two.
 };

@@ -107,7 +107,8 @@ void Requester::clear() {
   sq_.clear();
   cursor_ = sq_.head();
   failed_ = false;
-  went_back_ = false;
+  went_back_ = stalled_ = is_probing_ = false;
+  measured_.reset();
   try_without_credit_ = false;
 }
 

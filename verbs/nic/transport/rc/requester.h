@@ -38,12 +38,14 @@ class Requester final : public RequesterHalf {
   bool failed() const override { return failed_; }
   bool waits_for_window() const override { return waits_for_window_; }
   bool drained() const override;
+  void release_window() override;
   /// Starts the retry and RNR counts afresh from the attributes.
   void reload_retry_counts() override;
   void reload_timeout() override;
 
  private:
   // requester_transmit.cc
+  bool waits_for_answer() const;
   bool blocked(const SendWqe& wqe, bool no_new_messages) const;
   bool waits_for_credit(const SendWqe& wqe, Instant now);
   proto::Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) const;
@@ -76,8 +78,8 @@ class Requester final : public RequesterHalf {
   void rewind();
   void note_progress(Instant now);
   void start_ack_timer(Instant now);
+  std::optional<Duration> ack_timeout() const;  ///< Nothing: for ever.
   void fail_locally(WcStatus status);
-  void release_window();
 
   std::uint32_t pieces(std::uint32_t packets) const;
   std::uint32_t packet_index(const SendWqe& wqe) const { return psn_distance(next_, wqe.first_psn); }
@@ -92,13 +94,21 @@ class Requester final : public RequesterHalf {
   Psn post_;                  ///< First PSN of the next WR to be posted.
   Ssn post_ssn_;              ///< Its message sequence number.
   CreditLimit credits_;
-  Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the NIC's window.
+  Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the window.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
   std::uint32_t since_ack_request_ = 0;
   Psn ack_due_;  ///< One past the newest packet that asked for an ACK: before it, the peer owes us one.
   bool timeout_changed_ = false;  ///< The ACK timer must start afresh.
   bool went_back_ = false;        ///< For a NAK, said or implied; until there is progress or a timeout, once is enough.
+  bool stalled_ = false;          ///< Nothing has been answered for long.
+  bool is_probing_ = false;       ///< After a timeout, until there is progress.
+  /// A packet that asked for an ACK, whose round trip is measured; the ACK may be to a later one.
+  struct Measured {
+    Psn psn;  ///< One past it.
+    Instant sent;
+  };
+  std::optional<Measured> measured_;
   bool failed_ = false;
   bool waits_for_window_ = false;
   bool try_without_credit_ = false;      ///< Patience is over: the limited message may be tried.

@@ -12,8 +12,10 @@ bool Requester::on_response(const proto::PacketView& packet, Instant now) {
   // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
   // answers to the first transmission still count.
   if (psn - una_ < 0 || psn - max_ >= 0 || sq_.empty()) {
-    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge)
-      take_credits(packet);  // Said again, to tell of them.
+    if (psn == una_ - 1 && packet.op().kind == Kind::kAcknowledge) {
+      take_credits(packet);  // Said again, to tell of them; or because the peer still reads what we have sent twice:
+      if (is_probing_ && timers_.running(Timer::kAck)) start_ack_timer(now);
+    }
     c_.note<TraceKind::kGhostAck>(packet.bth().get<proto::Bth::Opcode>(), psn.value());
     return false;
   }
@@ -146,8 +148,12 @@ void Requester::advance_una(std::uint32_t packets) {
   const SendWqe& wqe = sq_.at(sq_.head());
   for (std::uint32_t i = 0; i < packets; ++i, ++una_) {
     if (una_ - counted_from_ >= 0 && una_ - next_ < 0) {
-      c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(una_, wqe.first_psn), c_.mtu())));
+      c_.window->acknowledged(PeerWindow::cost(wqe.packet_bytes(psn_distance(una_, wqe.first_psn), c_.mtu())));
     }
+  }
+  if (measured_ && una_ - measured_->psn >= 0) {
+    c_.window->on_round_trip(c_.env.trace.now - measured_->sent, c_.env.trace.now);
+    measured_.reset();
   }
   while (!reads_.empty() && reads_.front() - una_ <= 0) reads_.erase(reads_.begin());
   const bool done = una_ == wqe.end_psn();

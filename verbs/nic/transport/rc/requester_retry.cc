@@ -12,12 +12,14 @@ void Requester::on_timeout(Instant now) {
   if (timers_.take_expired(Timer::kStall, now)) {
     c_.note<TraceKind::kStalled>(una_.value());
     release_window();
-    counted_from_ = next_;
+    stalled_ = true;
   }
   if (timers_.take_expired(Timer::kAck, now)) {
     c_.note<TraceKind::kAckTimeout>(una_.value(), retry_left_);
+    c_.window->on_silence(now - ack_timeout().value_or(Duration{}), now);
     went_back_ = false;
     retry();
+    is_probing_ = true;
   }
 }
 
@@ -38,6 +40,7 @@ void Requester::retry_once_for_missing_response() {
   if (went_back_) return;
   c_.note<TraceKind::kImpliedNak>(una_.value());
   went_back_ = true;
+  c_.window->on_loss(c_.env.trace.now);
   retry();
 }
 
@@ -48,6 +51,7 @@ void Requester::retry_once_for_sequence_nak() {
   if (went_back_ || timers_.running(Timer::kRnr) || is_refused_already()) return;
   c_.note<TraceKind::kSequenceNakIn>(una_.value());
   went_back_ = true;
+  c_.window->on_loss(c_.env.trace.now);
   retry();
 }
 
@@ -58,6 +62,8 @@ void Requester::rewind() {
   reads_.clear();
   since_ack_request_ = 0;
   local_error_.reset();  // Found again when the cursor comes back to it.
+  stalled_ = false;
+  measured_.reset();  // An answer could be to either transmission.
   timers_.stop(Timer::kAck);
   timers_.stop(Timer::kStall);
 }
@@ -65,22 +71,26 @@ void Requester::rewind() {
 /// Some packet was acknowledged: retry counts start afresh and the timer covers what is now the oldest packet.
 void Requester::note_progress(Instant now) {
   reload_retry_counts();
-  went_back_ = false;
+  went_back_ = stalled_ = is_probing_ = false;
   timers_.stop(Timer::kRnr);
   timers_.stop(Timer::kAck);
   timers_.stop(Timer::kStall);
   if (una_ == next_) return;
   start_ack_timer(now);
-  timers_.set(Timer::kStall, now + kStallAfter);
+  timers_.set(Timer::kStall, now + c_.window->patience());
 }
 
-/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the NIC's window has
+/// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the window has
 /// not asked yet: that no ACK comes is nobody's fault then, and costs no retry.
 void Requester::start_ack_timer(Instant now) {
   if (ack_due_ - una_ <= 0) return;
-  if (const auto timeout = proto::local_ack_timeout(c_.attr.timeout)) {
-    timers_.set(Timer::kAck, now + std::max(*timeout, c_.env.config.ack_timeout_floor));
-  }
+  if (const auto timeout = ack_timeout()) timers_.set(Timer::kAck, now + *timeout);
+}
+
+std::optional<Duration> Requester::ack_timeout() const {
+  const auto timeout = proto::local_ack_timeout(c_.attr.timeout);
+  if (!timeout) return std::nullopt;
+  return std::max(*timeout, c_.env.config.ack_timeout_floor);
 }
 
 /// The WQE at the cursor cannot be executed. WQEs before it still complete normally, so the error waits for its turn.
@@ -89,7 +99,7 @@ void Requester::fail_locally(WcStatus status) {
   if (cursor_ == sq_.head()) fail_head(status);
 }
 
-/// Gives back to the NIC's window what our packets in flight took.
+/// Gives back to the window what our packets in flight took.
 void Requester::release_window() {
   if (counted_from_ == next_) return;
   Psn psn = una_;
@@ -99,7 +109,7 @@ void Requester::release_window() {
       psn = psn + std::min(psn_distance(counted_from_, psn), wqe.packets - psn_distance(psn, wqe.first_psn));
     }
     for (; psn != wqe.end_psn() && psn != next_; ++psn) {
-      c_.env.window.give_back(Window::cost(wqe.packet_bytes(psn_distance(psn, wqe.first_psn), c_.mtu())));
+      c_.window->give_back(PeerWindow::cost(wqe.packet_bytes(psn_distance(psn, wqe.first_psn), c_.mtu())));
     }
   }
   counted_from_ = next_;

@@ -58,8 +58,15 @@ std::uint32_t Requester::pieces(std::uint32_t packets) const {
   return (packets + per_piece - 1) / per_piece;
 }
 
+/// A peer that owes us an ACK and is silent gets no more: what it has got is enough to answer. Where no timer would
+/// send that again (timeout 0), what follows may at least draw a NAK.
+bool Requester::waits_for_answer() const {
+  if (ack_due_ - una_ <= 0) return false;
+  return (stalled_ && c_.attr.timeout != 0) || (is_probing_ && psn_distance(next_, una_) >= kProbePackets);
+}
+
 bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
-  if (local_error_ || timers_.running(Timer::kRnr)) return true;
+  if (local_error_ || timers_.running(Timer::kRnr) || waits_for_answer()) return true;
   const std::uint32_t packet = packet_index(wqe);
   const Psn end = next_ + (piece_end(wqe, packet) - packet);
   if (psn_distance(end, una_) > kMaxPsnsOutstanding) return true;
@@ -130,7 +137,8 @@ TxStatus Requester::poll_transmit(Instant now, MutBytes frame, bool no_new_messa
 TxStatus Requester::send_next(Instant now, MutBytes frame, proto::Transmit& out) {
   const SendWqe& wqe = sq_.at(cursor_);
   if (waits_for_credit(wqe, now)) return TxStatus::kIdle;
-  if (!c_.env.window.has_room()) {
+  if (!c_.window->has_room()) {
+    c_.window->note_full();
     c_.note<TraceKind::kWindowFull>(next_.value());
     waits_for_window_ = true;
     return TxStatus::kIdle;
@@ -147,10 +155,13 @@ bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
   return c_.fill_payload(sq_, cursor_, std::size_t{packet} * c_.mtu(), out);
 }
 
+/// At the end of a message, and where more than the next packet has to wait: what nobody asks about takes the window
+/// from those that could use it.
 bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const {
   const bool asks_for_credit = end_packet == 1 && wqe.takes_receive() && !credits_.covers(wqe.ssn);
   return asks_for_credit || end_packet == wqe.packets || wqe.needs_response() || since_ack_request_ + 1 >= kAckEvery ||
-         !c_.env.window.has_room();
+         c_.last_of_turn || !c_.window->has_room() ||
+         (is_probing_ && psn_distance(wqe.first_psn + end_packet, una_) >= kProbePackets);
 }
 
 bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
@@ -191,11 +202,12 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
   }
 
   for (std::uint32_t i = packet; i < end; ++i) {
-    c_.env.window.take(Window::cost(wqe.packet_bytes(i, c_.mtu())));
+    c_.window->take(PeerWindow::cost(wqe.packet_bytes(i, c_.mtu())));
   }
   const bool ack = wants_ack(wqe, end);
   since_ack_request_ = ack ? 0 : since_ack_request_ + 1;
   if (ack) ack_due_ = next_ + (end - packet);
+  if (ack && !measured_) measured_ = Measured{ack_due_, c_.env.trace.now};
   const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
   builder.bth().set<proto::Bth::AckReq>(ack).set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
   out = c_.finish(builder);
@@ -216,7 +228,7 @@ void Requester::account_sent(Psn end, Instant now) {
   if (next_ - max_ > 0) max_ = next_;
   if (next_ == wqe.end_psn()) ++cursor_;
   if (!timers_.running(Timer::kAck)) start_ack_timer(now);
-  if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + kStallAfter);
+  if (!timers_.running(Timer::kStall)) timers_.set(Timer::kStall, now + c_.window->patience());
 }
 
 }  // namespace uroce::nic

@@ -87,7 +87,7 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
     fail_head(*status);
     return TxStatus::kIdle;
   }
-  if (!c_.env.window.has_room()) {
+  if (!c_.window->has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;
   }
@@ -143,14 +143,14 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
 }
 
 void UnackedRequester::take_window(std::uint32_t payload, Instant now) {
-  const std::uint64_t cost = Window::cost(payload);
-  c_.env.window.take(cost);
+  const std::uint64_t cost = PeerWindow::cost(payload);
+  c_.window->take(cost);
   held_ += cost;
   if (!timers_.running(Timer::kHold)) timers_.set(Timer::kHold, now + kUnackedHold);
 }
 
 void UnackedRequester::release_window() {
-  c_.env.window.give_back(held_);
+  c_.window->give_back(held_);
   held_ = 0;
   timers_.stop(Timer::kHold);
 }

@@ -24,6 +24,7 @@ class UnackedRequester final : public RequesterHalf {
   bool failed() const override { return failed_; }
   bool waits_for_window() const override { return waits_for_window_; }
   bool drained() const override { return packet_ == 0; }
+  void release_window() override;
   void reload_retry_counts() override {}
   void reload_timeout() override {}
 
@@ -34,7 +35,6 @@ class UnackedRequester final : public RequesterHalf {
   bool build(MutBytes frame, proto::Transmit& out);
   bool fill_payload(MutBytes out) const;
   void take_window(std::uint32_t payload, Instant now);
-  void release_window();
   void complete_head(WcStatus status);
   void fail_head(WcStatus status);
 
@@ -45,7 +45,7 @@ class UnackedRequester final : public RequesterHalf {
   std::uint32_t packet_ = 0;       ///< Of the WQE at the head: the next one to send.
   Psn next_;
   std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
-  std::uint64_t held_ = 0;    ///< Bytes that our packets take of the NIC's window.
+  std::uint64_t held_ = 0;    ///< Bytes that our packets take of the window.
   bool failed_ = false;
   bool waits_for_window_ = false;
 };

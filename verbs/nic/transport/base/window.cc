@@ -1,0 +1,94 @@
+#include "verbs/nic/transport/base/window.h"
+
+#include "verbs/nic/model/tunables.h"
+
+namespace uroce::nic {
+namespace {
+
+/// Round trips before anything is concluded from the shortest.
+constexpr int kEvidence = 8;
+/// A packet of 4096 bytes; what the pipe grows by when it no longer doubles.
+constexpr std::uint64_t kStep = PeerWindow::cost(4096);
+
+}  // namespace
+
+void PeerWindow::note_least(Duration time, Instant now) {
+  if (now >= epoch_ends_) {
+    least_before_ = epoch_ends_ == Instant{} ? Duration{} : least_;
+    least_ = {};
+    epoch_ends_ = now + kRoundTripEpoch;
+  }
+  least_ = least_ == Duration{} ? time : std::min(least_, time);
+  samples_ = std::min(samples_ + 1, kEvidence);
+}
+
+/// How long the path itself takes: nothing, when hosts alone could take as long to answer.
+Duration PeerWindow::path_time() const {
+  if (samples_ < kEvidence) return {};
+  const Duration least = least_before_ == Duration{} ? least_ : std::min(least_, least_before_);
+  return std::clamp(2 * (least - kHostTime), Duration{}, least);
+}
+
+void PeerWindow::on_round_trip(Duration time, Instant now) {
+  last_answer_ = now;
+  note_least(time, now);
+  round_trip_ = round_trip_ == Duration{} ? time : (7 * round_trip_ + time) / 8;
+  if (now < round_begins_) return;
+  shortest_in_round_ = shortest_in_round_ == Duration{} ? time : std::min(shortest_in_round_, time);
+  if (now < round_ends_) return;
+
+  if (queue_ < most_queue_ && now >= queue_grows_) {
+    queue_ = std::min(queue_ + kStep, most_queue_);
+    queue_grows_ = now + kQueueReturns;
+  }
+  const Duration shortest = std::exchange(shortest_in_round_, Duration{});
+  const bool was_full = std::exchange(was_full_, false);
+  const std::uint64_t before = wanted_pipe_;
+  const Duration path = path_time();
+  if (path == Duration{}) {
+    wanted_pipe_ = 0;
+  } else if (pipe_ == wanted_pipe_) {
+    // Of the packets under way, those that the path does not hold are waiting in some buffer.
+    const double share = 1 - static_cast<double>(path.count()) / static_cast<double>(std::max(shortest, path).count());
+    adapt_pipe(static_cast<std::uint64_t>(static_cast<double>(limit()) * share), was_full);
+  }
+  // After a change, the first answer to what was sent with all of it comes two round trips later.
+  round_begins_ = now + (wanted_pipe_ == before ? Duration{} : 2 * time);
+  round_ends_ = round_begins_ + time;
+  pipe_ = std::min(pipe_, wanted_pipe_);
+  tell_if_open();
+}
+
+/// `queued`: bytes under way that wait. `was_full`: more would have been sent.
+void PeerWindow::adapt_pipe(std::uint64_t queued, bool was_full) {
+  if (queued > queue_ / 2) is_starting_ = false;
+  if (queued > queue_) {
+    wanted_pipe_ -= std::min(queued - queue_, wanted_pipe_ / 4);
+  } else if (was_full) {
+    wanted_pipe_ = std::min(wanted_pipe_ + (is_starting_ ? (queue_ + wanted_pipe_) / 2 : kStep), most_);
+  }
+}
+
+/// One round trip's losses are one loss: they have one cause.
+void PeerWindow::on_loss(Instant now) {
+  last_answer_ = now;
+  if (now < recovered_) return;
+  recovered_ = now + std::max(2 * round_trip_, kHostTime);
+  queue_grows_ = now + kQueueReturns;
+  queue_ = std::max(queue_ * 3 / 4, std::min(most_queue_, kLeastWindowBytes));
+  is_starting_ = false;
+  wanted_pipe_ /= 2;
+  pipe_ = 0;  // All that was under way is sent again: as much as fits the queue first, the rest as answers come.
+}
+
+void PeerWindow::on_silence(Instant since, Instant now) {
+  if (last_answer_ > since) return;  // It answers others: this QP's trouble is its own.
+  queue_ = std::min(queue_, kLeastWindowBytes);
+  queue_grows_ = now + kQueueReturns;
+  wanted_pipe_ = pipe_ = 0;
+  is_starting_ = true;
+}
+
+Duration PeerWindow::patience() const { return std::max(kStallAfter, 4 * round_trip_); }
+
+}  // namespace uroce::nic

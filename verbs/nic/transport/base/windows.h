@@ -1,0 +1,52 @@
+// The windows of a NIC: one for each address that QPs are connected to, and one for all datagrams.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "proto/path.h"
+#include "verbs/nic/model/config.h"
+#include "verbs/nic/transport/base/window.h"
+
+namespace uroce::nic {
+
+class Windows {
+ public:
+  explicit Windows(const NicConfig& config)
+      : config_(config), datagrams_(std::make_shared<PeerWindow>(config.window_bytes, config.window_bytes, opened_)) {}
+
+  /// The window to `peer`. It lives as long as somebody holds it.
+  std::shared_ptr<PeerWindow> to(const proto::Gid& peer) {
+    std::weak_ptr<PeerWindow>& known = peers_[peer.raw];
+    std::shared_ptr<PeerWindow> window = known.lock();
+    if (window == nullptr) {
+      forget_unused();
+      window = std::make_shared<PeerWindow>(config_.window_bytes, config_.most_window_bytes, opened_);
+      peers_[peer.raw] = window;
+    }
+    return window;
+  }
+  /// The window of UD QPs, which have no peer.
+  const std::shared_ptr<PeerWindow>& datagrams() const { return datagrams_; }
+
+  /// The next window for which QPs wait and that has room; null: there is none.
+  PeerWindow* take_opened() {
+    if (opened_.empty()) return nullptr;
+    PeerWindow* const window = opened_.back();
+    opened_.pop_back();
+    window->heard();
+    return window;
+  }
+
+ private:
+  void forget_unused() {
+    std::erase_if(peers_, [](const auto& entry) { return entry.second.expired(); });
+  }
+
+  const NicConfig& config_;
+  std::vector<PeerWindow*> opened_;
+  std::map<std::array<std::uint8_t, 16>, std::weak_ptr<PeerWindow>> peers_;
+  std::shared_ptr<PeerWindow> datagrams_;
+};
+
+}  // namespace uroce::nic
