@@ -17,9 +17,8 @@ inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
 inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
 /// What is left of that after losses: four packets of 4 KiB.
 inline constexpr std::uint64_t kLeastWindowBytes = 34 * 1024;
-/// After a loss the queue gets a packet longer in each such time. Slow, for it ends in the next loss: of some thousand
-/// packets that are sent in it, a loss costs a window.
-inline constexpr Duration kQueueReturns = std::chrono::milliseconds{40};
+/// A loss tells after which round trip packets get lost. Each such time the memory of it fades by a quarter.
+inline constexpr Duration kLossFades = std::chrono::milliseconds{50};
 /// The most that may be under way to a peer, with what a long path holds: 10 Gb/s over 5 ms.
 inline constexpr std::uint64_t kMostWindowBytes = 16 * 1024 * 1024;
 /// What hosts take to answer though nothing waits: a wake-up or two. Of a round trip, only the time beyond is the

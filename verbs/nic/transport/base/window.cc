@@ -22,11 +22,11 @@ void PeerWindow::note_least(Duration time, Instant now) {
   samples_ = std::min(samples_ + 1, kEvidence);
 }
 
+Duration PeerWindow::least() const { return least_before_ == Duration{} ? least_ : std::min(least_, least_before_); }
+
 /// How long the path itself takes: nothing, when hosts alone could take as long to answer.
 Duration PeerWindow::path_time() const {
-  if (samples_ < kEvidence) return {};
-  const Duration least = least_before_ == Duration{} ? least_ : std::min(least_, least_before_);
-  return std::clamp(2 * (least - kHostTime), Duration{}, least);
+  return samples_ < kEvidence ? Duration{} : std::clamp(2 * (least() - kHostTime), Duration{}, least());
 }
 
 void PeerWindow::on_round_trip(Duration time, Instant now) {
@@ -37,12 +37,9 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   shortest_in_round_ = shortest_in_round_ == Duration{} ? time : std::min(shortest_in_round_, time);
   if (now < round_ends_) return;
 
-  if (queue_ < most_queue_ && now >= queue_grows_) {
-    queue_ = std::min(queue_ + kStep, most_queue_);
-    queue_grows_ = now + kQueueReturns;
-  }
   const Duration shortest = std::exchange(shortest_in_round_, Duration{});
   const bool was_full = std::exchange(was_full_, false);
+  adapt_queue(shortest, now);
   const std::uint64_t before = wanted_pipe_;
   const Duration path = path_time();
   if (path == Duration{}) {
@@ -57,6 +54,21 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   round_ends_ = round_begins_ + time;
   pipe_ = std::min(pipe_, wanted_pipe_);
   tell_if_open();
+}
+
+/// All senders to one receiver see how long packets wait there. Who keeps away from the time at which packets were lost
+/// makes room for the others.
+void PeerWindow::adapt_queue(Duration round_trip, Instant now) {
+  if (too_long_ != Duration{} && now >= forgets_) {
+    too_long_ = 5 * too_long_ / 4;
+    forgets_ = now + kLossFades;
+  }
+  if (too_long_ != Duration{} && round_trip > too_long_) {
+    queue_ = std::max(queue_ * 3 / 4, std::min(most_queue_, kLeastWindowBytes));
+  } else {
+    queue_ = std::min(queue_ + kStep / 4, most_queue_);
+  }
+  if (queue_ == most_queue_) too_long_ = {};
 }
 
 /// `queued`: bytes under way that wait. `was_full`: more would have been sent.
@@ -74,17 +86,18 @@ void PeerWindow::on_loss(Instant now) {
   last_answer_ = now;
   if (now < recovered_) return;
   recovered_ = now + std::max(2 * round_trip_, kHostTime);
-  queue_grows_ = now + kQueueReturns;
+  const Duration half_waiting = (least() + round_trip_) / 2;
+  too_long_ = too_long_ == Duration{} ? half_waiting : std::min(too_long_, half_waiting);
+  forgets_ = now + kLossFades;
   queue_ = std::max(queue_ * 3 / 4, std::min(most_queue_, kLeastWindowBytes));
   is_starting_ = false;
   wanted_pipe_ /= 2;
   pipe_ = 0;  // All that was under way is sent again: as much as fits the queue first, the rest as answers come.
 }
 
-void PeerWindow::on_silence(Instant since, Instant now) {
+void PeerWindow::on_silence(Instant since) {
   if (last_answer_ > since) return;  // It answers others: this QP's trouble is its own.
   queue_ = std::min(queue_, kLeastWindowBytes);
-  queue_grows_ = now + kQueueReturns;
   wanted_pipe_ = pipe_ = 0;
   is_starting_ = true;
 }

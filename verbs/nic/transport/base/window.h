@@ -62,7 +62,7 @@ class PeerWindow {
   /// The peer says that a packet is lost.
   void on_loss(Instant now);
   /// The peer has not answered since `since`.
-  void on_silence(Instant since, Instant now);
+  void on_silence(Instant since);
 
   /// After so long without progress packets are out of every buffer: read, or lost.
   Duration patience() const;
@@ -81,7 +81,9 @@ class PeerWindow {
 
  private:
   void note_least(Duration time, Instant now);
+  Duration least() const;
   Duration path_time() const;
+  void adapt_queue(Duration round_trip, Instant now);
   void adapt_pipe(std::uint64_t queued, bool was_full);
 
   const std::uint64_t most_queue_, most_;
@@ -97,7 +99,8 @@ class PeerWindow {
   Duration least_{}, least_before_{};  ///< Shortest round trip of this epoch and of the one before; 0: none.
   Duration round_trip_{};              ///< The last one, smoothed.
   Duration shortest_in_round_{};
-  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, recovered_{}, queue_grows_{}, last_answer_{};
+  Duration too_long_{};  ///< When answers take so long, packets get lost; 0: not known.
+  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, recovered_{}, forgets_{}, last_answer_{};
 };
 
 }  // namespace uroce::nic

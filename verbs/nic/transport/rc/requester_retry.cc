@@ -16,7 +16,7 @@ void Requester::on_timeout(Instant now) {
   }
   if (timers_.take_expired(Timer::kAck, now)) {
     c_.note<TraceKind::kAckTimeout>(una_.value(), retry_left_);
-    c_.window->on_silence(now - ack_timeout().value_or(Duration{}), now);
+    c_.window->on_silence(now - ack_timeout().value_or(Duration{}));
     went_back_ = false;
     retry();
     is_probing_ = true;
