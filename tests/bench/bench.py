@@ -117,6 +117,15 @@ def points_of_shared_memory(runs):
                 constant(0.2), "0.2", "<= 1", 3)
 
 
+def points_of_networks(runs):
+    """A path with a round trip: both NICs hold back what they send for half of it, at the cost of some processor time."""
+    def write(name, **options):
+        return runs.gigabits(name, op="write", bytes=2**20, qps=4, **options)
+    for round_trip, half in (("0.2 ms", "100us"), ("1 ms", "500us"), ("5 ms", "2500us")):
+        name = f"networks, WRITE 1 MiB, {round_trip}"
+        yield Point(name, "Gb/s", write(name, delay=half), write("networks, no delay"), "no delay", ">= 0.8")
+
+
 def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
@@ -154,6 +163,7 @@ def points(runs):
                 "strict mode", ">= 3", 1)
 
     yield from points_of_shared_memory(runs)
+    yield from points_of_networks(runs)
 
     yield Point("requester + responder, WRITE of 4 KiB", "million packets/s",
                 lambda seconds: micro("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1")

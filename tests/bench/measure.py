@@ -28,12 +28,17 @@ def _json(command, env=None):
     return json.loads(_run(command, env))
 
 
-def verbs(seconds, mode, offload=False, wire="udp", **options):
-    """uroce_bench_verbs; data that is not what it should be is an error."""
+def verbs(seconds, mode, offload=False, wire="udp", delay=None, **options):
+    """uroce_bench_verbs; data that is not what it should be is an error. `delay`: of every packet, e.g. "500us"."""
     command = [os.path.join(BIN, "uroce_bench_verbs"), mode, "--seconds", str(seconds)]
     for name, value in options.items():
         command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    result = _json(command, {"UROCE_WIRE": wire, **({"UROCE_OFFLOAD": "gso"} if offload else {})})
+    env = {"UROCE_WIRE": wire}
+    if offload:
+        env["UROCE_OFFLOAD"] = "gso"
+    if delay:
+        env["UROCE_FAULTS"] = f"delay={delay}@100%"
+    result = _json(command, env)
     for side in ("client", "server"):
         if not result.get(side, {}).get("verified", True):
             raise RuntimeError(f"{' '.join(command)}: the data that arrived at the {side} is wrong")

@@ -52,6 +52,11 @@ TEST_F(WindowOnAPath, GrowsToWhatALongPathHolds) {
   EXPECT_LE(window.limit(), (333 + 60) * kPacket) << "what is more waits somewhere";
 }
 
+TEST_F(WindowOnAPath, ItsOwnQueueIsNotTakenForALongPath) {
+  run(60us, 40us, 2'000'000);  // 80 s: long enough to forget that it was ever empty.
+  EXPECT_LE(window.limit(), kQueue + 10 * kPacket);
+}
+
 TEST_F(WindowOnAPath, NeverGrowsBeyondItsBound) {
   run(50ms, 1us, 100'000);
   EXPECT_EQ(window.limit(), kMost);

@@ -1,7 +1,5 @@
 #include "verbs/nic/transport/base/window.h"
 
-#include "verbs/nic/model/tunables.h"
-
 namespace uroce::nic {
 namespace {
 
@@ -17,7 +15,9 @@ void PeerWindow::note_least(Duration time, Instant now) {
     least_before_ = epoch_ends_ == Instant{} ? Duration{} : least_;
     least_ = {};
     epoch_ends_ = now + kRoundTripEpoch;
+    look_ends_ = samples_ == 0 ? now : now + 3 * round_trip_;
   }
+  is_looking_ = now < look_ends_;
   least_ = least_ == Duration{} ? time : std::min(least_, time);
   samples_ = std::min(samples_ + 1, kEvidence);
 }
@@ -33,6 +33,7 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   last_answer_ = now;
   note_least(time, now);
   round_trip_ = round_trip_ == Duration{} ? time : (7 * round_trip_ + time) / 8;
+  if (is_looking_) return;
   if (now < round_begins_) return;
   shortest_in_round_ = shortest_in_round_ == Duration{} ? time : std::min(shortest_in_round_, time);
   if (now < round_ends_) return;
@@ -64,7 +65,7 @@ void PeerWindow::adapt_queue(Duration round_trip, Instant now) {
     forgets_ = now + kLossFades;
   }
   if (too_long_ != Duration{} && round_trip > too_long_) {
-    queue_ = std::max(queue_ * 3 / 4, std::min(most_queue_, kLeastWindowBytes));
+    queue_ = std::max(queue_ * 3 / 4, least_queue());
   } else {
     queue_ = std::min(queue_ + kStep / 4, most_queue_);
   }
@@ -89,7 +90,7 @@ void PeerWindow::on_loss(Instant now) {
   const Duration half_waiting = (least() + round_trip_) / 2;
   too_long_ = too_long_ == Duration{} ? half_waiting : std::min(too_long_, half_waiting);
   forgets_ = now + kLossFades;
-  queue_ = std::max(queue_ * 3 / 4, std::min(most_queue_, kLeastWindowBytes));
+  queue_ = std::max(queue_ * 3 / 4, least_queue());
   is_starting_ = false;
   wanted_pipe_ /= 2;
   pipe_ = 0;  // All that was under way is sent again: as much as fits the queue first, the rest as answers come.

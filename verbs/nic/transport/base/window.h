@@ -16,6 +16,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
+#include "verbs/nic/model/tunables.h"
 
 namespace uroce::nic {
 
@@ -36,7 +37,7 @@ class PeerWindow {
   static constexpr std::uint64_t cost(std::uint32_t payload) { return std::bit_ceil(payload + 450u) + 256u; }
 
   bool has_room() const { return used_ < limit(); }
-  std::uint64_t limit() const { return std::min(queue_ + pipe_, most_); }
+  std::uint64_t limit() const { return is_looking_ ? least_queue() : std::min(queue_ + pipe_, most_); }
   std::uint64_t used() const { return used_; }
 
   /// A packet goes out.
@@ -80,6 +81,7 @@ class PeerWindow {
   Qp* admitted = nullptr;   ///< Of those that waited: the one whose turn it is now.
 
  private:
+  std::uint64_t least_queue() const { return std::min(most_queue_, kLeastWindowBytes); }
   void note_least(Duration time, Instant now);
   Duration least() const;
   Duration path_time() const;
@@ -93,6 +95,8 @@ class PeerWindow {
   std::uint64_t used_ = 0;
   std::vector<PeerWindow*>& opened_;
   bool told_ = false;
+  /// Little is sent for a moment, so that the round trip shows the path and not our own queue.
+  bool is_looking_ = false;
   bool was_full_ = false;              ///< In this round.
   bool is_starting_ = true;            ///< Until packets wait for the first time, the window grows by half of itself.
   int samples_ = 0;                    ///< Up to kEvidence.
@@ -100,7 +104,7 @@ class PeerWindow {
   Duration round_trip_{};              ///< The last one, smoothed.
   Duration shortest_in_round_{};
   Duration too_long_{};  ///< When answers take so long, packets get lost; 0: not known.
-  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, recovered_{}, forgets_{}, last_answer_{};
+  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, look_ends_{}, recovered_{}, forgets_{}, last_answer_{};
 };
 
 }  // namespace uroce::nic
