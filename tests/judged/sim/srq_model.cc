@@ -111,7 +111,11 @@ void SharedQueue::given_back(const Receive& receive) {
 void SharedQueue::ended(const Receive& receive) {
   if (receive.local.slot.length != 0) area_.give_back(receive.local.slot);
   --taken_;
-  if (plan_.repost_delay == Duration{} || stage_.faults_over) return;
+  if (plan_.repost_delay == Duration{} || stage_.faults_over) {
+    // A program that polls posts again anyway; but one that takes a connection down polls and stops.
+    stage_.world.after({}, [this] { post_missing(); });
+    return;
+  }
   ++withheld_;
   stage_.world.after(plan_.repost_delay, [this] {
     withheld_ -= std::min(withheld_, 1u);
