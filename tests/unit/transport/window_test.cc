@@ -96,9 +96,10 @@ TEST_F(WindowOnAPath, AfterALossOnlyTheQueueGoesAtOnce) {
 
 TEST_F(WindowOnAPath, WhatGoesIntoAnEmptyPathWaitsAtItsEnd) {
   run(1ms, 3us, 20'000);
+  const std::uint64_t pipe = window.limit() - kQueue;
   window.give_back(window.used());
   window.take(kPacket);
-  EXPECT_EQ(window.limit(), kQueue);
+  EXPECT_LE(window.limit(), kQueue + pipe / 2);
 }
 
 TEST_F(WindowOnAPath, SilenceCountsOnlyWhenNobodyIsAnswered) {

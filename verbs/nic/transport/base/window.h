@@ -42,7 +42,7 @@ class PeerWindow {
 
   /// A packet goes out.
   void take(std::uint64_t bytes) {
-    if (used_ == 0) pipe_ = 0;  // What is sent at once into an empty path waits in the buffer at its end.
+    if (used_ == 0) pipe_ /= 2;  // What is sent at once into an empty path waits in the buffer at its end.
     used_ += bytes;
   }
   /// A packet is no longer under way, or nobody knows.
