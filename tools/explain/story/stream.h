@@ -67,6 +67,7 @@ class Stream {
   void advance(PsnIndex una, const Packet& packet, Told& told);
   void complete(Message& message, std::int64_t now);
   Message* oldest_unanswered();
+  bool is_behind_unanswered(const Message& message, const Packet& packet, Told& told);
   void imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text);
   void name_answered(PsnIndex index, const Packet& packet, Told& told);
   void answer_again(PsnIndex index, const Packet& packet, Told& told);

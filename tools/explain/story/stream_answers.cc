@@ -170,6 +170,17 @@ void Stream::acknowledge(PsnIndex index, const Packet& packet, Told& told) {
   advance(index + 1, packet, told);
 }
 
+/// Whether an older READ or atomic has not been answered: then the requester takes this answer for a NAK.
+bool Stream::is_behind_unanswered(const Message& message, const Packet& packet, Told& told) {
+  const Message* const due = oldest_unanswered();
+  if (due == nullptr || due->first >= message.first) return false;
+  told.reason = Reason::kBehindGap;
+  imply(due->next_answer, packet, told,
+        "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
+            ", is missing in front of it: an implied NAK");
+  return true;
+}
+
 /// The peer's answer shows that an earlier one is missing.
 void Stream::imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text) {
   if (evidence_.implied && !evidence_.implied->used && evidence_.implied->index == index) return;
@@ -256,13 +267,7 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
     if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
     return;
   }
-  const Message* const due = oldest_unanswered();
-  if (due != nullptr && due->first < message->first) {
-    told.reason = Reason::kBehindGap;
-    return imply(due->next_answer, packet, told,
-                 "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
-                     ", is missing in front of it: an implied NAK");
-  }
+  if (is_behind_unanswered(*message, packet, told)) return;
   if (index > message->next_answer) {
     const auto missing = static_cast<std::uint64_t>(index - message->next_answer);
     told.reason = Reason::kBehindGap;
@@ -316,13 +321,7 @@ void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
     if (message->asked_again) told.cause = message->asked_again;
     return;
   }
-  const Message* const due = oldest_unanswered();
-  if (due != nullptr && due->first < message->first) {
-    told.reason = Reason::kBehindGap;
-    return imply(due->next_answer, packet, told,
-                 "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
-                     ", is missing in front of it: an implied NAK");
-  }
+  if (is_behind_unanswered(*message, packet, told)) return;
   if (message->asked_again) told.cause = message->asked_again;
   message->original = packet.original;
   message->next_answer = index + 1;
