@@ -100,6 +100,27 @@ struct Side {
   std::uint64_t base_;
 };
 
+/// What a QP of `local` needs to be connected to that of `remote`.
+inline nic::QpAttr connected_attr(const PairOptions& o, const Side& local, const Side& remote, std::uint32_t sq_psn,
+                                  std::uint32_t rq_psn) {
+  nic::QpAttr attr;
+  attr.access = o.qp_access;
+  attr.sgid_index = 1;
+  attr.path.source = local.gid;
+  attr.path.destination = remote.gid;
+  attr.path.source_port = proto::flow_source_port(0, local.qp->qpn(), remote.qp->qpn());
+  attr.path_mtu = static_cast<std::uint8_t>(o.mtu_code);
+  attr.timeout = o.timeout;
+  attr.retry_cnt = o.retry_cnt;
+  attr.rnr_retry = o.rnr_retry;
+  attr.min_rnr_timer = o.min_rnr_timer;
+  attr.max_rd_atomic = attr.max_dest_rd_atomic = o.rd_atomic;
+  attr.sq_psn = Psn{sq_psn};
+  attr.rq_psn = Psn{rq_psn};
+  attr.dest_qpn = remote.qp->qpn();
+  return attr;
+}
+
 /// A packet that one side sent, as the tap saw it.
 struct Seen {
   char from;  ///< 'a' or 'b'.
@@ -128,22 +149,7 @@ class Pair {
   }
 
   nic::QpAttr attr(const Side& local, const Side& remote, std::uint32_t sq_psn, std::uint32_t rq_psn) const {
-    nic::QpAttr attr;
-    attr.access = o.qp_access;
-    attr.sgid_index = 1;
-    attr.path.source = local.gid;
-    attr.path.destination = remote.gid;
-    attr.path.source_port = proto::flow_source_port(0, local.qp->qpn(), remote.qp->qpn());
-    attr.path_mtu = static_cast<std::uint8_t>(o.mtu_code);
-    attr.timeout = o.timeout;
-    attr.retry_cnt = o.retry_cnt;
-    attr.rnr_retry = o.rnr_retry;
-    attr.min_rnr_timer = o.min_rnr_timer;
-    attr.max_rd_atomic = attr.max_dest_rd_atomic = o.rd_atomic;
-    attr.sq_psn = Psn{sq_psn};
-    attr.rq_psn = Psn{rq_psn};
-    attr.dest_qpn = remote.qp->qpn();
-    return attr;
+    return connected_attr(o, local, remote, sq_psn, rq_psn);
   }
   void connect(Side& local, const Side& remote, std::uint32_t sq_psn, std::uint32_t rq_psn) {
     local.bring_up(attr(local, remote, sq_psn, rq_psn));

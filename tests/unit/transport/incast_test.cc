@@ -20,8 +20,8 @@ class Incast : public testing::Test {
       Side& side = senders.emplace_back(Gid::from_v4(10, 0, 0, n), 0x10000000, options);
       side.node = world.attach(side.nic, {side.gid});
       if (i != 0) receiver.qp = *receiver.nic.create_qp(nic::QpInit(receiver.qp->init()));
-      bring_up(side, receiver);
-      bring_up(receiver, side);
+      side.bring_up(connected_attr(options, side, receiver, 0x100, 0x100));
+      receiver.bring_up(connected_attr(options, receiver, side, 0x100, 0x100));
     }
     world.set_filter([this](engine::sim::Packet& packet, Instant now) {
       if (packet.to != receiver.node) return engine::sim::Verdict::pass();
@@ -30,20 +30,6 @@ class Incast : public testing::Test {
       free_at += kPerPacket;
       return engine::sim::Verdict::delay(free_at - now);
     });
-  }
-  void bring_up(Side& local, const Side& remote) {
-    nic::QpAttr attr;
-    attr.access = options.qp_access;
-    attr.sgid_index = 1;
-    attr.path.source = local.gid;
-    attr.path.destination = remote.gid;
-    attr.path_mtu = 5;
-    attr.timeout = 14;
-    attr.retry_cnt = attr.rnr_retry = 7;
-    attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
-    attr.sq_psn = attr.rq_psn = Psn{0x100};
-    attr.dest_qpn = remote.qp->qpn();
-    local.bring_up(attr);
   }
   /// Everybody sends for `time`, without a pause.
   void run(Duration time) {
