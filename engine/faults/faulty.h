@@ -42,7 +42,8 @@ class HeldPackets {
     std::uint32_t distance = 0;  ///< Packets of the stream still to pass; 0: only time counts.
     std::string comment{};       ///< For a capture.
   };
-  /// More than the window of all QPs lets them have on the wire. Only strangers and UD can send more.
+  /// More than the window to a peer lets its QPs have on the wire, in packets of 256 bytes. Strangers, UD, and many
+  /// tiny messages or many peers at a distance can send more.
   static constexpr std::size_t kMost = 16'384;
   /// False, and the packet is gone: there are kMost already, and as any queue of a network this one has an end.
   [[nodiscard]] bool hold(Instant until, Held packet);

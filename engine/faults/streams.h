@@ -52,7 +52,8 @@ class Stream {
   std::size_t remembered() const { return struck_.size(); }
 
  private:
-  /// More than can be under way in the window of a NIC.
+  /// More than can be under way on one host. When faults strike more of what a long path holds, the oldest count as
+  /// arrived.
   static constexpr std::size_t kMost = 512;
   proto::Psn first_;
   std::int64_t newest_ = 0;

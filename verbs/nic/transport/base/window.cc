@@ -5,7 +5,7 @@ namespace {
 
 /// Round trips before anything is concluded from the shortest.
 constexpr int kEvidence = 8;
-/// A packet of 4096 bytes; what the pipe grows by when it no longer doubles.
+/// A packet of 4096 bytes; what the pipe grows by once packets have had to wait.
 constexpr std::uint64_t kStep = PeerWindow::cost(4096);
 
 }  // namespace

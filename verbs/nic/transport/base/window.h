@@ -2,9 +2,10 @@
 // packets; without a bound a sender overruns the receiver's socket buffer and go-back-N turns that into a storm. READ
 // responses count as well: they land in our own buffer, and the requester is who can bound them.
 //
-// A window is a queue and a pipe (ADR 18). The queue is what may wait in buffers: it begins with what every receive
-// buffer can take, shrinks when packets get lost, and comes back slowly. The pipe is what the path itself holds: it
-// stays empty on one host, and grows with the round trip for as long as packets do not have to wait longer for it.
+// A window is a queue and a pipe (ADR 19). The queue is what may wait in buffers: it begins with what every receive
+// buffer can take, shrinks when packets get lost or wait as long as when they were, and comes back. The pipe is what
+// the path itself holds: it stays empty on one host, and grows with the round trip for as long as packets do not have
+// to wait longer for it.
 #pragma once
 
 #include <algorithm>
