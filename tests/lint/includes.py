@@ -78,7 +78,7 @@ ROOMS = {
                               "tools/explain/words"},
     "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version",
                                      "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
-    "tools/broker": PROTO | {"engine/broker"},
+    "tools/broker": PROTO | {"engine/broker", "tools/version"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 SUFFIXES = {".h", ".cc", ".c", ".def"}

@@ -11,6 +11,7 @@
 #include "engine/broker/execute_wills.h"
 #include "engine/broker/start_broker.h"
 #include "proto/address.h"
+#include "tools/version/version.h"
 
 namespace {
 
@@ -31,6 +32,10 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::puts(uroce::tools::version_text("uroce-broker").c_str());
+    return 0;
+  }
   if (argc == 2 && std::string_view(argv[1]) == uroce::engine::kExecuteWills) {
     return uroce::engine::execute_wills(uroce::engine::kBrokerReport) ? 0 : 2;
   }
