@@ -79,6 +79,8 @@ ROOMS = {
     "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version",
                                      "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker", "tools/version"},
+    # Lessons: on io_uring, on proto, on the standard verbs.
+    "tools/learn": PROTO,
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 SUFFIXES = {".h", ".cc", ".c", ".def"}
