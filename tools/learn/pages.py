@@ -12,8 +12,8 @@ A page holds two kinds of generated blocks:
 
 All commands of a page run in one bash, in a directory that looks like a clone, in a network of their own, with the
 programs of the build in PATH; UROCE_SEED fixes numbers. A line that begins with `# ` is a remark. A command that ends
-with `&` is waited for at the end of its block. A number behind `~` is measured, and may differ from the page's; so may
-the lines that the page replaces by `...`. The English page is run; the Chinese one must show the same blocks. Exit
+with `&` is waited for at the end of its block. A number behind `~` or in front of a unit of time is measured, and may
+differ from the page's. The English page is run; the Chinese one must show the same blocks. Exit
 status 77: a lesson says that it can't run here.
 """
 
@@ -30,11 +30,11 @@ LANGUAGES = ("en", "zh")
 SKIPPED = 77
 RUN_TIMEOUT = 60  # seconds for all commands of a page; most need one.
 BLOCK = re.compile(r"^```(cpp|console)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MEASURED = re.compile(r"~[\d.]+")
+MEASURED = re.compile(r"~[\d.]+|(?<![\w.])[\d.]+ (?:ns|us|ms|s|[kMG]?bit/s)(?!\w)")
 
 SETUP = """\
 ip link set lo up
-export PATH=$PWD/build/release/bin/learn:$PWD/build/release/bin:$PATH UROCE_SEED=0 UROCE_BROKER=off TERM=dumb
+export PATH=$PWD/build/release/bin/learn:$PWD/build/release/bin:$PATH UROCE_SEED=0 TERM=dumb
 status_of() { [ $1 = 0 ] || echo "(exit status $1)"; [ $1 != 77 ] || kill -s USR1 $$; }
 trap 'exit 77' USR1
 """
@@ -120,13 +120,17 @@ def filled(text, build, outputs=None):
     return BLOCK.sub(fill, text), outputs
 
 
+def comparable(line):
+    return " ".join(MEASURED.sub("~", line).split())
+
+
 def difference(page, expected):
     """The first line in which a page differs from what it should be, measured numbers aside."""
     rows = zip([*page.splitlines(), None], [*expected.splitlines(), None])
     for number, (is_, should) in enumerate(rows, 1):
         if is_ is None and should is None:
             return None
-        if is_ is None or should is None or MEASURED.sub("~", is_) != MEASURED.sub("~", should):
+        if is_ is None or should is None or comparable(is_) != comparable(should):
             return f"line {number}:\n  the page: {is_}\n  the run:  {should}"
     return "lengths"
 

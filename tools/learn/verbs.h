@@ -38,12 +38,14 @@ struct Nic {
   std::uint8_t gid_index = 0;
   ibv_gid gid{};
 
-  Nic() {
+  /// `which`: the number of the device, from 0; the first one where there are fewer.
+  explicit Nic(int which = 0) {
     int count = 0;
     ibv_device** devices = need(ibv_get_device_list(&count), "ibv_get_device_list");
     const char* wanted = secure_getenv("LEARN_DEVICE");
     for (int i = 0; i < count && context == nullptr; ++i) {
       if (wanted != nullptr && std::strcmp(wanted, ibv_get_device_name(devices[i])) != 0) continue;
+      if (wanted == nullptr && i != which % count) continue;
       context = need(ibv_open_device(devices[i]), "ibv_open_device");
     }
     ibv_free_device_list(devices);
@@ -113,16 +115,18 @@ struct Endpoint {
   ibv_cq* cq;
   ibv_qp* qp;
 
-  explicit Endpoint(Nic& nic, std::size_t bytes = 4096, ibv_qp_type type = IBV_QPT_RC, int cqe = 64)
+  explicit Endpoint(Nic& nic, std::size_t bytes = 4096, ibv_qp_type type = IBV_QPT_RC, int cqe = 64,
+                    ibv_comp_channel* channel = nullptr, ibv_srq* srq = nullptr)
       : buffer(bytes),
         mr(need(ibv_reg_mr(nic.pd, buffer.data(), bytes,
                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                IBV_ACCESS_REMOTE_ATOMIC),
                 "ibv_reg_mr")),
-        cq(need(ibv_create_cq(nic.context, cqe, nullptr, nullptr, 0), "ibv_create_cq")) {
+        cq(need(ibv_create_cq(nic.context, cqe, nullptr, channel, 0), "ibv_create_cq")) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    init.srq = srq;
+    init.cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 2, .max_recv_sge = 1, .max_inline_data = 0};
     init.qp_type = type;
     qp = need(ibv_create_qp(nic.pd, &init), "ibv_create_qp");
   }
@@ -198,10 +202,11 @@ inline void connect(Nic& nic, ibv_qp* qp, std::uint32_t peer_qpn, const ibv_gid&
   need_zero(ibv_modify_qp(qp, &a, mask), "RTS");
 }
 
-/// Two queue pairs of one process, connected with each other.
-inline void connect(Nic& nic, Endpoint& a, Endpoint& b, Patience patience = {}) {
-  connect(nic, a.qp, b.qp->qp_num, nic.gid, 0x100, 0x200, patience);
-  connect(nic, b.qp, a.qp->qp_num, nic.gid, 0x200, 0x100, patience);
+/// Two queue pairs of one process, connected with each other: on two devices, or on one.
+inline void connect(Nic& nic_a, Endpoint& a, Nic& nic_b, Endpoint& b, Patience patience = {}) {
+  connect(nic_a, a.qp, b.qp->qp_num, nic_b.gid, 0x100, 0x200, patience);
+  connect(nic_b, b.qp, a.qp->qp_num, nic_a.gid, 0x200, 0x100, patience);
 }
+inline void connect(Nic& nic, Endpoint& a, Endpoint& b, Patience patience = {}) { connect(nic, a, nic, b, patience); }
 
 }  // namespace learn

@@ -13,8 +13,9 @@ spec.loader.exec_module(pages)
 
 class Pages(unittest.TestCase):
     def test_measured_numbers_may_differ_and_nothing_else(self):
-        self.assertIsNone(pages.difference("took ~12.5 us\n", "took ~9 us\n"))
-        self.assertIn("line 1", pages.difference("took 12.5 us\n", "took 9 us\n"))
+        self.assertIsNone(pages.difference("took ~12.5 turns\n", "took ~9 turns\n"))
+        self.assertIsNone(pages.difference("+9.5 us   sent again\n", "+12 ms sent again\n"))
+        self.assertIn("line 1", pages.difference("took 12.5 turns\n", "took 9 turns\n"))
         self.assertIn("line 2", pages.difference("a\n", "a\nb\n"))
         self.assertIn("line 2", pages.difference("a\nb\n", "a\n"))
 
