@@ -73,9 +73,10 @@ void put_interface(std::string_view name, std::vector<std::uint8_t>& out) {
 
 void put_packet(Format format, const Packet& packet, std::vector<std::uint8_t>& out) {
   const auto size = static_cast<std::uint32_t>(packet.frame.size());
+  const std::uint32_t wire_size = std::max(size, packet.wire_size);
   if (format == Format::kPcap) {
     put(std::array{static_cast<std::uint32_t>(packet.time_ns / kNsPerSecond),
-                   static_cast<std::uint32_t>(packet.time_ns % kNsPerSecond), size, size},
+                   static_cast<std::uint32_t>(packet.time_ns % kNsPerSecond), size, wire_size},
         out);
     out.insert(out.end(), packet.frame.begin(), packet.frame.end());
     return;
@@ -83,7 +84,7 @@ void put_packet(Format format, const Packet& packet, std::vector<std::uint8_t>& 
   const std::size_t begin = out.size();
   const auto time = static_cast<std::uint64_t>(packet.time_ns);
   put(std::array{std::uint32_t{kEnhancedPacket}, 0u, packet.interface, static_cast<std::uint32_t>(time >> 32),
-                 static_cast<std::uint32_t>(time), size, size},
+                 static_cast<std::uint32_t>(time), size, wire_size},
       out);
   put_padded(packet.frame, out);
   const auto direction = static_cast<std::uint32_t>(packet.direction);

@@ -23,6 +23,7 @@ struct Packet {
   std::string_view comment;     ///< pcapng only; at most 65535 bytes of it.
   std::uint32_t interface = 0;  ///< pcapng only: counts from 0 in the order of the interface blocks of a section.
   Direction direction = Direction::kUnknown;
+  std::uint32_t wire_size = 0;  ///< Bytes that the frame had, if more than those that are there.
 };
 
 // Each appends to `out`.

@@ -12,6 +12,10 @@ constexpr std::size_t kBufferedMax = 128 * 1024;  ///< Bytes: then records are h
 }  // namespace
 
 void CaptureTap::tx_commit(const proto::Transmit& transmit) {
+  if (!reason_.empty() && std::equal(reason_for_.begin(), reason_for_.end(), frame_.begin())) {
+    next_comment_ += next_comment_.empty() ? reason_ : "; " + reason_;
+  }
+  reason_.clear();
   record(transmit.path, frame_.first(transmit.size), 0, next_comment_, Direction::kSent);
   next_comment_.clear();
   port_->tx_commit(transmit);

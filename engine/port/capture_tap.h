@@ -2,6 +2,8 @@
 // an Ethernet: what tcpdump would have seen, without its privileges.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +49,11 @@ class CaptureTap final : public Port {
   bool takes_comments() const { return writer_.takes_comments(); }
   /// Says something about the packet that is committed next.
   void comment_next(std::string comment) { next_comment_ = std::move(comment); }
+  /// Why the packet that begins with `bth` is sent, if it is the next one that is committed.
+  void explain_next(Bytes bth, std::string reason) {
+    reason_ = std::move(reason);
+    std::copy_n(bth.begin(), std::min(bth.size(), reason_for_.size()), reason_for_.begin());
+  }
   /// Records a packet that will never be sent.
   void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
     record(path, packet, 0, comment, Direction::kSent);
@@ -69,6 +76,8 @@ class CaptureTap final : public Port {
   proto::PcapWriter writer_;
   MutBytes frame_;
   std::string next_comment_;
+  std::string reason_;
+  std::array<std::uint8_t, 12> reason_for_{};
   std::function<std::string(const proto::Datagram&)> ask_;
   std::vector<std::uint8_t> buffer_;
   std::uint64_t unwritten_ = 0;  ///< Packets since the last time that records were handed over.

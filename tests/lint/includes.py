@@ -37,6 +37,9 @@ ROOMS = {
     "verbs/rdmacm": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks",
                                           "verbs/ibverbs/host"},
 
+    # What NICs remember of the last moments.
+    "verbs/record": PROTO | {"verbs/nic/model"},
+
     # What moves packets knows no NIC, and the NIC nothing of it. `engine` itself holds what both agree on.
     "engine": PROTO,
     "engine/os": PROTO,
@@ -51,7 +54,7 @@ ROOMS = {
     "verbs/view": PROTO | {"verbs/nic/model"},
     "verbs/ibverbs/catalogue": set(),
     "verbs/ibverbs/hooks": PROTO | ENGINE | {"verbs/ibverbs/catalogue"},
-    "verbs/ibverbs/host": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/view", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks"},
+    "verbs/ibverbs/host": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/record", "verbs/view", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks"},
     "verbs/ibverbs/objects": PROTO | NIC | ENGINE | {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks",
                                                      "verbs/ibverbs/host"},
     "verbs/ibverbs": {"verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
@@ -74,9 +77,9 @@ ROOMS = {
     "tools/explain/packets": PROTO | {"tools/explain/capture"},
     "tools/explain/story": PROTO | {"tools/explain/packets"},
     "tools/explain/words": PROTO | {"tools/explain/packets", "tools/explain/story"},
-    "tools/explain": PROTO | {"tools/explain/capture", "tools/explain/packets", "tools/explain/story",
+    "tools/explain": PROTO | {"verbs/record", "tools/explain/capture", "tools/explain/packets", "tools/explain/story",
                               "tools/explain/words"},
-    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version",
+    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
                                      "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker", "tools/version"},
     # Lessons: on io_uring, on proto, on the standard verbs.

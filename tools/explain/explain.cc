@@ -10,6 +10,7 @@
 
 #include "proto/address.h"
 #include "tools/explain/packets/both_ends.h"
+#include "tools/explain/recordings.h"
 #include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
 #include "tools/explain/words/text.h"
@@ -88,12 +89,14 @@ void stop_by_interrupt() {
 int explain(const Options& options) {
   Filter filter;
   if (const auto wrong = read_filter(options, filter)) return complain(*wrong);
+  const auto input = input_of(options.files);
+  if (!input.ok()) return complain(input.error());
   BothEnds captures(options.follow);
-  for (const std::string& file : options.files) {
+  for (const std::string& file : input->captures) {
     if (const auto wrong = captures.open(file, options.follow)) return complain(*wrong);
   }
   if (options.follow) stop_by_interrupt();
-  const Names names(options.files.size() > 1);
+  const Names names(input->captures.size() > 1);
   const bool packets = options.packets || filter.only_problems || options.follow;
   std::vector<std::unique_ptr<Output>> outputs;
   if (options.json) {
@@ -107,6 +110,7 @@ int explain(const Options& options) {
     page = html.get();
     outputs.push_back(std::move(html));
   }
+  for (const auto& output : outputs) output->begin(input->verdicts);
   Story story(names);
   {
     Progress progress;
@@ -132,9 +136,9 @@ int explain(const Options& options) {
   const std::vector<FileFacts> facts = captures.facts();
   for (const auto& output : outputs) output->end(story, facts);
   if (page != nullptr && !page->error().empty()) return complain(page->error());
-  bool whole = story.totals().packets != 0;
+  bool whole = story.totals().packets != 0 || !input->verdicts.empty();
   for (const FileFacts& file : facts) whole = whole && file.damage.empty();
-  if (story.totals().packets == 0) complain("there is no packet of RoCE in it");
+  if (story.totals().packets == 0 && input->verdicts.empty()) complain("there is no packet of RoCE in it");
   return whole ? 0 : 1;
 }
 

@@ -28,6 +28,10 @@ int show_gids();
 /// Looks at everything that the emulated NICs depend on, and prints each finding with its remedy. 0: they can work.
 int doctor();
 
+/// Writes what the NICs of process `pid` remember to `directory`, and prints where. 0; 1: nothing, or it can't be
+/// written.
+int record(std::uint32_t pid, const std::string& directory);
+
 struct PeerOptions {
   std::string peer;            ///< The host on which the other one listens ...
   bool listens = false;        ///< ... or this one does.

@@ -99,12 +99,20 @@ int main(int argc, char** argv) {
       "explain", "Tell what happened in a capture of RoCE: losses, retransmissions and their causes");
   add_explain(*explain_command, to_explain);
 
+  std::uint32_t pid = 0;
+  std::string directory = ".";
+  CLI::App* const record_command =
+      app.add_subcommand("record", "Write what the NICs of a running process remember, without stopping it");
+  record_command->add_option("pid", pid, "The process")->required();
+  record_command->add_option("--dir", directory, "Where to")->type_name("DIR")->capture_default_str();
+
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const auto word = unknown_command(app, argc, argv)) {
-    fmt::print(stderr,
-               "uroce: there is no command '{}'; the commands are run, devices, info, gids, doctor and explain\n",
-               *word);
+    fmt::print(
+        stderr,
+        "uroce: there is no command '{}'; the commands are run, devices, info, gids, doctor, explain and record\n",
+        *word);
     return 2;
   }
   try {
@@ -119,6 +127,7 @@ int main(int argc, char** argv) {
   if (gids->parsed()) status = show_gids();
   if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
   if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
+  if (record_command->parsed()) status = record(pid, directory);
   if (std::fflush(stdout) == 0) return status;
   fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
   return EXIT_FAILURE;

@@ -20,6 +20,12 @@ void set(const char* variable, const std::string& value) {
   if (!value.empty()) ::setenv(variable, value.c_str(), /*overwrite=*/1);
 }
 
+/// Programs may change their directory.
+void set_recordings(const std::string& directory) {
+  std::error_code error;
+  if (!directory.empty()) set("UROCE_RECORD", std::filesystem::absolute(directory, error).string());
+}
+
 /// One capture for all processes of the command: it begins here, and they go on with it, wherever they are. False, and
 /// a message, when it can't be written.
 bool set_capture(const std::string& file) {
@@ -52,6 +58,7 @@ int run(const RunOptions& options) {
     return kUsage;
   }
   if (!set_capture(ibv::setting(ibv::Setting::kPcap))) return kUsage;
+  set_recordings(ibv::setting(ibv::Setting::kRecord));
   if (const auto error = preload_library()) {
     fmt::print(stderr, "uroce: {}\n", *error);
     return kUsage;

@@ -315,6 +315,9 @@ def scenario_faults_in_capture(directory="."):
             check(counts == {"drop": 4, "dup": 1, "corrupt": 1, "ecn": 1, "delay": 1, "reorder": 1}, counts, pair.client)
         lines = subprocess.run(["tshark", "-n", "-r", file, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment"],
                                capture_output=True, text=True, check=True).stdout.splitlines()
+        # What was lost is sent again, and the NIC says why.
+        check(any("NIC: sent again because of " in line for line in lines), lines)
+        lines = [line.split("; NIC: ")[0] for line in lines if not line.startswith("NIC: ")]
         # No bound: what is held back when the transfer ends goes out at once.
         check(any(re.fullmatch(r"uroce: delayed by .*, \d+ us late", line) for line in lines), lines)
         said = collections.Counter(re.sub(r", \d+ us late$", "", line).removeprefix("uroce: ") for line in lines)

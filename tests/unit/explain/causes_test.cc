@@ -28,6 +28,20 @@ TEST(Causes, TheNakForThisVeryPacket) {
   EXPECT_EQ(cause.wait_ns, kMs);
 }
 
+TEST(Causes, WhatTheNicSaysIsNoGuess) {
+  EXPECT_EQ(stated_reason("NIC: sent again because of ack_timeout qpn=0x11 psn=0x5 retries_left=6"), Reason::kTimeout);
+  EXPECT_EQ(stated_reason("uroce: 3 ms late; NIC: sent again because of rnr_nak_in qpn=0x11"), Reason::kRnr);
+  EXPECT_EQ(stated_reason("NIC: sent again because of sequence_nak_in qpn=0x11 psn=0x5"), Reason::kNak);
+  EXPECT_EQ(stated_reason("NIC: sent again because of implied_nak qpn=0x11 psn=0x5"), Reason::kImpliedNak);
+  EXPECT_EQ(stated_reason("sent again because of ack_timeout "), std::nullopt);
+  EXPECT_EQ(stated_reason("NIC: sent again"), std::nullopt);
+  Evidence evidence;
+  evidence.add_nak(hint(5, kMs, 10));
+  EXPECT_EQ(stated_cause(Reason::kTimeout, packet(5, 2 * kMs), evidence).reason, Reason::kTimeout);
+  EXPECT_EQ(stated_cause(Reason::kNak, packet(6, 90 * kMs), evidence).place.frame, 10u);
+  EXPECT_TRUE(stated_cause(Reason::kTimeout, packet(6, kMs / 2), {}).sure);
+}
+
 TEST(Causes, ANakIsAnsweredOnce) {
   Evidence evidence;
   evidence.add_nak(hint(5, kMs, 10));

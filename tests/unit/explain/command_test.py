@@ -57,7 +57,7 @@ def documents():
 
 def mistakes(directory):
     expect(explain("/no/such/file", status=2).stderr, "can't open the capture /no/such/file: No such file")
-    expect(explain(directory, status=2).stderr, "Is a directory")
+    expect(explain(directory, status=2).stderr, "is a directory without recordings")
     expect(explain(__file__, status=2).stderr, "neither pcap nor pcapng")
     expect(explain("--qp", "x", LOSS, status=2).stderr, "'x' is no QP number")
     expect(explain("--peer", "x", LOSS, status=2).stderr, "'x' is no IPv4 or IPv6 address")

@@ -1,6 +1,7 @@
 #include "tools/explain/story/causes.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::explain {
 namespace {
@@ -76,6 +77,37 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   if (again.answered && wait <= kPrompt) return {Reason::kImpliedNak, false, {}, wait};
   if (wait < kShortestTimeout) return {Reason::kUnknown, false, {}, wait};
   return {Reason::kTimeout, wait >= kMillisecond, {}, wait};
+}
+
+std::optional<Reason> stated_reason(std::string_view comment) {
+  constexpr std::string_view kBecause = "sent again because of ";
+  constexpr std::pair<std::string_view, Reason> kWords[] = {{"ack_timeout ", Reason::kTimeout},
+                                                            {"sequence_nak_in ", Reason::kNak},
+                                                            {"implied_nak ", Reason::kImpliedNak},
+                                                            {"rnr_nak_in ", Reason::kRnr}};
+  const auto nic = comment.find("NIC: ");
+  const auto at = nic == std::string_view::npos ? nic : comment.find(kBecause, nic);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view why = comment.substr(at + kBecause.size());
+  for (const auto& [word, reason] : kWords) {
+    if (why.starts_with(word)) return reason;
+  }
+  return std::nullopt;
+}
+
+Cause stated_cause(Reason reason, const Repetition& again, const Evidence& evidence) {
+  Cause cause = find_cause(again, evidence);
+  if (cause.reason != reason) {
+    const Hint* hint = nullptr;
+    if (reason == Reason::kNak && !evidence.naks.empty()) hint = &evidence.naks.back();
+    if (reason == Reason::kRnr && evidence.rnr) hint = &*evidence.rnr;
+    if (reason == Reason::kImpliedNak && evidence.implied) hint = &*evidence.implied;
+    const std::int64_t since = std::max(again.seen ? again.last_time_ns : again.hole_ns, evidence.progress_ns);
+    cause = hint != nullptr ? Cause{reason, true, hint->place, again.time_ns - hint->time_ns}
+                            : Cause{reason, true, {}, again.time_ns - since};
+  }
+  cause.sure = true;
+  return cause;
 }
 
 }  // namespace uroce::explain

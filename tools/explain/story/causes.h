@@ -60,4 +60,9 @@ struct Cause {
 
 Cause find_cause(const Repetition& repetition, const Evidence& evidence);
 
+/// What the NIC that sent the packet says itself, in the comment that it gave it (verbs/record/reasons.h).
+std::optional<Reason> stated_reason(std::string_view comment);
+/// The cause when the NIC has stated the reason: nothing is left to guess but which packet of the peer it was.
+Cause stated_cause(Reason reason, const Repetition& repetition, const Evidence& evidence);
+
 }  // namespace uroce::explain

@@ -48,9 +48,10 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
   if (const Message* const message = history_.message(index); message != nullptr) {
     again.answered = message->is_answered() && message->next_answer > index;
   }
-  Cause cause = find_cause(again, evidence_);
+  const auto stated = stated_reason(packet.comment);
+  const Cause cause = stated ? stated_cause(*stated, again, evidence_) : find_cause(again, evidence_);
   const bool copy = cause.reason == Reason::kNetworkCopy || cause.reason == Reason::kReordered;
-  if (goes_on && !(copy && cause.sure && before != nullptr)) {
+  if (goes_on && (!stated || *stated == round_->reason) && !(copy && cause.sure && before != nullptr)) {
     told.reason = round_->reason;
     told.sure = round_->sure;
     told.cause = round_->cause;

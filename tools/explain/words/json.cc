@@ -128,7 +128,7 @@ Object connection(const Connection& connection) {
 
 }  // namespace
 
-void Json::begin() {
+void Json::open() {
   if (begun_) return;
   begun_ = true;
   std::fputs("{\"schema\": \"uroce-explain-1\",\n\"packets\": [", out_);
@@ -136,7 +136,7 @@ void Json::begin() {
 
 void Json::packet(const Packet& packet, const Told& told, const Story&) {
   if (!packets_) return;
-  begin();
+  open();
   Object object{{"place", place(packet.place)},
                 {"time_ns", packet.time_ns},
                 {"connection", told.connection},
@@ -167,7 +167,7 @@ void Json::packet(const Packet& packet, const Told& told, const Story&) {
 }
 
 void Json::end(const Story& story, const std::vector<FileFacts>& files) {
-  begin();
+  open();
   std::fputs("],\n\"connections\": [", out_);
   bool first = true;
   for (const auto& each : story.connections()) {
@@ -186,6 +186,10 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
                     {"broken", file.broken},
                     {"damage", file.damage}});
   }
+  Object causes = Object::array();
+  for (const Verdict& verdict : verdicts_) {
+    causes.push_back({{"time_ns", verdict.time_ns}, {"cause", verdict.sentence}, {"place", verdict.place}});
+  }
   const Object tail{{"connection_manager",
                      {{"messages", manager.messages},
                       {"again", manager.again},
@@ -199,7 +203,10 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
                     {"icrc_right", totals.icrc_right},
                     {"icrc_wrong", totals.icrc_wrong},
                     {"icrc_not_captured", totals.icrc_unknown}};
-  std::fputs(("],\n\"files\": " + dump(rows) + ",\n\"totals\": " + dump(tail) + "}\n").c_str(), out_);
+  std::fputs(
+      ("],\n\"causes\": " + dump(causes) + ",\n\"files\": " + dump(rows) + ",\n\"totals\": " + dump(tail) + "}\n")
+          .c_str(),
+      out_);
   flush();
 }
 

@@ -12,19 +12,21 @@ class Json : public Output {
   Json(std::FILE* out, const Names& names, const Filter& filter, bool packets)
       : out_(out), names_(&names), filter_(filter), packets_(packets) {}
 
+  void begin(const std::vector<Verdict>& verdicts) override { verdicts_ = verdicts; }
   void packet(const Packet& packet, const Told& told, const Story& story) override;
   void warn(const std::string& text) override { warnings_.push_back(text); }
   void end(const Story& story, const std::vector<FileFacts>& files) override;
   void flush() override { std::fflush(out_); }
 
  private:
-  void begin();
+  void open();
 
   std::FILE* out_;
   const Names* names_;
   Filter filter_;
   bool packets_;
   std::vector<std::string> warnings_;
+  std::vector<Verdict> verdicts_;
   bool begun_ = false;
   bool first_packet_ = true;
 };

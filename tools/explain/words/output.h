@@ -11,6 +11,13 @@
 
 namespace uroce::explain {
 
+/// What a flight recorder says of an error.
+struct Verdict {
+  std::int64_t time_ns = 0;
+  std::string sentence;
+  std::string place;  ///< "rdma_client[27323], uroce0, 127.0.0.2; recording ..."
+};
+
 /// What is to be told.
 struct Filter {
   std::optional<std::uint32_t> qpn;
@@ -24,6 +31,8 @@ struct Filter {
 class Output {
  public:
   virtual ~Output() = default;
+  /// Before everything else: what recorders say.
+  virtual void begin(const std::vector<Verdict>& /*verdicts*/) {}
   /// Each packet that the filter takes, in the order of the story.
   virtual void packet(const Packet& packet, const Told& told, const Story& story) = 0;
   /// A warning that concerns everything.

@@ -41,6 +41,14 @@ void Text::introduce(const Connection& connection) {
                    text_of(connection.left), text_of(connection.right)));
 }
 
+void Text::begin(const std::vector<Verdict>& verdicts) {
+  for (const Verdict& verdict : verdicts) {
+    line(verdict.sentence);
+    line("  " + verdict.place);
+  }
+  if (!verdicts.empty()) line("");
+}
+
 void Text::packet(const Packet& packet, const Told& told, const Story& story) {
   if (!options_.packets) return;
   const Connection* const connection = story.connection(told.connection);

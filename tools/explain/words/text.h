@@ -18,6 +18,7 @@ class Text : public Output {
   Text(std::FILE* out, const Names& names, const Filter& filter, const Options& options)
       : out_(out), names_(&names), filter_(filter), options_(options) {}
 
+  void begin(const std::vector<Verdict>& verdicts) override;
   void packet(const Packet& packet, const Told& told, const Story& story) override;
   void warn(const std::string& text) override { line("WARNING: " + text + "\n"); }
   void end(const Story& story, const std::vector<FileFacts>& files) override;

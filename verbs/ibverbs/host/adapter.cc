@@ -137,15 +137,17 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   choose_numbers(config, *seed, index);
   const std::string name =
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
-  std::shared_ptr<Adapter> adapter(
-      new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap), std::move(slot), name));
+  auto recorder = FlightRecorder::make(index, addresses.front(), setting(Setting::kRecord));
+  if (!recorder.ok()) return Err{refuse_setting(EINVAL, recorder.error())};
+  std::shared_ptr<Adapter> adapter(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
+                                               std::move(slot), name, std::move(*recorder)));
   adapter->watch(addresses);
   return adapter;
 }
 
 Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
                  std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-                 const std::string& published_name)
+                 const std::string& published_name, std::unique_ptr<FlightRecorder> recorder)
     : index_(index),
       guid_(guid_of(main_address(config.gids))),
       pcap_(std::move(pcap)),
@@ -153,17 +155,19 @@ Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::fault
       slot_(std::move(slot)),
       published_(PublishedCounters::make(published_name)),
       published_qps_(PublishedQps::make(published_name)),
+      recorder_(std::move(recorder)),
       nic_(complete(std::move(config))),
       cm_(cm_config_for(nic_.config(), guid_)),
       port_(*port),
       wire_(
-          both_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
+          recorded_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
           witness_for(tap)),
       runner_(
           wire_, std::move(port),
           [this] {
             deliver();
             publish_counters();
+            recorder_->save_if_wanted();
           },
           [this](Instant now) { memory_.begin_turn(now); }) {}
 
@@ -177,6 +181,7 @@ Adapter::~Adapter() {
 /// Has a capture that takes comments say what the faults do. Packets that are received reach it before they reach us.
 engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
   if (tap == nullptr || !tap->takes_comments()) return {};
+  recorder_->tell_reasons([tap](Bytes packet, std::string reason) { tap->explain_next(packet, std::move(reason)); });
   tap->comment_received([this](const proto::Datagram& datagram) { return wire_.foresee(datagram, engine::os_now()); });
   return {.sent = [tap](std::string comment) { tap->comment_next(std::move(comment)); },
           .lost = [tap](const proto::Path& path, Bytes packet,
@@ -186,6 +191,7 @@ engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
 /// Adds what refers to this object.
 nic::NicConfig Adapter::complete(nic::NicConfig config) {
   config.memory = &memory_;
+  config.trace = recorder_.get();
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
     return wire_.injector().refuses_receive(qpn, psn);
   };
@@ -212,6 +218,7 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
       return set_port(port_up_, fault.kind == Kind::kPortUp);
     case Kind::kDeviceFatal:
       broken_ = true;
+      recorder_->on_error("IBV_EVENT_DEVICE_FATAL");
       for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
       if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
       return;
@@ -353,6 +360,7 @@ NicFacts Adapter::facts() {
     facts.port = lock.port().info();
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
+    facts.last_cause = recorder_->last_cause();
     if (tap_ != nullptr && tap_->error()) {
       facts.pcap_error = *tap_->error();
       facts.pcap_missed = tap_->missed();
@@ -389,6 +397,7 @@ void Adapter::after_fork_in_child() {
   if (wills_) wills_->after_fork_in_child();
   published_.reset();
   published_qps_.reset();
+  recorder_->abandon();
 }
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {

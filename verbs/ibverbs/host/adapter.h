@@ -19,6 +19,7 @@
 #include "verbs/cm/nic_with_cm.h"
 #include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/host/facts.h"
+#include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/ibverbs/host/guarded_memory.h"
 #include "verbs/ibverbs/host/published_counters.h"
 #include "verbs/ibverbs/host/published_qps.h"
@@ -69,6 +70,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// Sends answers that wait for the next poll, which will not come. Never blocks.
   void send_before_exit() {
     if (works()) runner_.send_before_exit();
+    if (!abandoned_) recorder_->leave();
   }
   NicFacts facts();
   CounterSet counters();
@@ -88,6 +90,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   Result<std::vector<engine::Fd>, int> claim_requests(const cm::Listen& listen);
   /// The port's state; it is down only when a fault says so.
   bool is_port_up();
+  /// Remembers the NIC's last events. With the NIC's lock held.
+  FlightRecorder& recorder() { return *recorder_; }
   /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.
   bool works() const { return !abandoned_ && !broken_; }
 
@@ -103,7 +107,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// `published_name`: under which others see counters and QPs.
   Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
           std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-          const std::string& published_name);
+          const std::string& published_name, std::unique_ptr<FlightRecorder> recorder);
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
@@ -135,15 +139,17 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::unique_ptr<PublishedQps> published_qps_;
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
   GuardedMemory memory_;
+  std::unique_ptr<FlightRecorder> recorder_;
   nic::Nic nic_;
   cm::Cm cm_;
   CmSink* cm_sink_ = nullptr;             ///< Guarded by the NIC's lock.
   std::unique_ptr<engine::Wills> wills_;  ///< The same.
-  using Both = cm::NicWithCm<nic::Nic>;
-  Both both_{nic_, cm_};
-  const engine::Port& port_;           ///< The runner's.
-  engine::faults::Faulty<Both> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
-  engine::Runner<engine::faults::Faulty<Both>> runner_;
+  cm::NicWithCm<nic::Nic> both_{nic_, cm_};
+  using Whole = Recorded<cm::NicWithCm<nic::Nic>>;
+  Whole recorded_{both_, *recorder_};
+  const engine::Port& port_;            ///< The runner's.
+  engine::faults::Faulty<Whole> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
+  engine::Runner<engine::faults::Faulty<Whole>> runner_;
   std::unique_lock<std::mutex> fork_lock_;
   std::unique_ptr<AddressWatch> watch_;  ///< Its thread ends before what it calls.
 };

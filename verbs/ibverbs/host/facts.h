@@ -23,6 +23,7 @@ struct NicFacts {
   std::vector<std::string> faults_without_effect;  ///< A sentence for each that met too little to happen at all.
   std::string pcap;                                ///< File that the capture goes to, or empty.
   std::string pcap_error;                          ///< Why nothing goes there any more, or empty.
+  std::optional<std::string> last_cause;           ///< A sentence: what broke the connection that broke last.
   std::uint64_t pcap_missed = 0;                   ///< Packets that are not there because of that.
 };
 

@@ -1,4 +1,6 @@
 // What the values of settings have to be, and the table that has it all.
+#include <sys/stat.h>
+
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/environment.h"
 #include "verbs/ibverbs/host/seed.h"
@@ -15,6 +17,13 @@ std::string complaint(const Result<T, std::string>& parsed) {
 // The checks that settings.def names.
 
 std::string check_anything(const std::string& /*value*/) { return ""; }
+
+/// It is made when a NIC is opened, if need be.
+std::string check_directory(const std::string& value) {
+  struct stat facts {};
+  if (value.empty() || ::stat(value.c_str(), &facts) != 0 || S_ISDIR(facts.st_mode)) return "";
+  return "UROCE_RECORD must be a directory, and " + value + " is none";
+}
 
 std::string check_addresses(const std::string& value) { return complaint(plan_addresses("", value)); }
 std::string check_devices(const std::string& value) {

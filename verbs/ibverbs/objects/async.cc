@@ -7,12 +7,23 @@
 namespace uroce::ibv {
 namespace {
 
+/// What is raised while the NIC still knows why.
+void record(Context& context, enum ibv_event_type type) {
+  FlightRecorder& recorder = context.adapter->recorder();
+  if (type == IBV_EVENT_CQ_ERR) recorder.on_error("IBV_EVENT_CQ_ERR");
+  if (type == IBV_EVENT_QP_FATAL) recorder.on_error("IBV_EVENT_QP_FATAL");
+  if (type == IBV_EVENT_QP_REQ_ERR) recorder.on_error("IBV_EVENT_QP_REQ_ERR");
+  if (type == IBV_EVENT_QP_ACCESS_ERR) recorder.on_error("IBV_EVENT_QP_ACCESS_ERR");
+}
+
 void raise_cq(CompletionQueue& cq, enum ibv_event_type type) {
+  record(context_of(cq.context), type);
   context_of(cq.context).async_events.push({type, &cq, nullptr, nullptr});
 }
 
 void raise_qp(const nic::Event& event, enum ibv_event_type type) {
   auto& qp = *static_cast<QueuePair*>(event.qp->init().user);
+  record(context_of(qp.qp_base.context), type);
   context_of(qp.qp_base.context).async_events.push({type, nullptr, &qp, nullptr});
 }
 

@@ -27,7 +27,24 @@ class TraceSink {
  public:
   virtual ~TraceSink() = default;
   virtual void on_event(const TraceEvent& event) = 0;
+  /// Whether it wants the events that happen to most packets of a healthy connection too (is_routine()). Asked once.
+  virtual bool wants_routine() const { return true; }
 };
+
+/// What happens all the time while all is well.
+constexpr bool is_routine(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::kPacketIn:
+    case TraceKind::kPacketOut:
+    case TraceKind::kReceived:
+    case TraceKind::kSent:
+    case TraceKind::kIdRecovered:
+    case TraceKind::kWindowFull:
+      return true;
+    default:
+      return false;
+  }
+}
 
 namespace detail {
 
@@ -49,13 +66,16 @@ inline constexpr CounterNamed::Pointer kCounterOf[] = {
 /// Where the NIC says what happens. Costs one comparison when nobody listens.
 class Trace {
  public:
-  Trace(Counters& trace_counters, TraceSink* sink) : counters(trace_counters), sink_(sink) {}
+  Trace(Counters& trace_counters, TraceSink* sink)
+      : counters(trace_counters),
+        sink_(sink),
+        routine_sink_(sink != nullptr && sink->wants_routine() ? sink : nullptr) {}
 
   template <TraceKind kKind>
   void note(std::uint32_t qpn, std::uint64_t a = 0, std::uint64_t b = 0) {
     constexpr auto kCounter = detail::kCounterOf[static_cast<std::size_t>(kKind)];
     if constexpr (kCounter != nullptr) ++(counters.*kCounter);
-    if (sink_ != nullptr) [[unlikely]]
+    if ((is_routine(kKind) ? routine_sink_ : sink_) != nullptr) [[unlikely]]
       tell(kKind, qpn, a, b);
   }
 
@@ -67,6 +87,7 @@ class Trace {
   [[gnu::cold, gnu::noinline]] void tell(TraceKind kind, std::uint32_t qpn, std::uint64_t a, std::uint64_t b) const;
 
   TraceSink* sink_;
+  TraceSink* routine_sink_;  ///< The same, or null.
 };
 
 /// Such as "drop_icrc".

@@ -1,0 +1,113 @@
+// What is on disk after something broke.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/record/store.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Recordings : public testing::Test {
+ protected:
+  Recordings() {
+    std::string name = testing::TempDir() + "recordXXXXXX";
+    folder = ::mkdtemp(name.data());
+    ::setenv("UROCE_RECORD", folder.c_str(), 1);
+  }
+  ~Recordings() override {
+    ::unsetenv("UROCE_RECORD");
+    fs::remove_all(folder);
+  }
+  /// All documents there.
+  std::string documents() const {
+    std::string all;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() != ".json") continue;
+      EXPECT_TRUE(fs::exists(fs::path(entry.path()).replace_extension(".pcapng")));
+      std::ifstream file(entry.path());
+      all.append(std::istreambuf_iterator<char>(file), {});
+    }
+    return all;
+  }
+  std::size_t rings() const {
+    std::size_t n = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) n += entry.path().extension() == ".ring" ? 1u : 0u;
+    return n;
+  }
+  std::string folder;
+};
+
+TEST_F(Recordings, AWrongRKeyIsExplainedByBothEnds) {
+  {
+    Pair pair;
+    EXPECT_EQ(rings(), 2u);
+    struct ibv_sge sge = pair.a.sge(0, 100);
+    struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey + 1};
+    ASSERT_EQ(post(pair.qa.get(), wr), 0);
+    EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(next_async_event(pair.b.context.get()), IBV_EVENT_QP_ACCESS_ERR);
+    const auto facts = nic_facts(pair.a.context.get());
+    ASSERT_TRUE(facts && facts->last_cause);
+    EXPECT_TRUE(facts->last_cause->starts_with("REM_ACCESS_ERR on QP 0x")) << *facts->last_cause;
+  }
+  EXPECT_EQ(rings(), 0u);
+  const std::string all = documents();
+  EXPECT_NE(all.find("REM_ACCESS_ERR on QP 0x"), std::string::npos);
+  EXPECT_NE(all.find("(RC WRITE ONLY of 100 bytes at 0x"), std::string::npos);
+  EXPECT_NE(all.find("QP_ACCESS_ERR on QP 0x"), std::string::npos);
+  EXPECT_NE(all.find("\"why\": \"IBV_EVENT_QP_ACCESS_ERR\""), std::string::npos);
+}
+
+TEST_F(Recordings, APeerThatIsGone) {
+  {
+    Pair pair({.timeout = 8, .retry_cnt = 2});
+    pair.qb.reset();
+    struct ibv_sge sge = pair.a.sge(0, 100);
+    struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey};
+    ASSERT_EQ(post(pair.qa.get(), wr), 0);
+    EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_RETRY_EXC_ERR);
+  }
+  EXPECT_NE(documents().find(": 3 transmissions of PSN 0xfffff0, no answer: the peer 127."), std::string::npos)
+      << documents();
+}
+
+TEST_F(Recordings, WithoutErrorsNothingIsWritten) {
+  {
+    Pair pair;
+    struct ibv_sge sge = pair.a.sge(0, 100);
+    struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey};
+    ASSERT_EQ(post(pair.qa.get(), wr), 0);
+    EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_SUCCESS);
+    // Others see the packets while the process runs.
+    std::size_t packets = 0;
+    for (const auto& recording : record::rings_of(static_cast<std::uint32_t>(::getpid())))
+      packets += recording.packets.size();
+    EXPECT_GE(packets, 3u);
+  }
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST(FlightRecorder, WithoutADirectoryEventsAreKeptAllTheSame) {
+  Pair pair;
+  struct ibv_sge sge = pair.a.sge(0, 100);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey + 1};
+  ASSERT_EQ(post(pair.qa.get(), wr), 0);
+  EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_REM_ACCESS_ERR);
+  std::size_t events = 0;
+  for (const auto& recording : record::rings_of(static_cast<std::uint32_t>(::getpid()))) {
+    EXPECT_TRUE(recording.packets.empty());
+    events += recording.events.size();
+  }
+  EXPECT_GE(events, 8u);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test

@@ -1,0 +1,98 @@
+// The sentence about an error.
+#include "verbs/record/cause.h"
+
+#include "tests/unit/record/flights.h"
+#include "verbs/nic/model/types.h"
+
+namespace uroce::record::test {
+namespace {
+
+using nic::WcStatus;
+
+constexpr std::uint64_t status(WcStatus code) { return static_cast<std::uint64_t>(code); }
+
+std::string sentence(const Flight& flight) {
+  const auto cause = last_cause(flight.read(), kQpn);
+  return cause ? cause->sentence : "";
+}
+
+/// Eight transmissions of PSN 0x105, 68 ms apart.
+void send_in_vain(Flight& flight) {
+  flight.sends_write(0ms, 0x105);
+  for (int i = 1; i < 8; ++i) {
+    flight.event(68ms * i, TraceKind::kAckTimeout, 0x105, static_cast<std::uint64_t>(8 - i));
+    flight.event(68ms * i, TraceKind::kRetransmitted, 0x105, 0, Phase::kSending);
+    flight.sends_write(68ms * i, 0x105);
+  }
+  flight.event(540ms, TraceKind::kAckTimeout, 0x105, 0);
+  flight.event(540ms, TraceKind::kRetriesExceeded, 0x105);
+  flight.event(540ms, TraceKind::kSendFailed, status(WcStatus::kRetryExcErr), 0x105);
+}
+
+TEST(Cause, APeerThatFallsSilent) {
+  Flight flight;
+  flight.gets_ack(0ms, 0x104);
+  send_in_vain(flight);
+  EXPECT_EQ(
+      sentence(flight),
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for 540 ms");
+}
+
+TEST(Cause, APeerThatWasNeverHeard) {
+  Flight flight;
+  send_in_vain(flight);
+  EXPECT_EQ(
+      sentence(flight),
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
+}
+
+TEST(Cause, WithoutPacketsTheTimeoutsRemain) {
+  Flight flight;
+  send_in_vain(flight);
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  EXPECT_EQ(sentence(flight),
+            "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer did not acknowledge it for "
+            "more than "
+            "472 ms");
+}
+
+TEST(Cause, AnRnrStorm) {
+  Flight flight;
+  for (int i = 0; i < 4; ++i) flight.event(i * 10ms, TraceKind::kRnrNakIn, 0x105, 12);
+  flight.event(30ms, TraceKind::kRnrRetriesExceeded, 0x105);
+  flight.event(30ms, TraceKind::kSendFailed, status(WcStatus::kRnrRetryExcErr), 0x105);
+  EXPECT_EQ(
+      sentence(flight),
+      "RNR_RETRY_EXC_ERR on QP 0x11: the peer had no receive for PSN 0x105: 4 RNR NAKs in 30 ms; rnr_retry is used up");
+}
+
+TEST(Cause, AWrongRKey) {
+  Flight flight;
+  flight.sends_write(0ms, 0x105);
+  flight.event(1ms, TraceKind::kNakIn, 2, 0x105);
+  flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kRemAccessErr), 0x105);
+  EXPECT_EQ(sentence(flight),
+            "REM_ACCESS_ERR on QP 0x11: the peer 127.0.0.2 refused PSN 0x105 (RC WRITE ONLY of 100 bytes at 0x7f00 "
+            "with R_Key "
+            "0x1234): no region there has this R_Key, range and right");
+}
+
+TEST(Cause, TheEndThatRefuses) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kNak, 2, 0x105, Phase::kReceiving);
+  EXPECT_EQ(sentence(flight),
+            "QP_ACCESS_ERR on QP 0x11: we refuse PSN 0x105 with a NAK \"remote access error\": no region here has this "
+            "R_Key, "
+            "range and right");
+}
+
+TEST(Cause, WhereNothingBrokeThereIsNone) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kAckTimeout, 0x105, 6);
+  flight.event(2ms, TraceKind::kNak, 0, 0x105, Phase::kReceiving);  // Behind a gap: nothing has broken.
+  EXPECT_EQ(sentence(flight), "");
+}
+
+}  // namespace
+}  // namespace uroce::record::test

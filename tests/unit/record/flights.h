@@ -1,0 +1,56 @@
+// Rings filled by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+
+#include "proto/packet.h"
+#include "verbs/record/ring.h"
+
+namespace uroce::record::test {
+
+using nic::TraceKind;
+using namespace std::chrono_literals;
+
+inline const proto::Gid kHere = proto::Gid::from_v4(127, 0, 0, 1), kPeer = proto::Gid::from_v4(127, 0, 0, 2);
+constexpr std::uint32_t kQpn = 0x11, kPeerQpn = 0x22;
+
+struct Flight {
+  std::unique_ptr<Ring> ring = std::make_unique<Ring>();
+  RingWriter writer{*ring};
+
+  Flight() {
+    ring->magic = Ring::kMagic;
+    ring->keeps_packets = 1;
+  }
+  void event(Duration when, TraceKind kind, std::uint64_t a = 0, std::uint64_t b = 0, Phase phase = Phase::kOther) {
+    writer.add({.when = Instant(when), .kind = kind, .qpn = kQpn, .a = a, .b = b}, phase);
+  }
+  void sends_write(Duration when, std::uint32_t psn) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kRcWriteOnly);
+    packet.bth().set<proto::Bth::DestQp>(kPeerQpn).set<proto::Bth::PsnField>(psn);
+    packet.header<proto::Reth>()
+        .set<proto::Reth::Va>(0x7F00)
+        .set<proto::Reth::RKey>(0x1234)
+        .set<proto::Reth::DmaLength>(100);
+    packet.payload(100);
+    const proto::Path path{.source = kHere, .destination = kPeer};
+    const std::uint32_t size = packet.finish(path);
+    writer.add_sent(path, Bytes(frame).first(size), kQpn, Instant(when));
+  }
+  void gets_ack(Duration when, std::uint32_t psn) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kRcAcknowledge);
+    packet.bth().set<proto::Bth::DestQp>(kQpn).set<proto::Bth::PsnField>(psn);
+    packet.header<proto::Aeth>();
+    const proto::Path path{.source = kPeer, .destination = kHere};
+    const std::uint32_t size = packet.finish(path);
+    writer.add_received(path, Bytes(frame).first(size), Instant(when));
+  }
+  Recording read() const { return read_ring(*ring); }
+};
+
+}  // namespace uroce::record::test

@@ -1,0 +1,86 @@
+// Recordings on disk: their files, how many there may be, and what a killed process leaves.
+#include "verbs/record/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "proto/base/fd.h"
+#include "proto/pcap.h"
+#include "tests/unit/record/flights.h"
+#include "verbs/record/files.h"
+
+namespace uroce::record::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Store : public testing::Test {
+ protected:
+  Store() {
+    std::string name = testing::TempDir() + "recordXXXXXX";
+    folder = ::mkdtemp(name.data());
+  }
+  ~Store() override { fs::remove_all(folder); }
+  std::size_t count(const std::string& extension) const {
+    std::size_t n = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) n += entry.path().extension() == extension ? 1u : 0u;
+    return n;
+  }
+  std::string folder;
+};
+
+TEST_F(Store, ACaptureHasWholeLengthsAndComments) {
+  Flight flight;
+  flight.sends_write(1ms, 0x105);
+  flight.event(2ms, TraceKind::kRetransmitted, 0x105, 0, Phase::kSending);
+  flight.sends_write(2ms, 0x105);
+  const auto path = save(flight.read(), "a test", folder);
+  ASSERT_TRUE(path.ok()) << path.error();
+  auto reader = proto::PcapReader::open(*path + ".pcapng");
+  ASSERT_TRUE(reader.ok()) << reader.error();
+  const auto frame = reader->next();
+  ASSERT_TRUE(frame.ok() && *frame);
+  EXPECT_EQ((*frame)->bytes.size(), 14u + 20u + 8u + kHeadBytes);
+  EXPECT_EQ((*frame)->wire_size, 14u + 20u + 8u + 12u + 16u + 100u + 4u);
+  std::ifstream file(*path + ".pcapng", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(bytes.find("NIC: sent again"), std::string::npos);
+}
+
+TEST_F(Store, OldRecordingsMakeRoom) {
+  Flight flight;
+  for (std::size_t i = 0; i < kRecordingsKept + 3; ++i) ASSERT_TRUE(save(flight.read(), "a test", folder).ok());
+  EXPECT_EQ(count(".json"), kRecordingsKept);
+  EXPECT_EQ(count(".pcapng"), kRecordingsKept);
+}
+
+TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
+  const std::string left = folder + "/uroce-killed-1-0.ring", alive = folder + "/uroce-alive-2-0.ring";
+  Flight flight;
+  flight.sends_write(1ms, 0x105);
+  for (const std::string& name : {left, alive}) {
+    std::ofstream(name, std::ios::binary).write(reinterpret_cast<const char*>(flight.ring.get()), sizeof(Ring));
+  }
+  const Fd owner(::open(alive.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(owner.get(), LOCK_EX), 0);
+  save_left_rings(folder);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(alive));
+  EXPECT_EQ(count(".json"), 1u);
+}
+
+TEST(Document, SaysWhatBroke) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kNak, 2, 0x105, Phase::kReceiving);
+  const std::string document = json_of(flight.read(), "a \"test\"");
+  EXPECT_NE(document.find("\"why\": \"a \\\"test\\\"\""), std::string::npos);
+  EXPECT_NE(document.find("QP_ACCESS_ERR on QP 0x11: we refuse"), std::string::npos);
+  EXPECT_NE(document.find("\"words\": \"nak qpn=0x11 code=2 psn=0x105\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace uroce::record::test

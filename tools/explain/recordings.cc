@@ -1,0 +1,97 @@
+#include "tools/explain/recordings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "verbs/record/store.h"
+
+namespace uroce::explain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+/// What several processes record within this time is one story: of both ends, say.
+constexpr auto kTogether = 10s;
+
+struct Document {
+  fs::path path;
+  fs::file_time_type time;
+  json content;
+};
+
+std::vector<Document> documents_in(const std::string& directory) {
+  std::vector<Document> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(record::kFilePrefix) || entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
+    if (content.is_discarded() || content.value("schema", "") != "uroce-record-1") continue;
+    found.push_back({entry.path(), entry.last_write_time(error), std::move(content)});
+  }
+  std::sort(found.begin(), found.end(), [](const Document& a, const Document& b) { return a.time < b.time; });
+  return found;
+}
+
+std::string place_of(const Document& document) {
+  const json& c = document.content;
+  return fmt::format("{}[{}], uroce{} {}; {}", c.value("program", "?"), c.value("pid", 0), c.value("nic", 0),
+                     c.value("address", ""), document.path.filename().string());
+}
+
+void add_verdicts(const Document& document, std::vector<Verdict>& verdicts) {
+  const std::string place = place_of(document);
+  const json causes = document.content.value("causes", json::array());
+  for (const json& cause : causes) {
+    verdicts.push_back({cause.value("time_ns", std::int64_t{0}), cause.value("cause", ""), place});
+  }
+  if (causes.empty()) verdicts.push_back({0, "Recorded: " + document.content.value("why", ""), place});
+}
+
+/// False when there is nothing.
+bool take_directory(const std::string& directory, InputFiles& input) {
+  record::save_left_rings(directory);
+  std::vector<Document> documents = documents_in(directory);
+  if (documents.empty()) return false;
+  const auto newest = documents.back().time;
+  std::erase_if(documents, [&](const Document& document) { return newest - document.time > kTogether; });
+  // A process that recorded several times told the same each time, and more.
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto same = [&](const Document& later) {
+      return later.content.value("pid", 0) == documents[i].content.value("pid", 0) &&
+             later.content.value("nic", 0) == documents[i].content.value("nic", 0);
+    };
+    if (std::any_of(documents.begin() + static_cast<std::ptrdiff_t>(i) + 1, documents.end(), same)) continue;
+    add_verdicts(documents[i], input.verdicts);
+    const fs::path capture = fs::path(documents[i].path).replace_extension(".pcapng");
+    if (fs::exists(capture)) input.captures.push_back(capture.string());
+  }
+  std::stable_sort(input.verdicts.begin(), input.verdicts.end(),
+                   [](const Verdict& a, const Verdict& b) { return a.time_ns < b.time_ns; });
+  return true;
+}
+
+}  // namespace
+
+Result<InputFiles, std::string> input_of(const std::vector<std::string>& files) {
+  InputFiles input;
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (!fs::is_directory(file, error)) {
+      input.captures.push_back(file);
+    } else if (!take_directory(file, input)) {
+      return Err{file + " is a directory without recordings: nothing has broken, or UROCE_RECORD did not name it"};
+    }
+  }
+  return input;
+}
+
+}  // namespace uroce::explain

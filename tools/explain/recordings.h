@@ -1,0 +1,21 @@
+// Directories of recordings (UROCE_RECORD) among the files that are to be explained.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "tools/explain/words/output.h"
+
+namespace uroce::explain {
+
+struct InputFiles {
+  std::vector<std::string> captures;
+  std::vector<Verdict> verdicts;  ///< What recorders say about what broke last, oldest first.
+};
+
+/// Files stay as they are; of a directory come the captures of what broke last there, at all ends that recorded it.
+/// What killed processes have left in it is made a recording first. The error is a sentence.
+Result<InputFiles, std::string> input_of(const std::vector<std::string>& files);
+
+}  // namespace uroce::explain

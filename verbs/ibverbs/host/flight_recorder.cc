@@ -1,0 +1,135 @@
+#include "verbs/ibverbs/host/flight_recorder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "engine/os/os_clock.h"
+#include "proto/address.h"
+#include "proto/quiet_signals.h"
+#include "verbs/ibverbs/host/published_memory.h"
+#include "verbs/nic/model/types.h"
+#include "verbs/record/store.h"
+
+namespace uroce::ibv {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kBetweenSaves = 1s;
+
+std::string program() { return program_invocation_short_name; }
+
+/// A file for the memory; locked for as long as the process lives.
+Result<engine::Fd, std::string> make_file(const std::string& path) {
+  const proto::QuietSignals quiet;
+  engine::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Its pages must be there: a full disk would be a SIGBUS for the program later.
+  const int error = !fd ? errno : ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
+  if (error != 0) return Err{"UROCE_RECORD: can't write " + path + ": " + std::strerror(error)};
+  ::flock(fd.get(), LOCK_EX | LOCK_NB);
+  return fd;
+}
+
+template <std::size_t N>
+void set_text(std::array<char, N>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::uint32_t index,
+                                                                          const proto::Gid& address,
+                                                                          const std::string& directory) {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  std::error_code error;
+  const std::string folder = directory.empty() ? "" : std::filesystem::absolute(directory, error).string();
+  void* memory = MAP_FAILED;
+  engine::Fd fd;
+  std::string file;
+  if (!folder.empty()) {
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
+      return Err{"UROCE_RECORD: can't make the directory " + folder + ": " + std::strerror(errno)};
+    }
+    file = folder + '/' + record::stem_of(program(), pid, index) + std::string(record::kRingSuffix);
+    auto made = make_file(file);
+    if (!made.ok()) return Err{made.error()};
+    fd = std::move(*made);
+    memory = ::mmap(nullptr, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  } else {
+    fd = publish_memory("uroce-flight", sizeof(record::Ring), &memory);
+  }
+  if (!fd || memory == MAP_FAILED) {  // Nobody else sees it then.
+    memory = ::mmap(nullptr, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Err{std::string("no memory for the last events of the NIC")};
+  }
+  auto* const ring = static_cast<record::Ring*>(memory);
+  ring->magic = record::Ring::kMagic;
+  ring->pid = pid;
+  ring->nic = index;
+  ring->wall_offset_ns = engine::wall_clock_now().count() - engine::os_now().time_since_epoch().count();
+  ring->keeps_packets = folder.empty() ? 0 : 1;
+  set_text(ring->program, program());
+  set_text(ring->address, proto::to_string(address));
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(std::move(fd), ring, folder, std::move(file)));
+}
+
+FlightRecorder::FlightRecorder(engine::Fd memory, record::Ring* ring, std::string directory, std::string file)
+    : memory_(std::move(memory)),
+      ring_(ring),
+      writer_(*ring),
+      directory_(std::move(directory)),
+      file_(std::move(file)) {}
+
+FlightRecorder::~FlightRecorder() {
+  if (!wanted_.empty() && !directory_.empty()) save();
+  leave();
+  ::munmap(ring_, sizeof(record::Ring));
+}
+
+void FlightRecorder::on_event(const nic::TraceEvent& event) {
+  writer_.add(event, phase_);
+  if (tell_reason_) reasons_.on_event(event, phase_);
+  if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
+}
+
+void FlightRecorder::save_soon() {
+  if (directory_.empty()) {
+    wanted_.clear();
+    return;
+  }
+  const Instant now = engine::os_now();
+  if (now < next_save_) return;
+  next_save_ = now + kBetweenSaves;
+  save();
+}
+
+void FlightRecorder::save() {
+  // An error on the way to the disk has nobody to hear of it; the program goes on.
+  static_cast<void>(record::save(record::read_ring(*ring_), std::exchange(wanted_, {}), directory_));
+}
+
+void FlightRecorder::leave() {
+  if (!file_.empty()) ::unlink(std::exchange(file_, {}).c_str());
+}
+
+void FlightRecorder::abandon() {
+  file_.clear();
+  wanted_.clear();
+  directory_.clear();
+  memory_ = engine::Fd{};
+}
+
+std::optional<std::string> FlightRecorder::last_cause() const {
+  const auto cause = record::last_cause(record::read_ring(*ring_));
+  return cause ? std::optional(cause->sentence) : std::nullopt;
+}
+
+}  // namespace uroce::ibv

@@ -1,0 +1,243 @@
+#include "verbs/record/cause.h"
+
+#include <algorithm>
+
+#include "proto/address.h"
+#include "proto/packet.h"
+#include "proto/syndrome.h"
+#include "verbs/nic/model/types.h"
+
+namespace uroce::record {
+namespace {
+
+using nic::TraceEvent;
+using nic::TraceKind;
+using nic::WcStatus;
+
+std::string hex(std::uint64_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  do text.insert(text.begin(), kDigits[value % 16]);
+  while ((value /= 16) != 0);
+  return "0x" + text;
+}
+
+/// "540 ms", "1.2 s", "38 us".
+std::string span_text(Duration time) {
+  const double ns = static_cast<double>(time.count());
+  const auto in = [](double value, const char* unit) {
+    const int scaled = static_cast<int>(value * 10 + 0.5);
+    std::string text = std::to_string(scaled / 10);
+    if (scaled < 100 && scaled % 10 != 0) text += "." + std::to_string(scaled % 10);
+    return text + ' ' + unit;
+  };
+  return ns >= 1e9 ? in(ns / 1e9, "s") : ns >= 1e6 ? in(ns / 1e6, "ms") : in(ns / 1e3, "us");
+}
+
+std::string counted(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
+}
+
+std::string status_name(WcStatus status) {
+  switch (status) {
+    case WcStatus::kLocLenErr:
+      return "LOC_LEN_ERR";
+    case WcStatus::kLocQpOpErr:
+      return "LOC_QP_OP_ERR";
+    case WcStatus::kLocProtErr:
+      return "LOC_PROT_ERR";
+    case WcStatus::kMwBindErr:
+      return "MW_BIND_ERR";
+    case WcStatus::kBadRespErr:
+      return "BAD_RESP_ERR";
+    case WcStatus::kLocAccessErr:
+      return "LOC_ACCESS_ERR";
+    case WcStatus::kRemInvReqErr:
+      return "REM_INV_REQ_ERR";
+    case WcStatus::kRemAccessErr:
+      return "REM_ACCESS_ERR";
+    case WcStatus::kRemOpErr:
+      return "REM_OP_ERR";
+    case WcStatus::kRetryExcErr:
+      return "RETRY_EXC_ERR";
+    case WcStatus::kRnrRetryExcErr:
+      return "RNR_RETRY_EXC_ERR";
+    default:
+      return "status " + std::to_string(static_cast<int>(status));
+  }
+}
+
+/// One error, and the search for what led to it.
+class Search {
+ public:
+  Search(const Recording& recording, std::size_t at)
+      : recording_(recording), at_(at), error_(recording.events[at].event) {}
+
+  std::string sent_in_vain() const {
+    const std::uint32_t psn = psn_of_error();
+    std::uint64_t transmissions = 1, naks = 0;
+    std::optional<Instant> silent_since;
+    for (std::size_t i = at_; i-- > 0;) {
+      const TraceEvent& event = recording_.events[i].event;
+      if (event.qpn != error_.qpn) continue;
+      if (event.kind == TraceKind::kAckTimeout && event.a != psn) break;  // Before that, it got on.
+      if (event.kind == TraceKind::kSequenceNakIn && event.a == psn) ++naks;
+      if (event.kind == TraceKind::kRetransmitted && event.a == psn) ++transmissions;
+      if (event.kind == TraceKind::kAckTimeout) silent_since = event.when;
+    }
+    std::string text = counted(transmissions, "transmission") + " of PSN " + hex(psn) + ", ";
+    if (naks != 0) return text + "answered by " + counted(naks, "NAK") + " and never acknowledged";
+    text += "no answer: the peer" + peer_text(psn);
+    if (const auto heard = last_heard()) {
+      const std::string ago = span_text(error_.when - *heard);
+      if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago;
+      return text + " sends, the last packet " + ago + " before, but does not acknowledge this one";
+    }
+    if (recording_.keeps_packets && recording_.lost_packets == 0) return text + " never sent anything";
+    if (silent_since) return text + " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
+    return text + " does not acknowledge it";
+  }
+
+  std::string not_ready() const {
+    std::uint64_t naks = 0;
+    Instant first = error_.when;
+    const std::uint32_t psn = psn_of_error();
+    for (std::size_t i = 0; i < at_; ++i) {
+      const TraceEvent& event = recording_.events[i].event;
+      if (event.qpn != error_.qpn || event.kind != TraceKind::kRnrNakIn || event.a != psn) continue;
+      if (naks++ == 0) first = event.when;
+    }
+    return "the peer" + peer_text(psn) + " had no receive for PSN " + hex(psn) + ": " + counted(naks, "RNR NAK") +
+           " in " + span_text(error_.when - first) + "; rnr_retry is used up";
+  }
+
+  /// The peer refused for good.
+  std::string refused(const char* hint) const {
+    const std::uint32_t psn = psn_of_error();
+    return "the peer" + peer_text(psn) + " refused PSN " + hex(psn) + request_text(last_sent(psn)) + hint;
+  }
+
+  /// We refuse for good.
+  std::string refuses() const {
+    const auto code = static_cast<proto::NakCode>(std::min<std::uint64_t>(error_.a, 4));
+    const auto psn = static_cast<std::uint32_t>(error_.b);
+    std::string text = "we refuse PSN " + hex(psn);
+    const Recording::Packet* const packet = last_packet(psn, false);
+    if (packet != nullptr) text += " of " + proto::to_string(packet->path.source);
+    text += request_text(packet) + " with a NAK \"" + std::string(proto::to_string(code)) + '"';
+    if (code == proto::NakCode::kRemoteAccessError) text += ": no region here has this R_Key, range and right";
+    return text;
+  }
+
+  std::uint32_t psn_of_error() const { return static_cast<std::uint32_t>(error_.b); }
+
+ private:
+  static std::uint32_t psn_of(const Recording::Packet& packet) {
+    return proto::ConstView<proto::Bth>{packet.head.data()}.get<proto::Bth::PsnField>();
+  }
+
+  /// When a packet for the QP arrived last.
+  std::optional<Instant> last_heard() const {
+    for (std::size_t i = recording_.packets.size(); i-- > 0;) {
+      const Recording::Packet& packet = recording_.packets[i];
+      if (!packet.sent && packet.qpn == error_.qpn && packet.when <= error_.when) return packet.when;
+    }
+    return std::nullopt;
+  }
+  /// The newest packet with `psn` before the error: of ours, or one for the QP.
+  const Recording::Packet* last_packet(std::uint32_t psn, bool sent) const {
+    for (std::size_t i = recording_.packets.size(); i-- > 0;) {
+      const Recording::Packet& packet = recording_.packets[i];
+      if (packet.sent != sent || packet.when > error_.when || packet.head.size() < proto::Bth::kSize) continue;
+      if (packet.qpn == error_.qpn && psn_of(packet) == psn && is_request(packet)) return &packet;
+    }
+    return nullptr;
+  }
+  const Recording::Packet* last_sent(std::uint32_t psn) const { return last_packet(psn, true); }
+  static bool is_request(const Recording::Packet& packet) {
+    const auto* const op = proto::find_opcode(packet.head[0]);
+    return op != nullptr && op->kind != proto::Kind::kAcknowledge && op->kind != proto::Kind::kReadResponse &&
+           op->kind != proto::Kind::kAtomicAcknowledge;
+  }
+  std::string peer_text(std::uint32_t psn) const {
+    const Recording::Packet* const packet = last_sent(psn);
+    return packet == nullptr ? "" : ' ' + proto::to_string(packet->path.destination);
+  }
+  /// " (RC WRITE ONLY of 4096 bytes at 0x7f00 with R_Key 0x1234)"
+  static std::string request_text(const Recording::Packet* packet) {
+    if (packet == nullptr) return "";
+    const auto* const op = proto::find_opcode(packet->head[0]);
+    std::string text = " (" + std::string(op->name);
+    const int reth = op->stack.offset_of(proto::HeaderId::kReth);
+    if (reth > 0 && packet->head.size() >= static_cast<std::size_t>(reth) + proto::Reth::kSize) {
+      const proto::ConstView<proto::Reth> view{packet->head.data() + reth};
+      text += " of " + std::to_string(view.get<proto::Reth::DmaLength>()) + " bytes at " +
+              hex(view.get<proto::Reth::Va>()) + " with R_Key " + hex(view.get<proto::Reth::RKey>());
+    }
+    return text + ')';
+  }
+
+  const Recording& recording_;
+  std::size_t at_;
+  const TraceEvent& error_;
+};
+
+std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
+  const TraceEvent& event = recording.events[at].event;
+  const Search search(recording, at);
+  std::string status, text;
+  if (event.kind == TraceKind::kSendFailed) {
+    const auto code = static_cast<WcStatus>(event.a);
+    status = status_name(code);
+    switch (code) {
+      case WcStatus::kRetryExcErr:
+        text = search.sent_in_vain();
+        break;
+      case WcStatus::kRnrRetryExcErr:
+        text = search.not_ready();
+        break;
+      case WcStatus::kRemAccessErr:
+        text = search.refused(": no region there has this R_Key, range and right");
+        break;
+      case WcStatus::kRemInvReqErr:
+        text = search.refused(" as invalid: perhaps it is longer than the receive, or the QP there does not allow it");
+        break;
+      case WcStatus::kRemOpErr:
+        text = search.refused(": it could not execute it; perhaps memory there is gone");
+        break;
+      case WcStatus::kLocProtErr:
+        text = "the message at PSN " + hex(search.psn_of_error()) +
+               " was not sent: an L_Key of it is wrong, or its range, or its memory is gone";
+        break;
+      default:
+        text = "the message at PSN " + hex(search.psn_of_error()) + " failed";
+    }
+  } else if (event.kind == TraceKind::kNak && event.a != 0) {
+    status = event.a == 1 ? "QP_REQ_ERR" : event.a == 2 ? "QP_ACCESS_ERR" : "QP_FATAL";
+    text = search.refuses();
+  } else {
+    return std::nullopt;
+  }
+  return Cause{event.qpn, event.when, status, status + " on QP " + hex(event.qpn) + ": " + text};
+}
+
+}  // namespace
+
+std::vector<Cause> causes(const Recording& recording, std::size_t most) {
+  std::vector<Cause> found;
+  for (std::size_t i = recording.events.size(); i-- > 0 && found.size() < most;) {
+    if (auto cause = cause_of(recording, i)) found.push_back(std::move(*cause));
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+std::optional<Cause> last_cause(const Recording& recording, std::uint32_t qpn) {
+  for (std::size_t i = recording.events.size(); i-- > 0;) {
+    if (qpn != 0 && recording.events[i].event.qpn != qpn) continue;
+    if (auto cause = cause_of(recording, i)) return cause;
+  }
+  return std::nullopt;
+}
+
+}  // namespace uroce::record

@@ -1,0 +1,137 @@
+#include "verbs/record/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "proto/base/fd.h"
+#include "proto/quiet_signals.h"
+#include "verbs/record/files.h"
+
+namespace uroce::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDocument = ".json";
+
+bool is_ours(const fs::path& path, std::string_view suffix) {
+  const std::string name = path.filename().string();
+  return name.starts_with(kFilePrefix) && name.ends_with(suffix);
+}
+
+bool write_all(int fd, const void* data, std::size_t size) {
+  const auto* at = static_cast<const std::uint8_t*>(data);
+  while (size != 0) {
+    const ssize_t put = ::write(fd, at, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += put;
+    size -= static_cast<std::size_t>(put);
+  }
+  return true;
+}
+
+/// Makes room for one more.
+void remove_oldest(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (is_ours(entry.path(), kDocument)) found.emplace_back(entry.last_write_time(error), entry.path());
+  }
+  if (found.size() < kRecordingsKept) return;
+  std::sort(found.begin(), found.end());
+  found.resize(found.size() - kRecordingsKept + 1);
+  for (auto& [time, path] : found) {
+    fs::remove(path, error);
+    fs::remove(path.replace_extension(".pcapng"), error);
+  }
+}
+
+}  // namespace
+
+std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic) {
+  std::string safe = program.empty() ? "program" : program;
+  std::replace(safe.begin(), safe.end(), '/', '_');
+  return std::string(kFilePrefix) + safe + '-' + std::to_string(pid) + '-' + std::to_string(nic);
+}
+
+std::optional<Recording> read_ring_file(int fd) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0 || facts.st_size != static_cast<off_t>(sizeof(Ring))) return std::nullopt;
+  const auto ring = std::make_unique<Ring>();
+  if (::pread(fd, ring.get(), sizeof(Ring), 0) != static_cast<ssize_t>(sizeof(Ring))) return std::nullopt;
+  std::array<std::uint64_t, 2> counts{};
+  static_assert(offsetof(Ring, packets) == offsetof(Ring, events) + sizeof(std::uint64_t));
+  if (::pread(fd, counts.data(), sizeof counts, offsetof(Ring, events)) != sizeof counts) return std::nullopt;
+  if (ring->magic != Ring::kMagic) return std::nullopt;
+  return read_ring(*ring, counts[0] + 1, counts[1] + 1);
+}
+
+Result<std::string, std::string> save(const Recording& recording, const std::string& why,
+                                      const std::string& directory) {
+  const proto::QuietSignals quiet;
+  const auto failed = [](const std::string& path) {
+    return Err{"can't write the recording " + path + ": " + std::strerror(errno)};
+  };
+  remove_oldest(directory);
+  const std::string stem = directory + '/' + stem_of(recording.program, recording.pid, recording.nic) + '-';
+  Fd document;
+  std::string path;
+  for (std::uint32_t nth = 1; !document; ++nth) {
+    path = stem + std::to_string(nth);
+    document = Fd(::open((path + kDocument).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!document && errno != EEXIST) return failed(path + kDocument);
+  }
+  const std::string text = json_of(recording, why);
+  if (!write_all(document.get(), text.data(), text.size())) return failed(path + kDocument);
+  if (!recording.keeps_packets) return path;
+  const std::string name = path + ".pcapng";
+  const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const std::vector<std::uint8_t> bytes = pcapng_of(recording);
+  if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return failed(name);
+  return path;
+}
+
+void save_left_rings(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (!is_ours(entry.path(), kRingSuffix)) continue;
+    const Fd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // Its process lives.
+    const auto recording = read_ring_file(fd.get());
+    const bool saved =
+        recording && save(*recording, "the process ended without closing its NIC: killed, or crashed", directory).ok();
+    if (saved || !recording) fs::remove(entry.path(), error);
+  }
+}
+
+std::vector<Recording> rings_of(std::uint32_t pid) {
+  std::vector<Recording> found;
+  std::set<std::pair<dev_t, ino_t>> seen;  // A child of fork() may have its parent's open as well.
+  std::error_code error;
+  for (const auto& process : fs::directory_iterator("/proc", error)) {
+    const std::string name = process.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (pid != 0 && name != std::to_string(pid)) continue;
+    for (const auto& file : fs::directory_iterator(process.path() / "fd", error)) {
+      const std::string link = fs::read_symlink(file.path(), error).string();
+      if (!link.starts_with("/memfd:uroce-flight") && !is_ours(link, kRingSuffix)) continue;
+      const Fd fd(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+      struct stat facts {};
+      if (!fd || ::fstat(fd.get(), &facts) != 0 || !seen.insert({facts.st_dev, facts.st_ino}).second) continue;
+      if (auto recording = read_ring_file(fd.get())) found.push_back(std::move(*recording));
+    }
+  }
+  return found;
+}
+
+}  // namespace uroce::record

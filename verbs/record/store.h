@@ -1,0 +1,34 @@
+// Recordings on disk, and rings that other processes write. Errors are sentences for people.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "verbs/record/ring.h"
+
+namespace uroce::record {
+
+/// Recordings that a directory keeps; older ones of ours are removed for newer ones.
+inline constexpr std::size_t kRecordingsKept = 64;
+/// What the names of all our files there begin with.
+inline constexpr std::string_view kFilePrefix = "uroce-";
+inline constexpr std::string_view kRingSuffix = ".ring";
+
+/// "uroce-PROGRAM-PID-NIC": what the files of a NIC are called, before a number and the suffix.
+std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic);
+
+/// Reads a ring, which its owner may write meanwhile. Nothing when it is none of this build.
+std::optional<Recording> read_ring_file(int fd);
+
+/// Writes the recording as STEM-N.pcapng and STEM-N.json. The result is the path without suffix.
+Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory);
+
+/// Saves the rings that processes have left in `directory` which ended without closing their NICs, and removes them.
+void save_left_rings(const std::string& directory);
+
+/// The rings of process `pid`; 0: of all processes that we may look into. Takes milliseconds.
+std::vector<Recording> rings_of(std::uint32_t pid);
+
+}  // namespace uroce::record
