@@ -12,8 +12,8 @@ A page holds two kinds of generated blocks:
 
 All commands of a page run in one bash, in a directory that looks like a clone, in a network of their own, with the
 programs of the build in PATH; UROCE_SEED fixes numbers. A line that begins with `# ` is a remark. A command that ends
-with `&` is waited for at the end of its block. A number behind `~` or in front of a unit of time is measured, and may
-differ from the page's. The English page is run; the Chinese one must show the same blocks. Exit
+with `&` is waited for at the end of its block. Numbers behind `~` or in front of a unit of time are measured, and may
+differ from the page's; so may the numbers of frames (#9) and 64-bit addresses. The English page is run; the Chinese one must show the same blocks. Exit
 status 77: a lesson says that it can't run here.
 """
 
@@ -30,7 +30,7 @@ LANGUAGES = ("en", "zh")
 SKIPPED = 77
 RUN_TIMEOUT = 60  # seconds for all commands of a page; most need one.
 BLOCK = re.compile(r"^```(cpp|console)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MEASURED = re.compile(r"~[\d.]+|(?<![\w.])[\d.]+ (?:ns|us|ms|s|[kMG]?bit/s)(?!\w)")
+MEASURED = re.compile(r"~[\d.]+|#\d+|0x[0-9a-f]{9,}|(?<![\w.])[\d.]+ (?:ns|us|ms|s|[kMG]?bit/s)(?!\w)")
 
 SETUP = """\
 ip link set lo up
@@ -150,11 +150,12 @@ def check_pairs():
     sources = {path.stem for path in (ROOT / "tools" / "learn").glob("[0-9]*.cc")}
     pages = {name.removesuffix(".md") for name in names[0] if name[0].isdigit()}
     wrong += [f"{name}: a program without a page, or a page without a program" for name in sorted(sources ^ pages)]
-    for language in LANGUAGES:
-        for page in (PAGES / language).glob("*.md"):
-            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", BLOCK.sub("", page.read_text())):
+    everything = [*PAGES.rglob("*.md"), *(ROOT / "docs").glob("troubleshooting*.md")]
+    for page in everything:
+        for line in BLOCK.sub("", page.read_text()).splitlines():
+            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
                 if not (page.parent / link).exists():
-                    wrong.append(f"{language}/{page.name}: links to {link}, which does not exist")
+                    wrong.append(f"{page.relative_to(ROOT)}: links to {link}, which does not exist")
     print("\n".join(wrong))
     return 1 if wrong else 0
 

@@ -100,7 +100,7 @@ inline void print(const char* who, const ibv_wc& wc) {
   std::printf("\n");
 }
 
-/// How patient a queue pair is. Lesson 47 computes with the first two.
+/// How patient a queue pair is. Lesson 46 computes with the first two.
 struct Patience {
   std::uint8_t timeout = 14;        // 4.096 us * 2^14 = 67 ms without an answer
   std::uint8_t retry_cnt = 7;       // then send again, seven times

@@ -1,0 +1,27 @@
+// Lesson 44: GID index 0. The link-local address is there, programs take it because it comes first, and then nothing
+// arrives. Usage: 44_wrong_gid_index INDEX
+#include <arpa/inet.h>
+
+#include "tools/learn/verbs.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: 44_wrong_gid_index INDEX\n");
+    return 2;
+  }
+  learn::Nic nic_a(0), nic_b(1);
+  const int index = std::atoi(argv[1]);
+  for (learn::Nic* nic : {&nic_a, &nic_b}) {
+    learn::need_zero(ibv_query_gid(nic->context, 1, index, &nic->gid), "ibv_query_gid");
+    nic->gid_index = static_cast<std::uint8_t>(index);
+  }
+  char text[INET6_ADDRSTRLEN];
+  std::printf("alice's GID %d is %s\n", index, inet_ntop(AF_INET6, nic_a.gid.raw, text, sizeof text));
+
+  learn::Endpoint alice(nic_a), bob(nic_b);
+  learn::connect(nic_a, alice, nic_b, bob, {.timeout = 10, .retry_cnt = 2});  // 4.2 ms, three times
+  std::printf("every transition succeeds: nobody looks for the peer before the first packet\n");
+  bob.post_recv(11, 64);
+  alice.post(IBV_WR_SEND, 1, 16);
+  learn::print("alice", learn::wait(alice.cq));
+}
