@@ -202,13 +202,30 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_SEED")
       ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
-  app.add_flag("--trace", o.trace, "Print every step and the QPs' states on stderr")->group(group);
+  app.add_flag("--trace", o.trace, "Print every step, why it is taken, and the QPs' states on stderr")->group(group);
+  const std::map<std::string, Language> languages = {{"en", Language::kEnglish}, {"zh", Language::kChinese}};
+  app.add_option("--lang", o.language, "Language of --trace: en, zh; default: as LANG says")
+      ->transform(CLI::CheckedTransformer(languages).description(""))
+      ->type_name("en|zh")
+      ->group(group);
+}
+
+/// As for all programs: the first of three variables that is set decides.
+Language language_of_environment() {
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
+    const char* value = secure_getenv(name);
+    if (value != nullptr && *value != '\0') {
+      return std::string_view(value).starts_with("zh") ? Language::kChinese : Language::kEnglish;
+    }
+  }
+  return Language::kEnglish;
 }
 
 }  // namespace
 
 std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, const char* const* argv) {
   Options options;
+  options.language = language_of_environment();
   options.session.role = role;
   const bool client = role == Role::kClient;
   if (!client) options.session.workload.qps = kMaxQps;

@@ -8,6 +8,7 @@
 
 #include "tools/backend/backend.h"
 #include "tools/rdma/rdma.h"
+#include "tools/rdma/steps.h"
 #include "tools/session/session.h"
 
 namespace uroce::tools {
@@ -23,7 +24,8 @@ struct Options {
   bool loop = false;
   bool json = false;
   bool trace = false;
-  std::string addr;  ///< As UROCE_ADDR.
+  Language language = Language::kEnglish;  ///< Of the trace.
+  std::string addr;                        ///< As UROCE_ADDR.
   std::string pcap;
   std::string wire;    ///< As UROCE_WIRE.
   std::string faults;  ///< As UROCE_FAULTS.

@@ -67,6 +67,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   }
   const Options& options = std::get<Options>(parsed);
   g_trace = options.trace;
+  g_language = options.language;
   try {
     occupy_standard_descriptors();
     if (options.session.cm) {

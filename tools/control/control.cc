@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "tools/rdma/trace.h"
+#include "tools/rdma/steps.h"
 
 namespace uroce::tools {
 namespace {
@@ -192,7 +192,7 @@ void Control::abort(const std::string& sentence) noexcept {
 void barrier(Control& control) {
   control.send(MessageType::kReady);
   control.expect(MessageType::kReady);
-  trace("barrier: both sides are ready");
+  trace_step(Step::kReady);
 }
 
 Hello exchange_hello(Control& control, const Hello& local) {
@@ -210,7 +210,7 @@ PeerMetadata exchange_metadata(Control& control, const PeerMetadata& local) {
     throw Failure(kExitUsage, fmt::format("{} sent metadata of {} QPs where {} were due", control.peer_role(),
                                           peer->qps.size(), local.qps.size()));
   }
-  trace("metadata of {} QPs exchanged over TCP", local.qps.size());
+  trace_step(Step::kExchange, local.qps.size());
   return std::move(*peer);
 }
 

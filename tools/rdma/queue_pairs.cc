@@ -10,6 +10,7 @@
 #include "tools/rdma/diagnosis.h"
 #include "tools/rdma/failure.h"
 #include "tools/rdma/rdma.h"
+#include "tools/rdma/steps.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
@@ -77,12 +78,13 @@ void create_qp_list(RdmaResources& r, std::uint32_t count, const QueueSizes& siz
     }
     r.qps.push_back(qp);
   }
-  trace("ibv_create_qp: {} RC QPs, each with {} send and {} receive WRs", count, sizes.send_wrs, sizes.receive_wrs);
+  trace_step(Step::kQpList, count, sizes.send_wrs, sizes.receive_wrs);
   print_qp_state(r);
 }
 
 void modify_qps_to_init(RdmaResources& r) {
-  trace("ibv_modify_qp: RESET -> INIT");
+  const auto before = traced_states(r);
+  trace_step(Step::kInit);
   for (std::size_t i = 0; i < r.qps.size(); ++i) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
@@ -91,11 +93,12 @@ void modify_qps_to_init(RdmaResources& r) {
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     modify(r.qps[i], i, attr, kInitMask, "INIT");
   }
-  print_qp_state(r);
+  print_qp_state(r, before);
 }
 
 void modify_qps_to_rtr(RdmaResources& r, const PeerMetadata& peer, const RtrAttributes& attributes) {
-  trace("ibv_modify_qp: INIT -> RTR (where to: the peer's GID, QPN and PSN)");
+  const auto before = traced_states(r);
+  trace_step(Step::kRtr);
   for (std::size_t i = 0; i < r.qps.size(); ++i) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTR;
@@ -113,12 +116,12 @@ void modify_qps_to_rtr(RdmaResources& r, const PeerMetadata& peer, const RtrAttr
     attr.ah_attr.port_num = r.choice.ib_port;
     modify(r.qps[i], i, attr, kRtrMask, "RTR");
   }
-  print_qp_state(r);
+  print_qp_state(r, before);
 }
 
 void modify_qps_to_rts(RdmaResources& r, const PeerMetadata& local, const RtsAttributes& attributes) {
-  trace("ibv_modify_qp: RTR -> RTS (timeout {}, retry_cnt {}, rnr_retry {})", attributes.timeout, attributes.retry_cnt,
-        attributes.rnr_retry);
+  const auto before = traced_states(r);
+  trace_step(Step::kRts, attributes.timeout, attributes.retry_cnt, attributes.rnr_retry);
   for (std::size_t i = 0; i < r.qps.size(); ++i) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
@@ -129,17 +132,24 @@ void modify_qps_to_rts(RdmaResources& r, const PeerMetadata& local, const RtsAtt
     attr.max_rd_atomic = attributes.max_rd_atomic;
     modify(r.qps[i], i, attr, kRtsMask, "RTS");
   }
-  print_qp_state(r);
+  print_qp_state(r, before);
 }
 
 std::string describe_qp_state(const RdmaResources& r, std::size_t index) {
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  const int mask = IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_PATH_MTU | IBV_QP_AV;
+  const int mask = IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_PATH_MTU | IBV_QP_AV |
+                   IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
   if (const int error = ibv_query_qp(r.qps[index], &attr, mask, &init)) {
     return fmt::format("QP {} (qpn {:#x}): can't query it: {}", index, r.qps[index]->qp_num, std::strerror(error));
   }
   std::string line = fmt::format("QP {} (qpn {:#x}): {}", index, r.qps[index]->qp_num, state_name(attr.qp_state));
+  if (attr.qp_state == IBV_QPS_INIT) {
+    line += fmt::format(", port {}, P_Key index {}, peers may:{}{}{}", attr.port_num, attr.pkey_index,
+                        attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE ? " WRITE" : "",
+                        attr.qp_access_flags & IBV_ACCESS_REMOTE_READ ? " READ" : "",
+                        attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC ? " atomics" : "");
+  }
   if (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS) {
     char gid[INET6_ADDRSTRLEN] = "";
     inet_ntop(AF_INET6, attr.ah_attr.grh.dgid.raw, gid, sizeof gid);
@@ -150,10 +160,22 @@ std::string describe_qp_state(const RdmaResources& r, std::size_t index) {
   return line;
 }
 
-void print_qp_state(const RdmaResources& r) {
+std::vector<std::string> traced_states(const RdmaResources& r) {
+  std::vector<std::string> states;
+  for (std::size_t i = 0; g_trace && i < std::min(r.qps.size(), kTracedQps); ++i) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    states.emplace_back(ibv_query_qp(r.qps[i], &attr, IBV_QP_STATE, &init) == 0 ? state_name(attr.qp_state) : "?");
+  }
+  return states;
+}
+
+void print_qp_state(const RdmaResources& r, std::span<const std::string> before) {
   if (!g_trace) return;
   const std::size_t shown = std::min(r.qps.size(), kTracedQps);
-  for (std::size_t i = 0; i < shown; ++i) trace("    {}", describe_qp_state(r, i));
+  for (std::size_t i = 0; i < shown; ++i) {
+    trace("    {}{}", describe_qp_state(r, i), i < before.size() ? " (was " + before[i] + ")" : "");
+  }
   if (shown < r.qps.size()) trace("    ... and {} more", r.qps.size() - shown);
 }
 

@@ -56,8 +56,9 @@ struct RdmaResources {
   // With --cm only (connections.h):
   rdma_event_channel* cm_channel = nullptr;
   rdma_cm_id* cm_listener = nullptr;
-  std::vector<rdma_cm_id*> cm_ids;  ///< One per connected QP.
-  std::size_t cm_established = 0;   ///< Of a server: how many of them the client has confirmed.
+  std::vector<rdma_cm_id*> cm_ids;                       ///< One per connected QP.
+  std::size_t traced_sends = 0, traced_completions = 0;  ///< Told by --trace so far: it stops after a few.
+  std::size_t cm_established = 0;                        ///< Of a server: how many of them the client has confirmed.
 };
 
 /// Releases everything but the device, in reverse order of creation. Harmless on what is already (partly) released.
@@ -133,7 +134,10 @@ void modify_qps_to_rts(RdmaResources& resources, const PeerMetadata& local, cons
 /// One line about the state of QP `index`, as the device tells it.
 std::string describe_qp_state(const RdmaResources& resources, std::size_t index);
 /// With --trace: the state of the QPs, the first few of a long list.
-void print_qp_state(const RdmaResources& resources);
+/// `before`: what traced_states() returned before a transition, to say what each was.
+void print_qp_state(const RdmaResources& resources, std::span<const std::string> before = {});
+/// The states of the QPs that print_qp_state() shows; nothing without --trace.
+std::vector<std::string> traced_states(const RdmaResources& resources);
 
 // --- Work (work_requests.cc) -----------------------------------------------------------------------------------------
 

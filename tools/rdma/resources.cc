@@ -10,6 +10,7 @@
 #include "tools/rdma/diagnosis.h"
 #include "tools/rdma/failure.h"
 #include "tools/rdma/rdma.h"
+#include "tools/rdma/steps.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
@@ -53,11 +54,14 @@ ibv_context* open_context(const std::string& name) {
   }
   const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(devices,
                                                                   [](ibv_device** d) { ibv_free_device_list(d); });
+  std::string names;
+  for (int i = 0; i < count; ++i) names += (names.empty() ? "" : ", ") + std::string(ibv_get_device_name(devices[i]));
+  trace_step(Step::kDeviceList, names);
   ibv_device* device = find_device(devices, count, name);
   const std::string device_name = ibv_get_device_name(device);
   ibv_context* context = ibv_open_device(device);
   if (context == nullptr) refuse("can't open device " + device_name, errno);
-  trace("ibv_open_device: {} (backend {})", device_name, backend_in_use());
+  trace_step(Step::kDevice, device_name, backend_in_use());
   return context;
 }
 
@@ -75,7 +79,7 @@ void query_gid(RdmaResources& r) {
     throw Failure(kExitUsage, fmt::format("GID index {} of {} holds no address; usable: {}", r.choice.gid_index, device,
                                           usable.empty() ? "none" : usable));
   }
-  trace("ibv_query_gid: index {} = {}", r.choice.gid_index, gid_text(r.gid));
+  trace_step(Step::kGid, r.choice.gid_index, gid_text(r.gid));
 }
 
 void allocate_buffer(RdmaResources& r, std::size_t bytes) {
@@ -99,8 +103,7 @@ RdmaOwner open_device(const DeviceChoice& choice) {
                                           choice.ib_port, r.device.phys_port_cnt));
   }
   if (const int error = ibv_query_port(r.context, choice.ib_port, &r.port)) refuse("can't query the port", error);
-  trace("ibv_query_port: port {} {}, active MTU {}", choice.ib_port, ibv_port_state_str(r.port.state),
-        128 << r.port.active_mtu);
+  trace_step(Step::kPort, choice.ib_port, ibv_port_state_str(r.port.state), 128 << r.port.active_mtu);
   if (r.port.state != IBV_PORT_ACTIVE) {
     throw Failure(kExitUsage, fmt::format("port {} of {} is not active ({})", choice.ib_port,
                                           ibv_get_device_name(r.context->device), ibv_port_state_str(r.port.state)));
@@ -112,7 +115,7 @@ RdmaOwner open_device(const DeviceChoice& choice) {
 void init_resources(RdmaResources& r, const ResourceSizes& sizes) {
   r.pd = ibv_alloc_pd(r.context);
   if (r.pd == nullptr) refuse("can't allocate a protection domain", errno);
-  trace("ibv_alloc_pd: protection domain");
+  trace_step(Step::kPd);
 
   if (sizes.events) {
     r.channel = ibv_create_comp_channel(r.context);
@@ -121,14 +124,14 @@ void init_resources(RdmaResources& r, const ResourceSizes& sizes) {
   }
   r.cq = ibv_create_cq(r.context, static_cast<int>(sizes.completions), nullptr, r.channel, 0);
   if (r.cq == nullptr) refuse(fmt::format("can't create a completion queue of {} entries", sizes.completions), errno);
-  trace("ibv_create_cq: {} entries, shared by all QPs", r.cq->cqe);
+  trace_step(Step::kCq, r.cq->cqe);
 
   allocate_buffer(r, sizes.buffer_bytes);
   const int access =
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   r.mr = ibv_reg_mr(r.pd, r.buffer, r.buffer_bytes, access);
   if (r.mr == nullptr) refuse(fmt::format("can't register {} bytes of memory", r.buffer_bytes), errno);
-  trace("ibv_reg_mr: {} bytes, lkey {:#x}, rkey {:#x}", r.buffer_bytes, r.mr->lkey, r.mr->rkey);
+  trace_step(Step::kMr, r.buffer_bytes, r.mr->lkey, r.mr->rkey);
 }
 
 void cleanup(RdmaResources& r) {
@@ -141,8 +144,9 @@ void cleanup(RdmaResources& r) {
   if (r.cq != nullptr) ibv_destroy_cq(r.cq);
   if (r.channel != nullptr) ibv_destroy_comp_channel(r.channel);
   if (r.pd != nullptr) ibv_dealloc_pd(r.pd);
-  if (r.cq != nullptr) trace("queue pairs, memory, completion queue and protection domain released");
+  if (r.cq != nullptr) trace_step(Step::kCleanUp);
   r.mr = nullptr;
+  r.traced_sends = r.traced_completions = 0;
   r.buffer = nullptr;
   r.cq = nullptr;
   r.channel = nullptr;

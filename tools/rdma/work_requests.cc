@@ -9,9 +9,56 @@
 
 #include "tools/rdma/failure.h"
 #include "tools/rdma/rdma.h"
+#include "tools/rdma/steps.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
+namespace {
+
+/// So many sends and completions are told one by one: enough to see the pattern, and no cost for the rest.
+constexpr std::size_t kTracedWork = 8;
+
+const char* name_of(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_SEND:
+      return "SEND";
+    case IBV_WR_SEND_WITH_IMM:
+      return "SEND with immediate";
+    case IBV_WR_RDMA_WRITE:
+      return "WRITE";
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return "WRITE with immediate";
+    case IBV_WR_RDMA_READ:
+      return "READ";
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return "compare and swap";
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return "fetch and add";
+    default:
+      return "request";
+  }
+}
+
+void trace_send(RdmaResources& r, std::size_t qp, const ibv_send_wr& wr) {
+  if (r.traced_sends >= kTracedWork) return;
+  if (r.traced_sends == 0) trace_step(Step::kSends);
+  std::size_t bytes = 0;
+  for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
+  trace("    QP {}: {}, wr_id {:#x}, {} bytes{}", qp, name_of(wr.opcode), wr.wr_id, bytes,
+        ++r.traced_sends == kTracedWork ? " (further ones are not listed)" : "");
+}
+
+void trace_completion(RdmaResources& r, std::size_t qp, const ibv_wc& wc) {
+  if (r.traced_completions >= kTracedWork) return;
+  if (r.traced_completions == 0) trace_step(Step::kCompletions);
+  // Only receives and READs tell how many bytes came; and failed work tells neither bytes nor operation.
+  const bool receive = wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0;
+  trace("    QP {}: {}, wr_id {:#x}, {}{}{}", qp, WorkId::decode(wc.wr_id).receive ? "receive" : "send", wc.wr_id,
+        ibv_wc_status_str(wc.status), receive ? fmt::format(", {} bytes", wc.byte_len) : "",
+        ++r.traced_completions == kTracedWork ? " (further ones are not listed)" : "");
+}
+
+}  // namespace
 
 void post_receive(RdmaResources& r, std::size_t qp, std::uint64_t sequence, std::span<ibv_sge> buffer) {
   ibv_recv_wr wr{};
@@ -30,7 +77,7 @@ void post_receive_on_all_qps(RdmaResources& r, std::uint64_t count, const Buffer
       post_receive(r, qp, sequence, buffer_of(qp, sequence));
     }
   }
-  trace("ibv_post_recv: {} receives on each of {} QPs", count, r.qps.size());
+  trace_step(Step::kReceives, count, r.qps.size());
 }
 
 void post_send(RdmaResources& r, std::size_t qp, const SendRequest& request) {
@@ -60,6 +107,7 @@ void post_send(RdmaResources& r, std::size_t qp, const SendRequest& request) {
     throw Failure(kExitFailed,
                   fmt::format("can't post request {} on QP {}: {}", request.sequence, qp, std::strerror(error)));
   }
+  if (g_trace) trace_send(r, qp, wr);
 }
 
 std::size_t poll_completion(RdmaResources& r, std::span<Completion> completions) {
@@ -75,6 +123,7 @@ std::size_t poll_completion(RdmaResources& r, std::span<Completion> completions)
     if (completion.id.qp >= r.qps.size()) {
       throw Failure(kExitFailed, fmt::format("a completion names QP {}, which does not exist", completion.id.qp));
     }
+    if (g_trace) trace_completion(r, completion.id.qp, wc);
     completion.status = wc.status;
     completion.opcode = wc.opcode;
     completion.byte_len = wc.byte_len;

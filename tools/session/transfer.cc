@@ -7,7 +7,7 @@
 #include <array>
 
 #include "tools/control/interrupt.h"
-#include "tools/rdma/trace.h"
+#include "tools/rdma/steps.h"
 
 namespace uroce::tools {
 namespace {
@@ -185,7 +185,7 @@ void Transfer::exchange_verdicts() {
                 encode(Verdict{own.checked_messages, own.checked_bytes, own.wrong_messages, own.first_error}));
   if (!outcome_.peer_verdict) outcome_.peer_verdict = decode_verdict(control_.expect(MessageType::kVerdict));
   if (!outcome_.peer_verdict) throw Failure(kExitFailed, control_.peer_role() + " sent a verdict that we can't read");
-  trace("verdicts exchanged");
+  trace_step(Step::kVerdicts);
   if (!own.ok()) {
     throw Failure(kExitFailed, fmt::format("verification failed for {} of {} messages; first: {}", own.wrong_messages,
                                            own.checked_messages, own.first_error));

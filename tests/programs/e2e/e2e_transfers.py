@@ -213,6 +213,27 @@ def scenario_summary_and_trace():
         check(order == sorted(order), "steps out of order", server)
         for state in ("QP 0 (qpn 0x11): RESET", "): INIT", "): RTR, to qpn", "): RTS, to qpn"):
             check(state in client.stderr, f"no '{state}'", client)
+        # As a textbook has it: numbered, named, with a reason; the same number at both sides.
+        for tool in (client, server):
+            for line in ("[ 1] device list: ", "[ 8] QP list: ibv_create_qp", "[12] RTR: ", "     why: ", "(was INIT)",
+                         "[16] completions: ", f": {'send' if tool is client else 'receive'}, wr_id 0x", ", success"):
+                check(line in tool.stderr, f"no '{line}'", tool)
+        check(": SEND, wr_id 0x" in client.stderr or ": WRITE, wr_id 0x" in client.stderr, "no sends", client)
+    finally:
+        client.kill()
+        server.kill()
+
+
+def scenario_trace_in_chinese():
+    """--lang, or LANG; errors stay English."""
+    server = Server(["--trace"], extra=[], env={"LANG": "zh_CN.UTF-8", "LC_ALL": ""})
+    client = Client(server, ["--iters", "1", "--trace", "--lang", "zh"], extra=[])
+    try:
+        check((client.finish(), server.finish()) == (0, 0), "status", client, server)
+        for tool in (client, server):
+            for line in ("[ 5] 保护域 (PD)：ibv_alloc_pd", "为什么：", "[12] RTR：ibv_modify_qp：INIT -> RTR"):
+                check(line in tool.stderr, f"no '{line}'", tool)
+            check("why:" not in tool.stderr, "English as well", tool)
     finally:
         client.kill()
         server.kill()

@@ -35,11 +35,12 @@ class Tool:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
         if WIRE:
             environment["UROCE_WIRE"] = WIRE
+        environment["LC_ALL"] = "C"  # --trace speaks the user's language.
         environment.update(env or {})
         self.command = [*map(str, launcher), str(BIN / name), *map(str, arguments)]
         self.stdout_file = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(self.command, env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=self.stdout_file, stderr=subprocess.PIPE, text=True)
+                                        stdout=self.stdout_file, stderr=subprocess.PIPE, encoding="utf-8")
         self.lines = []
         self.news = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)
