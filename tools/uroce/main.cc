@@ -86,6 +86,11 @@ int main(int argc, char** argv) {
   CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
   CLI::App* const doctor_command =
       app.add_subcommand("doctor", "Find out why NICs do not work on this machine, and what to do");
+  std::string sys = "/sys";
+  CLI::App* const diagnose_command = app.add_subcommand(
+      "diagnose",
+      "Show what RDMA programs find here, on any device: GID index, what is in the way, commands that work");
+  diagnose_command->add_option("--sys", sys, "Read this copy of another machine's /sys instead")->type_name("DIR");
   PeerOptions peer;
   CLI::Option* const peer_option = doctor_command->add_option(
       "--peer", peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
@@ -109,10 +114,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const auto word = unknown_command(app, argc, argv)) {
-    fmt::print(
-        stderr,
-        "uroce: there is no command '{}'; the commands are run, devices, info, gids, doctor, explain and record\n",
-        *word);
+    fmt::print(stderr,
+               "uroce: there is no command '{}'; the commands are run, devices, info, gids, diagnose, doctor, explain "
+               "and record\n",
+               *word);
     return 2;
   }
   try {
@@ -125,6 +130,7 @@ int main(int argc, char** argv) {
   if (devices->parsed()) status = show_devices();
   if (info->parsed()) status = show_info();
   if (gids->parsed()) status = show_gids();
+  if (diagnose_command->parsed()) status = diagnose(sys);
   if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
   if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
   if (record_command->parsed()) status = record(pid, directory);

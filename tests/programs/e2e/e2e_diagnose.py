@@ -1,0 +1,86 @@
+"""uroce diagnose: which GID index it names, and whether the commands that it prints work."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import run_pair
+from run_pair import Skip, check
+
+
+def diagnose(*arguments):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
+    done = subprocess.run([run_pair.BIN / "uroce", "diagnose", *arguments], env=environment, capture_output=True,
+                          text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+def card(sys, gids, link_layer="Ethernet", state="4: ACTIVE", mtu=1500):
+    """A tree like that of a card. gids: (address, type) by index."""
+    port = sys / "class/infiniband/mlx5_0/ports/1"
+    write(port / "state", state)
+    write(port / "link_layer", link_layer)
+    write(port / "rate", "100 Gb/sec (4X EDR)")
+    for index in range(12):  # Two digits as well; the rest of the table is empty.
+        address, kind = gids[index] if index < len(gids) else ("0000:" * 7 + "0000", "")
+        write(port / "gids" / str(index), address)
+        write(port / "gid_attrs/types" / str(index), kind)
+        write(port / "gid_attrs/ndevs" / str(index), "eth7" if kind else "")
+    write(sys / "class/net/eth7/mtu", str(mtu))
+
+
+LOCAL, V4, V6 = "fe80:0000:0000:0000:0000:0000:0000:0001", "0000:0000:0000:0000:0000:ffff:c000:0207", "2001:0db8:0000:0000:0000:0000:0000:0007"
+
+
+def scenario_diagnose_of_a_tree():
+    """The index of a card is found, whatever the table looks like."""
+    v1, v2 = "IB/RoCE v1", "RoCE v2"
+    for gids, index, words in (
+            ([(LOCAL, v1), (LOCAL, v2), (V4, v1), (V4, v2)], 3, "RoCE v2 over IPv4  <- take this index"),
+            ([(LOCAL, v1), (LOCAL, v2), (V6, v1), (V6, v2)], 3, "RoCE v2 over IPv6  <- take this index"),
+            ([(V6, v2), (V4, v2)], 1, "RoCE v2 over IPv4  <- take this index"),
+            ([(LOCAL, v1), (LOCAL, v2)], None, "no GID with an address")):
+        with tempfile.TemporaryDirectory() as directory:
+            card(pathlib.Path(directory), gids)
+            status, text = diagnose("--sys", directory)
+            check(status == 0, text)
+            check("mlx5_0 port 1: ACTIVE, Ethernet (RoCE), 100 Gb/sec (4X EDR), eth7 with MTU 1500: path MTU up to 1024" in text, text)
+            check(words in text, text)
+            command = f"rdma_server --backend ibverbs --device mlx5_0 --ib-port 1 --gid-index {index}"
+            check((command in text) == (index is not None), text)
+    with tempfile.TemporaryDirectory() as directory:
+        card(pathlib.Path(directory), [(V4, v2)], state="1: DOWN", mtu=4200)
+        text = diagnose("--sys", directory)[1]
+        check("BAD   mlx5_0 port 1: DOWN" in text and "path MTU up to 4096" in text and "--device mlx5_0" not in text, text)
+    with tempfile.TemporaryDirectory() as directory:
+        card(pathlib.Path(directory), [(LOCAL, "IB/RoCE v1")], link_layer="InfiniBand")
+        check("InfiniBand  <- take this index" in diagnose("--sys", directory)[1], "InfiniBand")
+
+
+def scenario_diagnose_commands():
+    """As printed, on the machine's own /sys."""
+    status, text = diagnose("--sys", "/nonexistent")
+    check(status == 0 and "RDMA devices of this machine: none" in text, text)
+    pairs = re.findall(r"^  server: (.*)\n  client: (.*)$", text, re.MULTILINE)
+    check(len(pairs) == 2, text)
+    if subprocess.run(["which", "ibv_rc_pingpong"], capture_output=True, check=False).returncode != 0:
+        raise Skip("ibv_rc_pingpong is not installed")
+    environment = {**{k: v for k, v in os.environ.items() if not k.startswith("UROCE_")},
+                   "PATH": f"{run_pair.BIN}:{os.environ['PATH']}"}
+    for server, client in pairs:
+        # Started together: both tools and pingpong's server need a moment until they listen.
+        again = "for i in 1 2 3 4 5 6 7 8 9 10; do " + client + " && exit 0; sleep 0.2; done; exit 1"
+        with subprocess.Popen(server.split(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                done = subprocess.run(["sh", "-c", again], env=environment, capture_output=True, text=True, timeout=60, check=False)
+                check(done.returncode == 0, f"{client}\n{done.stdout}{done.stderr}")
+                check(process.wait(30) == 0, f"{server}\n{process.stdout.read()}")
+            finally:
+                process.kill()

@@ -1,0 +1,198 @@
+// `uroce diagnose`: what an RDMA program finds on this machine, be it the machine's devices or uroce's, which GID index
+// to take, what else could be in the way, and commands that will work here.
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "proto/address.h"
+#include "proto/base/fd.h"
+#include "tools/uroce/commands.h"
+#include "tools/uroce/findings.h"
+#include "tools/uroce/rdma_tree.h"
+#include "verbs/ibverbs/catalogue/verbs_table.h"
+
+namespace uroce::tools {
+namespace {
+
+constexpr std::uint16_t kToolPort = 18515;
+
+/// uroce's own devices, asked through their verbs. All their GIDs are RoCE v2.
+std::vector<RdmaPort> uroce_ports() {
+  const ibv::VerbsTable& verbs = ibv::uroce_verbs();
+  std::vector<RdmaPort> ports;
+  int count = 0;
+  struct ibv_device** const list = verbs.ibv_get_device_list(&count);
+  for (int i = 0; list != nullptr && i < count; ++i) {
+    struct ibv_context* const context = verbs.ibv_open_device(list[i]);
+    if (context == nullptr) continue;
+    struct ibv_port_attr attr {};
+    verbs.ibv_query_port(context, 1, reinterpret_cast<struct _compat_ibv_port_attr*>(&attr));
+    RdmaPort port;
+    port.device = verbs.ibv_get_device_name(list[i]);
+    port.state = attr.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN";
+    for (int index = 0; index < attr.gid_tbl_len; ++index) {
+      union ibv_gid raw {};
+      if (verbs.ibv_query_gid(context, 1, index, &raw) != 0) continue;
+      GidRow row{index, {}, "RoCE v2", ""};
+      std::memcpy(row.gid.raw.data(), raw.raw, row.gid.raw.size());
+      if (!row.gid.is_zero()) port.gids.push_back(row);
+    }
+    verbs.ibv_close_device(context);
+    ports.push_back(port);
+  }
+  if (list != nullptr) verbs.ibv_free_device_list(list);
+  return ports;
+}
+
+/// Prints port and GIDs. Whether a program can use it.
+bool show(const RdmaPort& port, Findings& findings) {
+  const auto best = best_gid(port);
+  const std::string name = fmt::format("{} port {}", port.device, port.number);
+  std::string facts = fmt::format("{}: {}, {}", name, port.state, port.ethernet ? "Ethernet (RoCE)" : "InfiniBand");
+  if (!port.rate.empty()) facts += ", " + port.rate;
+  if (port.interface_mtu != 0) {
+    facts += fmt::format(", {} with MTU {}: path MTU up to {}", port.interface, port.interface_mtu,
+                         path_mtu_for(port.interface_mtu));
+  }
+  const bool active = port.state == "ACTIVE";
+  active ? findings.good(facts) : findings.bad(facts, "ip link set IFACE up; a cable; on InfiniBand a subnet manager");
+  for (const GidRow& row : port.gids) {
+    const bool chosen = best && row.index == best->index;
+    fmt::print("      GID {:<3} {:<40} {}{}\n", row.index, proto::to_string(row.gid), judge(port, row),
+               chosen ? "  <- take this index" : "");
+  }
+  if (!best) findings.bad(name + ": no GID with an address", "give its network interface an IP address");
+  return active && best;
+}
+
+void check_modules(const std::vector<RdmaPort>& machine, Findings& findings) {
+  constexpr std::array<std::string_view, 12> kWanted{"ib_uverbs", "rdma_ucm", "rdma_rxe", "siw",
+                                                     "mlx5_ib",   "mlx4_ib",  "irdma",    "bnxt_re",
+                                                     "qedr",      "erdma",    "efa",      "hns_roce_hw_v2"};
+  std::string loaded;
+  std::ifstream modules("/proc/modules");
+  for (std::string line; std::getline(modules, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    if (std::find(kWanted.begin(), kWanted.end(), name) != kWanted.end()) loaded += (loaded.empty() ? "" : ", ") + name;
+  }
+  findings.good("kernel modules: " + (loaded.empty() ? "none for RDMA (uroce needs none)" : loaded));
+  if (machine.empty()) return;
+  if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
+    findings.note("RDMA CM: the kernel offers none",
+                  "modprobe rdma_ucm, for rping and for --cm on the machine's devices");
+  }
+}
+
+void check_locked_memory(bool machine_has_devices, Findings& findings) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return findings.good("locked memory: unlimited");
+  const std::string size = fmt::format("locked memory: {} KiB", limit.rlim_cur >> 10);
+  if (!machine_has_devices) return findings.good(size + " (uroce locks none)");
+  findings.note(size,
+                "ibv_reg_mr of more fails with ENOMEM; `ulimit -l unlimited`, or memlock in /etc/security/limits.conf");
+}
+
+/// What `command` prints; "" when it can't be run.
+std::string output_of(const char* command) {
+  std::string text;
+  std::FILE* const pipe = ::popen(command, "r");
+  if (pipe == nullptr) return text;
+  std::array<char, 4096> block{};
+  for (std::size_t n; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;) text.append(block.data(), n);
+  ::pclose(pipe);
+  return text;
+}
+
+void check_firewall(Findings& findings) {
+  constexpr const char* kRemedy =
+      "UDP 4791 (uroce, Soft-RoCE) and TCP 18515 must pass, e.g.: nft insert rule inet filter input udp dport 4791 "
+      "accept; a card's packets do not pass the host's firewall";
+  if (::geteuid() != 0) return findings.note("firewall: only root sees its rules (nft list ruleset)", kRemedy);
+  const std::string rules = output_of("nft list ruleset 2>/dev/null; iptables-save 2>/dev/null");
+  for (const char* word : {" drop", "DROP", "reject", "REJECT"}) {
+    if (rules.find(word) != std::string::npos)
+      return findings.note("firewall: there are rules that drop packets", kRemedy);
+  }
+  findings.good("firewall: no rule drops packets");
+}
+
+void check_tool_port(Findings& findings) {
+  const Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kToolPort);
+  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    return findings.good("TCP port 18515: free");
+  }
+  findings.note("TCP port 18515: in use",
+                "another server runs; end it, or give both sides -p (rdma_server --port) another");
+}
+
+/// Commands for both ends on this host, one pair a line each.
+void print_commands(const RdmaPort& port, bool machine) {
+  const auto best = best_gid(port);
+  const std::string device = machine ? " -d " + port.device : "";
+  const std::string prefix = machine ? "" : "uroce run -- ";
+  const std::string peer = machine && best->gid.is_v4() ? proto::to_string(best->gid) : "127.0.0.1";
+  const std::string pair = fmt::format("{}ibv_rc_pingpong{} -g {}", prefix, device, best->index);
+  const std::string own = machine ? fmt::format(" --backend ibverbs --device {} --ib-port {} --gid-index {}",
+                                                port.device, port.number, best->index)
+                                  : "";
+  fmt::print("  server: rdma_server{}\n  client: rdma_client {}{}\n", own, peer, own);
+  fmt::print("  server: {}\n  client: {} {}\n", pair, pair, peer);
+}
+
+}  // namespace
+
+int diagnose(const std::string& sys) {
+  Findings findings;
+  const std::vector<RdmaPort> machine = read_rdma_tree(sys);
+  std::vector<RdmaPort> usable;
+  fmt::print("RDMA devices of this machine{}\n", machine.empty() ? ": none" : "");
+  for (const RdmaPort& port : machine) {
+    if (show(port, findings)) usable.push_back(port);
+  }
+  if (machine.empty()) {
+    findings.note(
+        "/sys/class/infiniband has no device",
+        "a card: its driver; without a card: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0 (root), or "
+        "uroce");
+  }
+  fmt::print("\nuroce's devices, for `uroce run` and our tools\n");
+  std::vector<RdmaPort> emulated;
+  for (const RdmaPort& port : uroce_ports()) {
+    if (show(port, findings)) emulated.push_back(port);
+  }
+  if (emulated.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
+  fmt::print("\nThe rest\n");
+  check_modules(machine, findings);
+  check_locked_memory(!machine.empty(), findings);
+  check_firewall(findings);
+  check_tool_port(findings);
+  if (usable.empty() && emulated.empty()) {
+    fmt::print("\nNo RDMA device can be used here.\n");
+    return 1;
+  }
+  fmt::print("\nCommands that work here (from another host: its way to this one instead of the address)\n");
+  for (const RdmaPort& port : usable) print_commands(port, true);
+  if (!emulated.empty()) print_commands(emulated.front(), false);
+  fmt::print(
+      "\nThe GID index is the most common mistake: both sides need one of the same type. More: "
+      "docs/troubleshooting.md\n");
+  return 0;
+}
+
+}  // namespace uroce::tools

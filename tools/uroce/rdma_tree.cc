@@ -1,0 +1,103 @@
+#include "tools/uroce/rdma_tree.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "proto/timing.h"
+
+namespace uroce::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The first line of a file; "" when it can't be read, as for entries of the GID table that are empty.
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// Names in a directory, in the order of people: numbers by value.
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() && std::isdigit(static_cast<unsigned char>(a[0])) ? a.size() < b.size() : a < b;
+  });
+  return names;
+}
+
+bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
+bool is_v2(const GidRow& row) { return row.type == "RoCE v2"; }
+
+RdmaPort read_port(const fs::path& sys, const std::string& device, const std::string& number) {
+  const fs::path directory = sys / "class/infiniband" / device / "ports" / number;
+  RdmaPort port;
+  port.device = device;
+  port.number = std::atoi(number.c_str());
+  const std::string state = first_line(directory / "state");  // "4: ACTIVE"
+  port.state = state.substr(std::min(state.size(), state.find(' ') + 1));
+  port.ethernet = first_line(directory / "link_layer") != "InfiniBand";
+  port.rate = first_line(directory / "rate");
+  for (const std::string& index : names_in(directory / "gids")) {
+    GidRow row;
+    row.index = std::atoi(index.c_str());
+    if (inet_pton(AF_INET6, first_line(directory / "gids" / index).c_str(), row.gid.raw.data()) != 1) continue;
+    if (row.gid.is_zero()) continue;
+    row.type = first_line(directory / "gid_attrs/types" / index);
+    row.interface = first_line(directory / "gid_attrs/ndevs" / index);
+    if (port.interface.empty()) port.interface = row.interface;
+    port.gids.push_back(row);
+  }
+  if (!port.interface.empty()) {
+    const std::string mtu = first_line(sys / "class/net" / port.interface / "mtu");
+    port.interface_mtu = static_cast<unsigned>(std::strtoul(mtu.c_str(), nullptr, 10));
+  }
+  return port;
+}
+
+}  // namespace
+
+std::vector<RdmaPort> read_rdma_tree(const fs::path& sys) {
+  std::vector<RdmaPort> ports;
+  for (const std::string& device : names_in(sys / "class/infiniband")) {
+    for (const std::string& number : names_in(sys / "class/infiniband" / device / "ports")) {
+      ports.push_back(read_port(sys, device, number));
+    }
+  }
+  return ports;
+}
+
+std::string judge(const RdmaPort& port, const GidRow& row) {
+  if (!port.ethernet) return "InfiniBand";
+  if (!is_v2(row)) return "RoCE v1: EtherType 0x8915, passes no router";
+  if (row.gid.is_v4()) return "RoCE v2 over IPv4";
+  if (is_link_local(row.gid)) return "link-local: this link only, and not between all kinds of devices";
+  return "RoCE v2 over IPv6";
+}
+
+std::optional<GidRow> best_gid(const RdmaPort& port) {
+  const auto first = [&port](auto&& wanted) -> std::optional<GidRow> {
+    const auto found = std::find_if(port.gids.begin(), port.gids.end(), wanted);
+    return found == port.gids.end() ? std::nullopt : std::optional(*found);
+  };
+  if (!port.ethernet) return first([](const GidRow&) { return true; });
+  if (auto v4 = first([](const GidRow& row) { return is_v2(row) && row.gid.is_v4(); })) return v4;
+  return first([](const GidRow& row) { return is_v2(row) && !is_link_local(row.gid); });
+}
+
+unsigned path_mtu_for(unsigned ethernet_mtu) {
+  // IPv6 40, UDP 8, BTH 12, AtomicETH 28 (RETH with immediate: 20), ICRC 4.
+  constexpr unsigned kHeaders = 40 + 8 + 12 + 28 + 4;
+  for (std::uint8_t code = proto::kMtuCodeMax; code >= proto::kMtuCodeMin; --code) {
+    if (proto::mtu_bytes(code) + kHeaders <= ethernet_mtu) return proto::mtu_bytes(code);
+  }
+  return 0;
+}
+
+}  // namespace uroce::tools
