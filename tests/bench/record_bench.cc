@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "verbs/ibverbs/host/published_qps.h"
 #include "verbs/record/ring.h"
 
 namespace uroce::record {
@@ -30,6 +31,24 @@ void record_packet(benchmark::State& state) {
   for (auto _ : state) writer.add_sent(path, packet, 0x11, now += Duration(1));
 }
 BENCHMARK(record_packet)->Arg(64)->Arg(4096);
+
+/// What makes a QP visible to `uroce top`: a packet, and the end of a turn in which it was the only one.
+void publish_packet(benchmark::State& state) {
+  nic::Nic nic({.gids = {proto::Gid{}}});
+  nic::QpInit init;
+  init.pd = nic.alloc_pd();
+  init.send_cq = init.recv_cq = *nic.create_cq(16, nullptr);
+  const nic::Qp& qp = **nic.create_qp(init);
+  const auto published = ibv::PublishedQps::make("bench", 0, proto::Gid{});
+  if (published == nullptr) return state.SkipWithError("no shared memory");
+  published->show(qp);
+  const bool ends_turn = state.range(0) != 0;
+  for (auto _ : state) {
+    published->sent(qp.qpn(), 64);
+    if (ends_turn) published->publish(nic);
+  }
+}
+BENCHMARK(publish_packet)->ArgName("ends_turn")->Arg(0)->Arg(1);
 
 }  // namespace
 }  // namespace uroce::record

@@ -36,6 +36,18 @@ int diagnose(const std::string& sys);
 /// written.
 int record(std::uint32_t pid, const std::string& directory);
 
+struct TopOptions {
+  double interval = 1;  ///< Seconds between two looks.
+  bool json = false;    ///< One JSON document instead of a table.
+  bool once = false;    ///< One table.
+};
+/// Shows what the QPs of all processes of this user do, until ^C. 0; 1: no process has a NIC open, with --json or once.
+int top(const TopOptions& options);
+
+/// Tells everything about the QPs that `name` ("PID/QPN", or "PID" for all of the process) stands for. 1: there is
+/// none.
+int show_qp(const std::string& name, bool json);
+
 struct PeerOptions {
   std::string peer;            ///< The host on which the other one listens ...
   bool listens = false;        ///< ... or this one does.

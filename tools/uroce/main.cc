@@ -111,12 +111,27 @@ int main(int argc, char** argv) {
   record_command->add_option("pid", pid, "The process")->required();
   record_command->add_option("--dir", directory, "Where to")->type_name("DIR")->capture_default_str();
 
+  TopOptions top_options;
+  CLI::App* const top_command = app.add_subcommand("top", "Show what all QPs of your processes do, refreshed until ^C");
+  top_command->add_option("--interval", top_options.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  top_command->add_flag("--json", top_options.json, "One JSON document, once");
+  top_command->add_flag("--once", top_options.once, "One table, once");
+
+  std::string qp_name;
+  bool qp_json = false;
+  CLI::App* const qp_command =
+      app.add_subcommand("qp", "Tell everything about a QP of a running process, without stopping it");
+  qp_command->add_option("qp", qp_name, "PID/QPN, such as 1234/0x11; PID alone: all QPs of the process")->required();
+  qp_command->add_flag("--json", qp_json, "One JSON document instead of text");
+
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const auto word = unknown_command(app, argc, argv)) {
     fmt::print(stderr,
-               "uroce: there is no command '{}'; the commands are run, devices, info, gids, diagnose, doctor, explain "
-               "and record\n",
+               "uroce: there is no command '{}'; the commands are run, devices, info, gids, diagnose, doctor, explain, "
+               "record, top and qp\n",
                *word);
     return 2;
   }
@@ -134,6 +149,8 @@ int main(int argc, char** argv) {
   if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
   if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
   if (record_command->parsed()) status = record(pid, directory);
+  if (top_command->parsed()) status = top(top_options);
+  if (qp_command->parsed()) status = show_qp(qp_name, qp_json);
   if (std::fflush(stdout) == 0) return status;
   fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
   return EXIT_FAILURE;

@@ -1,6 +1,8 @@
 """Flight recorders: what `uroce explain DIR` says after something broke, and how one looks into running programs."""
 
+import json
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -41,3 +43,42 @@ def scenario_record():
             check(not [name for name in os.listdir(other) if name.endswith(".ring")], os.listdir(other))
         status, _, error = uroce("record", os.getpid())
         check(status == 1 and "has no NIC" in error, error)
+
+
+def scenario_live():
+    """A client whose peer is stopped: top and qp tell what it waits for, and neither process notices."""
+    with Pair(["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 20], env={"UROCE_RECORD": ""}) as pair:
+        pid = pair.client.process.pid
+
+        def qps():
+            status, text, error = uroce("top", "--json", "--interval", 0.05)
+            check(status == 0, text, error)
+            document = json.loads(text)
+            check(document["schema"] == "uroce-top-1", text)
+            return [qp for nic in document["nics"] if nic["pid"] == pid for qp in nic["qps"]]
+
+        while not any(qp["per_second"]["sent_packets"] > 0 for qp in qps()):
+            check(pair.client.process.poll() is None, "the client has ended", pair.client)
+        pair.server.signal(signal.SIGSTOP)
+        while any(qp["per_second"]["received_packets"] > 0 for qp in qps()):
+            check(pair.client.process.poll() is None, "the client has ended", pair.client)
+        (qp,) = qps()
+        check(qp["state"] == "RTS" and qp["type"] == "RC", qp)
+        check(qp["requester"]["outstanding_packets"] > 0 and qp["requester"]["queued_sends"] > 0, qp)
+        check(qp["window"]["limit_bytes"] > 0, qp)
+        check(0 < qp["timers_ns"]["ack"] < 5e9, qp)
+        status, text, error = uroce("qp", f"{pid}/{qp['qpn']:#x}")
+        check(status == 0 and text.startswith(f"QP {qp['qpn']:#x}, RC, RTS; rdma_client[{pid}]"), text, error)
+        check("timer       ack: due in " in text and "state qpn=0x" in text, text)
+        status, text, _ = uroce("qp", "--json", pid)
+        check(status == 0 and json.loads(text)[0]["counts"]["sent_packets"] > 0, text)
+        status, text, _ = uroce("top", "--once", "--interval", 0.05)
+        check(status == 0 and f"{qp['qpn']:#x}" in text and "rdma_client" in text, text)
+        pair.server.signal(signal.SIGCONT)
+        before = qp["counts"]["sent_packets"]
+        while qps()[0]["counts"]["sent_packets"] == before:
+            check(pair.client.process.poll() is None, "the client has ended", pair.client)
+    status, _, error = uroce("qp", f"{pid}/0x11")
+    check(status == 1 and "has no NIC" in error, error)
+    status, _, error = uroce("qp", "x/y")
+    check(status == 2 and "is no QP of a process" in error, error)

@@ -37,5 +37,52 @@ TEST(PublishedQps, FollowAQpFromItsCreationToItsEnd) {
   EXPECT_FALSE(find(qpn).has_value());
 }
 
+std::optional<LiveQp> look_at(std::uint32_t qpn) {
+  for (const LiveNic& nic : live_nics(static_cast<std::uint32_t>(getpid()))) {
+    for (const LiveQp& qp : nic.qps) {
+      if (qp.qpn == qpn) return qp;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(PublishedQps, TellWhatAQpDoesAndHasInItsHead) {
+  Pair pair({.timeout = 8, .retry_cnt = 1});
+  const std::uint32_t qpn = pair.qa->qp_num;
+  struct ibv_sge sge = pair.a.sge(0, 2000);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey};
+  ASSERT_EQ(post(pair.qa.get(), wr), 0);
+  ASSERT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_SUCCESS);
+  pair.a.sync();  // The turn that has brought the completion is over.
+  auto qp = look_at(qpn);
+  ASSERT_TRUE(qp);
+  EXPECT_EQ(qp->counts.sent_packets, 2u);
+  EXPECT_EQ(qp->counts.sent_bytes, 2000u + 2 * 16u + 16u);
+  EXPECT_EQ(qp->counts.received_packets, 1u);
+  EXPECT_EQ(qp->fixed.attr.retry_cnt, 1);
+  EXPECT_EQ(qp->moving.inside.una.value(), 0xFFFFF2u);
+  EXPECT_EQ(qp->moving.inside.next.value(), 0xFFFFF2u);
+  EXPECT_EQ(qp->moving.inside.window_used, 0u);
+  EXPECT_GT(qp->moving.inside.window_limit, 0u);
+  EXPECT_EQ(qp->moving.inside.retries_left, 1u);
+  const auto peer = look_at(pair.qb->qp_num);
+  ASSERT_TRUE(peer);
+  EXPECT_EQ(peer->counts.received_bytes, qp->counts.sent_bytes);
+  EXPECT_EQ(peer->moving.inside.expected.value(), 0xFFFFF2u);
+  EXPECT_EQ(peer->moving.inside.msn, 1u);
+
+  pair.qb.reset();  // Now nobody answers.
+  ASSERT_EQ(post(pair.qa.get(), wr), 0);
+  ASSERT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_RETRY_EXC_ERR);
+  pair.a.sync();
+  qp = look_at(qpn);
+  ASSERT_TRUE(qp);
+  EXPECT_EQ(qp->moving.state, nic::QpState::kErr);
+  EXPECT_EQ(qp->counts.timeouts, 2u);
+  EXPECT_EQ(qp->counts.retransmitted, 2u);
+  EXPECT_EQ(qp->moving.inside.queued_sends, 0u);
+}
+
 }  // namespace
 }  // namespace uroce::ibv::test

@@ -154,7 +154,7 @@ Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::fault
       tap_(tap),
       slot_(std::move(slot)),
       published_(PublishedCounters::make(published_name)),
-      published_qps_(PublishedQps::make(published_name)),
+      published_qps_(PublishedQps::make(published_name, index, main_address(config.gids))),
       recorder_(std::move(recorder)),
       nic_(complete(std::move(config))),
       cm_(cm_config_for(nic_.config(), guid_)),
@@ -167,6 +167,7 @@ Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::fault
           [this] {
             deliver();
             publish_counters();
+            if (published_qps_) published_qps_->publish(nic_);
             recorder_->save_if_wanted();
           },
           [this](Instant now) { memory_.begin_turn(now); }) {}
@@ -192,6 +193,7 @@ engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
 nic::NicConfig Adapter::complete(nic::NicConfig config) {
   config.memory = &memory_;
   config.trace = recorder_.get();
+  recorder_->tell(published_qps_.get());
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
     return wire_.injector().refuses_receive(qpn, psn);
   };
@@ -396,8 +398,8 @@ void Adapter::after_fork_in_child() {
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
   if (wills_) wills_->after_fork_in_child();
   published_.reset();
-  published_qps_.reset();
   recorder_->abandon();
+  published_qps_.reset();
 }
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {

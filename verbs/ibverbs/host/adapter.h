@@ -186,6 +186,10 @@ class NicLock {
   void show(const nic::Qp& qp) const {
     if (adapter_.published_qps_) adapter_.published_qps_->show(qp);
   }
+  /// Something has been posted to `qp`.
+  void touch(const nic::Qp& qp) const {
+    if (adapter_.published_qps_) adapter_.published_qps_->touch(qp.qpn());
+  }
   void hide(const nic::Qp& qp) const {
     if (adapter_.published_qps_) adapter_.published_qps_->hide(qp);
   }

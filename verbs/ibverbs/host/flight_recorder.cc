@@ -96,6 +96,7 @@ FlightRecorder::~FlightRecorder() {
 
 void FlightRecorder::on_event(const nic::TraceEvent& event) {
   writer_.add(event, phase_);
+  if (qps_ != nullptr) qps_->on_event(event);
   if (tell_reason_) reasons_.on_event(event, phase_);
   if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
 }
@@ -124,6 +125,7 @@ void FlightRecorder::abandon() {
   file_.clear();
   wanted_.clear();
   directory_.clear();
+  qps_ = nullptr;
   memory_ = engine::Fd{};
 }
 

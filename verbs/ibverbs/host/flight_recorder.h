@@ -11,6 +11,7 @@
 #include "engine/os/fd.h"
 #include "engine/sans_io.h"
 #include "proto/base/result.h"
+#include "verbs/ibverbs/host/published_qps.h"
 #include "verbs/record/cause.h"
 #include "verbs/record/reasons.h"
 #include "verbs/record/ring.h"
@@ -34,15 +35,22 @@ class FlightRecorder final : public nic::TraceSink {
   // What the NIC is about to do, by Recorded.
   void receiving(const proto::Datagram& datagram, Instant now) {
     phase_ = record::Phase::kReceiving;
+    if (qps_ != nullptr && datagram.payload.size() >= proto::Bth::kSize) {
+      const proto::ConstView<proto::Bth> bth{datagram.payload.data()};
+      qps_->received(bth.get<proto::Bth::DestQp>(), datagram.payload.size());
+    }
     if (writer_.keeps_packets()) writer_.add_received(datagram.path, datagram.payload, now);
   }
   void sending() { phase_ = record::Phase::kSending; }
   void sent(const proto::Transmit& transmit, Bytes frame, Instant now) {
+    if (qps_ != nullptr) qps_->sent(transmit.sender, transmit.size);
     if (writer_.keeps_packets()) writer_.add_sent(transmit.path, frame.first(transmit.size), transmit.sender, now);
     if (tell_reason_) tell_reason_(frame.first(transmit.size), reasons_.take());
   }
   void done() { phase_ = record::Phase::kOther; }
 
+  /// What happens is told to `qps` too; null: to nobody.
+  void tell(PublishedQps* qps) { qps_ = qps; }
   /// Has `tell` hear of each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
   /// The program hears of an error: what is kept is to be written.
@@ -71,6 +79,7 @@ class FlightRecorder final : public nic::TraceSink {
   record::Ring* ring_;  ///< Mapped.
   record::RingWriter writer_;
   record::Phase phase_ = record::Phase::kOther;
+  PublishedQps* qps_ = nullptr;
   std::function<void(Bytes, std::string)> tell_reason_;
   record::SendReasons reasons_;  ///< Of use when somebody is told.
   std::string directory_;

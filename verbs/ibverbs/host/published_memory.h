@@ -20,4 +20,8 @@ engine::Fd publish_memory(const std::string& published, std::size_t size, void**
 /// milliseconds.
 void for_each_published(const std::string& published, const std::function<void(int, std::uint32_t)>& see);
 
+/// The same for names that begin like this, of process `only_pid` (0: of all).
+void for_each_published_of(std::uint32_t only_pid, const std::string& prefix,
+                           const std::function<void(int, std::uint32_t)>& see);
+
 }  // namespace uroce::ibv

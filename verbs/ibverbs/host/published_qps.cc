@@ -3,73 +3,226 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
 
+#include "proto/address.h"
 #include "verbs/ibverbs/host/published_memory.h"
 
 namespace uroce::ibv {
 
-/// Words that are written one by one: a reader may see some of a change.
-struct PublishedQps::Record {
-  std::uint32_t qpn;  ///< 0: none.
-  std::uint32_t dest_qpn, rq_psn, sq_psn, type, state;
-  std::uint32_t reserved[2];
-};
-
 namespace {
 
-constexpr std::uint32_t kRecords = 4096;  // A power of two; pages that nobody touches cost nothing.
+/// Words that are written one by one: a reader may see some of a change.
+template <class T>
+void store(T& to, const T& from) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0);
+  std::array<std::uint64_t, sizeof(T) / sizeof(std::uint64_t)> words;
+  std::memcpy(words.data(), &from, sizeof from);
+  auto* const at = reinterpret_cast<std::uint64_t*>(&to);
+  for (std::size_t i = 0; i < words.size(); ++i) std::atomic_ref(at[i]).store(words[i], std::memory_order_relaxed);
+}
 
-void store(std::uint32_t& word, std::uint32_t value) { std::atomic_ref(word).store(value, std::memory_order_relaxed); }
+void add(std::uint64_t& count, std::uint64_t more) {
+  std::atomic_ref(count).store(count + more, std::memory_order_relaxed);
+}
+
+constexpr std::string_view kPrefix = "uroce-qps-";
 
 std::string memory_name(const std::string& name) { return published_name("qps", name); }
 
-}  // namespace
-
-std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name) {
-  void* memory = nullptr;
-  engine::Fd fd = publish_memory(memory_name(name), kRecords * sizeof(Record), &memory);
-  if (!fd) return nullptr;
-  return std::unique_ptr<PublishedQps>(new PublishedQps(std::move(fd), static_cast<Record*>(memory)));
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& field) {
+  return {field.data(), ::strnlen(field.data(), N)};
 }
 
-PublishedQps::~PublishedQps() { ::munmap(records_, kRecords * sizeof(Record)); }
+template <std::size_t N>
+void set_text(std::array<char, N>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+}
+
+}  // namespace
+
+/// Of QPN 0: none. The last two change with packets.
+struct PublishedQps::Record {
+  std::uint64_t qpn;
+  LiveQp::Fixed fixed;
+  LiveQp::Moving moving;
+  QpCounts counts;
+};
+
+struct PublishedQps::Memory {
+  static constexpr std::uint64_t kMagic = 0x3170'7171'0000'0000 + sizeof(Record);
+  static constexpr std::uint32_t kRecords = 4096;  // A power of two; pages that nobody touches cost nothing.
+
+  std::uint64_t magic;
+  std::uint32_t pid, index;
+  std::array<char, 32> program;
+  std::array<char, 48> address;
+  std::array<Record, kRecords> records;
+};
+
+std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::uint32_t index,
+                                                 const proto::Gid& address) {
+  void* memory = nullptr;
+  engine::Fd fd = publish_memory(memory_name(name), sizeof(Memory), &memory);
+  if (!fd) return nullptr;
+  auto* const all = static_cast<Memory*>(memory);
+  all->magic = Memory::kMagic;
+  all->pid = static_cast<std::uint32_t>(::getpid());
+  all->index = index;
+  set_text(all->program, program_invocation_short_name);
+  set_text(all->address, proto::to_string(address));
+  return std::unique_ptr<PublishedQps>(new PublishedQps(std::move(fd), all));
+}
+
+PublishedQps::PublishedQps(engine::Fd memory, Memory* all)
+    : memory_(std::move(memory)), all_(all), is_changed_(Memory::kRecords) {}
+
+PublishedQps::~PublishedQps() { ::munmap(all_, sizeof(Memory)); }
 
 void PublishedQps::show(const nic::Qp& qp) {
-  Record& record = records_[qp.qpn() % kRecords];
-  store(record.dest_qpn, qp.attr().dest_qpn);
-  store(record.rq_psn, qp.attr().rq_psn.value());
-  store(record.sq_psn, qp.attr().sq_psn.value());
-  store(record.type, static_cast<std::uint32_t>(qp.type()));
-  store(record.state, static_cast<std::uint32_t>(qp.state()));
-  store(record.qpn, qp.qpn());
+  Record& record = all_->records[qp.qpn() % Memory::kRecords];
+  if (record.qpn != qp.qpn()) store(record.counts, QpCounts{});
+  LiveQp::Fixed fixed;
+  fixed.type = qp.type();
+  fixed.attr = qp.attr();
+  fixed.max_send_wr = qp.init().max_send_wr;
+  fixed.max_recv_wr = qp.init().max_recv_wr;
+  store(record.fixed, fixed);
+  show_inside(record, qp);
+  store(record.qpn, std::uint64_t{qp.qpn()});
+}
+
+void PublishedQps::show_inside(Record& record, const nic::Qp& qp) {
+  LiveQp::Moving moving;
+  moving.state = qp.state();
+  moving.inside = qp.inside();
+  store(record.moving, moving);
 }
 
 void PublishedQps::hide(const nic::Qp& qp) {
-  Record& record = records_[qp.qpn() % kRecords];
-  if (record.qpn == qp.qpn()) store(record.qpn, 0);
+  if (Record* const record = find(qp.qpn())) store(record->qpn, std::uint64_t{0});
+}
+
+PublishedQps::Record* PublishedQps::find(std::uint32_t qpn) {
+  Record& record = all_->records[qpn % Memory::kRecords];
+  return record.qpn == qpn && qpn != 0 ? &record : nullptr;
+}
+
+void PublishedQps::mark(const Record& record) {
+  const auto index = static_cast<std::uint32_t>(&record - all_->records.data());
+  if (is_changed_[index]) return;
+  is_changed_[index] = true;
+  changed_.push_back(index);
+}
+
+void PublishedQps::sent(std::uint32_t qpn, std::size_t bytes) {
+  Record* const record = find(qpn);
+  if (record == nullptr) return;
+  add(record->counts.sent_packets, 1);
+  add(record->counts.sent_bytes, bytes);
+  mark(*record);
+}
+
+void PublishedQps::received(std::uint32_t qpn, std::size_t bytes) {
+  Record* const record = find(qpn);
+  if (record == nullptr) return;
+  add(record->counts.received_packets, 1);
+  add(record->counts.received_bytes, bytes);
+  mark(*record);
+}
+
+void PublishedQps::touch(std::uint32_t qpn) {
+  if (const Record* const record = find(qpn)) mark(*record);
+}
+
+void PublishedQps::on_event(const nic::TraceEvent& event) {
+  using nic::TraceKind;
+  Record* const record = find(event.qpn);
+  if (record == nullptr) return;
+  mark(*record);
+  QpCounts& counts = record->counts;
+  switch (event.kind) {
+    case TraceKind::kRetransmitted:
+      return add(counts.retransmitted, 1);
+    case TraceKind::kAckTimeout:
+      return add(counts.timeouts, 1);
+    case TraceKind::kSequenceNakIn:
+    case TraceKind::kImpliedNak:
+    case TraceKind::kNakIn:
+      return add(counts.naks_received, 1);
+    case TraceKind::kRnrNakIn:
+      return add(counts.rnr_received, 1);
+    case TraceKind::kNak:
+      return add(counts.naks_sent, 1);
+    case TraceKind::kRnrNak:
+      return add(counts.rnr_sent, 1);
+    case TraceKind::kDuplicate:
+      return add(counts.duplicates, 1);
+    case TraceKind::kOutOfSequence:
+      return add(counts.out_of_sequence, 1);
+    default:
+      return;
+  }
+}
+
+void PublishedQps::publish(const nic::Nic& nic) {
+  for (const std::uint32_t index : changed_) {
+    is_changed_[index] = false;
+    Record& record = all_->records[index];
+    if (const nic::Qp* const qp = nic.find_qp(static_cast<std::uint32_t>(record.qpn))) show_inside(record, *qp);
+  }
+  changed_.clear();
+}
+
+std::vector<PublishedQps::Record> PublishedQps::records_in(int memory) {
+  std::vector<Record> records(Memory::kRecords);
+  const std::size_t size = records.size() * sizeof(Record);
+  if (::pread(memory, records.data(), size, offsetof(Memory, records)) != static_cast<ssize_t>(size)) return {};
+  std::erase_if(records, [](const Record& record) { return record.qpn == 0; });
+  return records;
 }
 
 std::vector<view::QpView> published_qps(const std::string& name) {
-  using Theirs = PublishedQps::Record;
   std::vector<view::QpView> qps;
-  std::vector<Theirs> records(kRecords);
   for_each_published(memory_name(name), [&](int memory, std::uint32_t pid) {
-    const std::size_t size = records.size() * sizeof(Theirs);
-    if (::pread(memory, records.data(), size, 0) != static_cast<ssize_t>(size)) return;
-    for (const Theirs& record : records) {
-      if (record.qpn == 0) continue;
-      qps.push_back({.qpn = record.qpn,
-                     .dest_qpn = record.dest_qpn,
-                     .rq_psn = record.rq_psn,
-                     .sq_psn = record.sq_psn,
-                     .type = static_cast<std::uint8_t>(record.type),
-                     .state = static_cast<std::uint8_t>(record.state),
-                     .is_connected = record.type != static_cast<std::uint32_t>(nic::QpType::kUd),
+    for (const auto& record : PublishedQps::records_in(memory)) {
+      qps.push_back({.qpn = static_cast<std::uint32_t>(record.qpn),
+                     .dest_qpn = record.fixed.attr.dest_qpn,
+                     .rq_psn = record.fixed.attr.rq_psn.value(),
+                     .sq_psn = record.fixed.attr.sq_psn.value(),
+                     .type = static_cast<std::uint8_t>(record.fixed.type),
+                     .state = static_cast<std::uint8_t>(record.moving.state),
+                     .is_connected = record.fixed.type != nic::QpType::kUd,
                      .pid = pid});
     }
   });
   return qps;
+}
+
+std::vector<LiveNic> live_nics(std::uint32_t pid) {
+  std::vector<LiveNic> nics;
+  for_each_published_of(pid, std::string(kPrefix), [&](int memory, std::uint32_t owner) {
+    constexpr std::size_t kHead = offsetof(PublishedQps::Memory, records);
+    alignas(PublishedQps::Memory) std::array<std::uint8_t, kHead> bytes;
+    if (::pread(memory, bytes.data(), kHead, 0) != static_cast<ssize_t>(kHead)) return;
+    const auto* const head = reinterpret_cast<const PublishedQps::Memory*>(bytes.data());
+    if (head->magic != PublishedQps::Memory::kMagic) return;
+    LiveNic nic{.pid = owner,
+                .index = head->index,
+                .program = text_of(head->program),
+                .address = text_of(head->address),
+                .qps = {}};
+    for (const auto& record : PublishedQps::records_in(memory)) {
+      nic.qps.push_back({static_cast<std::uint32_t>(record.qpn), record.fixed, record.moving, record.counts});
+    }
+    nics.push_back(std::move(nic));
+  });
+  return nics;
 }
 
 }  // namespace uroce::ibv

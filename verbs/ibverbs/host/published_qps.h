@@ -1,4 +1,4 @@
-// The QPs of a NIC, for other processes to list (published_memory.h).
+// The QPs of a NIC, for other processes to list and to look into (published_memory.h).
 #pragma once
 
 #include <memory>
@@ -7,15 +7,50 @@
 #include <vector>
 
 #include "engine/os/fd.h"
+#include "verbs/nic/device/nic.h"
+#include "verbs/nic/model/qp_inside.h"
 #include "verbs/nic/transport/qp.h"
 #include "verbs/view/nic_view.h"
 
 namespace uroce::ibv {
 
+/// What a QP has done since it was created. Bytes from the BTH to the ICRC.
+struct QpCounts {
+  std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
+  std::uint64_t retransmitted = 0, timeouts = 0, naks_received = 0, rnr_received = 0;
+  std::uint64_t naks_sent = 0, rnr_sent = 0, duplicates = 0, out_of_sequence = 0;
+};
+
+/// A QP as it was a moment ago.
+struct LiveQp {
+  /// As the program has set it last.
+  struct alignas(8) Fixed {
+    nic::QpType type{};
+    nic::QpAttr attr;  ///< But for the state.
+    std::uint32_t max_send_wr = 0, max_recv_wr = 0;
+  };
+  struct alignas(8) Moving {
+    nic::QpState state{};
+    nic::QpInside inside;
+  };
+  std::uint32_t qpn = 0;
+  Fixed fixed;
+  Moving moving;
+  QpCounts counts;
+};
+
+struct LiveNic {
+  std::uint32_t pid = 0, index = 0;
+  std::string program, address;
+  std::vector<LiveQp> qps;
+};
+
+/// With the NIC's lock held.
 class PublishedQps {
  public:
-  /// `name`: counters_name(). Null where there is no shared memory: then nothing is published.
-  static std::unique_ptr<PublishedQps> make(const std::string& name);
+  /// Of NIC `index` with this first address. `name`: counters_name(). Null where there is no shared memory: then
+  /// nothing is published.
+  static std::unique_ptr<PublishedQps> make(const std::string& name, std::uint32_t index, const proto::Gid& address);
   ~PublishedQps();
   PublishedQps(const PublishedQps&) = delete;
   PublishedQps& operator=(const PublishedQps&) = delete;
@@ -24,16 +59,36 @@ class PublishedQps {
   void show(const nic::Qp& qp);
   void hide(const nic::Qp& qp);
 
+  // What happens to a QP. Others see it after publish().
+  void sent(std::uint32_t qpn, std::size_t bytes);
+  void received(std::uint32_t qpn, std::size_t bytes);
+  void on_event(const nic::TraceEvent& event);
+  void touch(std::uint32_t qpn);
+  /// Shows the QPs to which something has happened since the last time.
+  void publish(const nic::Nic& nic);
+
  private:
   struct Record;
+  struct Memory;
   friend std::vector<view::QpView> published_qps(const std::string& name);
-  PublishedQps(engine::Fd memory, Record* records) : memory_(std::move(memory)), records_(records) {}
+  friend std::vector<LiveNic> live_nics(std::uint32_t pid);
+  PublishedQps(engine::Fd memory, Memory* all);
+  static std::vector<Record> records_in(int memory);
+  static void show_inside(Record& record, const nic::Qp& qp);
+  Record* find(std::uint32_t qpn);
+  void mark(const Record& record);
 
   engine::Fd memory_;
-  Record* records_;
+  Memory* all_;
+  std::vector<std::uint32_t> changed_;  ///< Indices of records.
+  std::vector<bool> is_changed_;
 };
 
 /// All QPs under `name` of processes that we may look into.
 std::vector<view::QpView> published_qps(const std::string& name);
+
+/// The NICs of process `pid`, or of all processes that we may look into (0), if this build of ours made them. Takes
+/// milliseconds.
+std::vector<LiveNic> live_nics(std::uint32_t pid = 0);
 
 }  // namespace uroce::ibv

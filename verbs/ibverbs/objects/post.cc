@@ -49,6 +49,7 @@ int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** ba
     *bad_wr = wr;
     break;
   }
+  lock.touch(*nic_qp);
   lock.posted();
   return error;
 }
@@ -71,6 +72,7 @@ int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** ba
     *bad_wr = wr;
     break;
   }
+  lock.touch(*nic_qp);
   if (lock->has_work()) lock.posted();
   return error;
 }

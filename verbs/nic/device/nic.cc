@@ -299,6 +299,8 @@ std::optional<proto::QpIdentity> Nic::identify(std::uint32_t qpn) const {
                            .mtu = proto::mtu_bytes(qp->attr().path_mtu)};
 }
 
+const Qp* Nic::find_qp(std::uint32_t qpn) const { return core_->qps.find(qpn); }
+
 std::optional<std::uint32_t> Nic::nth_qp(std::uint32_t nth) const {
   std::optional<std::uint32_t> found;
   core_->qps.for_each([&](const Qp& qp) {

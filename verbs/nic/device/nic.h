@@ -80,6 +80,8 @@ class Nic {
 
   /// What of a QP is the same in every run; nothing when there is no such QP.
   std::optional<proto::QpIdentity> identify(std::uint32_t qpn) const;
+  /// The QP with this number; null when there is none.
+  const Qp* find_qp(std::uint32_t qpn) const;
   /// The QPN of the `nth` QP that was created, from 1, if it is still there.
   std::optional<std::uint32_t> nth_qp(std::uint32_t nth) const;
   /// Injected faults: the QP breaks (QP_FATAL), its send CQ overflows (CQ_ERR). False when there is no such QP.

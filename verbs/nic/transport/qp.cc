@@ -105,6 +105,18 @@ TxStatus Qp::poll_transmit(Instant now, MutBytes frame, proto::Transmit& out) {
   return may_request && requester_->waits_for_window() ? TxStatus::kWindow : TxStatus::kIdle;
 }
 
+QpInside Qp::inside() const {
+  QpInside inside;
+  requester_->describe(inside);
+  responder_->describe(inside);
+  inside.window_used = c_.window->used();
+  inside.window_limit = c_.window->limit();
+  for (std::size_t i = 0; i < inside.timers.size(); ++i) {
+    inside.timers[i] = timers_.at(static_cast<Timer>(i)).value_or(Instant{});
+  }
+  return inside;
+}
+
 void Qp::set_state(QpState to) {
   c_.note<TraceKind::kState>(static_cast<std::uint64_t>(state()), static_cast<std::uint64_t>(to));
   c_.attr.state = to;

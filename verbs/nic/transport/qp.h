@@ -35,6 +35,8 @@ class Qp {
   QpState state() const { return c_.attr.state; }
   const QpAttr& attr() const { return c_.attr; }
   const QpInit& init() const { return c_.init; }
+  /// What it has in its head.
+  QpInside inside() const;
   /// After the next packet it is the turn of another QP.
   void set_last_of_turn(bool is_last) { c_.last_of_turn = is_last; }
   PeerWindow& window() const { return *c_.window; }

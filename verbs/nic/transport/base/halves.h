@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "verbs/nic/model/qp_inside.h"
 #include "verbs/nic/transport/base/qp_context.h"
 #include "verbs/nic/transport/base/timers.h"
 
@@ -45,6 +46,8 @@ class RequesterHalf {
   virtual void reload_retry_counts() = 0;
   /// Takes over a changed timeout, also for what is outstanding.
   virtual void reload_timeout() = 0;
+  /// Fills in what belongs to it.
+  virtual void describe(QpInside& inside) const = 0;
 };
 
 /// A request that arrived. Lives as long as the call.
@@ -76,6 +79,8 @@ class ResponderHalf {
   virtual void clear() = 0;
   /// Set when a request, or the receive for it, failed for good: the QP must go to ERR, and its owner hears of it.
   virtual std::optional<Event::Kind> failure() const = 0;
+  /// Fills in what belongs to it.
+  virtual void describe(QpInside& inside) const = 0;
 };
 
 }  // namespace uroce::nic

@@ -23,6 +23,7 @@ class TimerTable {
   void stop(Timer t) { slot(t).reset(); }
   void stop_all() { at_ = {}; }
   bool running(Timer t) const { return at_[static_cast<std::size_t>(t)].has_value(); }
+  std::optional<Instant> at(Timer t) const { return at_[static_cast<std::size_t>(t)]; }
   /// True once when the timer is due; it is stopped then.
   bool take_expired(Timer t, Instant now) {
     if (!slot(t) || *slot(t) > now) return false;

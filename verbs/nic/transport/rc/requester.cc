@@ -112,6 +112,20 @@ void Requester::clear() {
   try_without_credit_ = false;
 }
 
+void Requester::describe(QpInside& inside) const {
+  inside.una = una_;
+  inside.next = next_;
+  inside.max = max_;
+  inside.queued_sends = static_cast<std::uint32_t>(sq_.tail() - sq_.head());
+  const bool is_inside = cursor_ < sq_.tail() && next_ != sq_.at(cursor_).first_psn;
+  inside.begun_sends = static_cast<std::uint32_t>(cursor_ - sq_.head()) + (is_inside ? 1 : 0);
+  inside.retries_left = retry_left_;
+  inside.rnr_retries_left = rnr_left_;
+  inside.waits_for_window = waits_for_window_;
+  inside.probes = is_probing_;
+  inside.stalled = stalled_;
+}
+
 bool Requester::drained() const {
   if (una_ != max_) return false;
   return cursor_ == sq_.tail() || next_ == sq_.at(cursor_).first_psn;

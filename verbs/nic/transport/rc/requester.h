@@ -42,6 +42,7 @@ class Requester final : public RequesterHalf {
   /// Starts the retry and RNR counts afresh from the attributes.
   void reload_retry_counts() override;
   void reload_timeout() override;
+  void describe(QpInside& inside) const override;
 
  private:
   // requester_transmit.cc

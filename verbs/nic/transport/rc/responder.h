@@ -30,6 +30,11 @@ class Responder final : public ResponderHalf {
   void drop_output() override;
   void clear() override;
   std::optional<Event::Kind> failure() const override { return failure_; }
+  void describe(QpInside& inside) const override {
+    inside.expected = expected();
+    inside.msn = msn_.value();
+    inside.receives = receives_.size();
+  }
 
   /// A check of an inbound request, for documentation.
   struct CheckFacts {

@@ -24,6 +24,10 @@ class UcResponder final : public ResponderHalf {
   void drop_output() override {}
   void clear() override;
   std::optional<Event::Kind> failure() const override { return failure_; }
+  void describe(QpInside& inside) const override {
+    inside.expected = expected_;
+    inside.receives = receives_.size();
+  }
 
  private:
   void lose_message();

@@ -21,6 +21,7 @@ class UdResponder final : public ResponderHalf {
   void drop_output() override {}
   void clear() override;
   std::optional<Event::Kind> failure() const override { return failure_; }
+  void describe(QpInside& inside) const override { inside.receives = receives_.size(); }
 
  private:
   bool can_take(const proto::PacketView& packet);

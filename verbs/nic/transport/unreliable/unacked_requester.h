@@ -27,6 +27,12 @@ class UnackedRequester final : public RequesterHalf {
   void release_window() override;
   void reload_retry_counts() override {}
   void reload_timeout() override {}
+  void describe(QpInside& inside) const override {
+    inside.una = inside.next = inside.max = next_;
+    inside.queued_sends = static_cast<std::uint32_t>(sq_.tail() - sq_.head());
+    inside.begun_sends = packet_ == 0 ? 0 : 1;
+    inside.waits_for_window = waits_for_window_;
+  }
 
  private:
   bool is_ud() const { return c_.init.type == QpType::kUd; }

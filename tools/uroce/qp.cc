@@ -1,0 +1,127 @@
+// Everything about a QP of a running process: what ibv_query_qp says, and what it has in its head.
+#include <fmt/core.h>
+
+#include <charconv>
+#include <optional>
+
+#include "engine/os/os_clock.h"
+#include "proto/address.h"
+#include "tools/uroce/commands.h"
+#include "tools/uroce/live.h"
+#include "verbs/record/reasons.h"
+#include "verbs/record/store.h"
+
+namespace uroce::tools {
+namespace {
+
+constexpr std::size_t kEventsShown = 20;
+
+std::optional<std::uint32_t> number(std::string_view text) {
+  const bool is_hex = text.starts_with("0x");
+  if (is_hex) text.remove_prefix(2);
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, is_hex ? 16 : 10);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+double milliseconds(Duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
+
+/// The last events of the QP, oldest first.
+std::vector<uroce::record::Recording::Event> events_of(const std::vector<uroce::record::Recording>& rings,
+                                                       std::uint32_t nic, std::uint32_t qpn) {
+  std::vector<uroce::record::Recording::Event> chosen;
+  for (const uroce::record::Recording& ring : rings) {
+    if (ring.nic != nic) continue;
+    for (const auto& event : ring.events) {
+      if (event.event.qpn == qpn) chosen.push_back(event);
+    }
+  }
+  if (chosen.size() > kEventsShown) chosen.erase(chosen.begin(), chosen.end() - kEventsShown);
+  return chosen;
+}
+
+void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uroce::record::Recording::Event>& events,
+           Instant now) {
+  const nic::QpAttr& a = qp.fixed.attr;
+  const nic::QpInside& in = qp.moving.inside;
+  const auto line = [](const char* name, const std::string& text) { fmt::print("  {:<12}{}\n", name, text); };
+  fmt::print("QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type), state_text(qp.moving.state),
+             nic.program, nic.pid, nic.index, nic.address);
+  if (const std::string peer = peer_text(qp); !peer.empty()) line("peer", peer);
+  line("attributes", fmt::format("MTU {}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, max_rd_atomic {}, "
+                                 "max_dest_rd_atomic {}",
+                                 128u << std::min<unsigned>(a.path_mtu, 5), a.timeout, a.retry_cnt, a.rnr_retry,
+                                 a.min_rnr_timer, a.max_rd_atomic, a.max_dest_rd_atomic));
+  line("",
+       fmt::format("sq_psn {:#x}, rq_psn {:#x}, access {:#x}, sgid_index {}, source port {}, {} send WRs, {} receives",
+                   a.sq_psn.value(), a.rq_psn.value(), a.access, a.sgid_index, a.path.source_port, qp.fixed.max_send_wr,
+                   qp.fixed.max_recv_wr));
+  line("requester",
+       fmt::format("{} WRs queued, {} of them begun; oldest unacknowledged PSN {:#x}, next {:#x}, highest "
+                   "{:#x}: {} packets outstanding",
+                   in.queued_sends, in.begun_sends, in.una.value(), in.next.value(), in.max.value(), outstanding(qp)));
+  std::string more = fmt::format("{} retries left, {} RNR retries left", in.retries_left, in.rnr_retries_left);
+  if (in.waits_for_window) more += "; waits for the window";
+  if (in.probes) more += "; sends little after a timeout";
+  if (in.stalled) more += "; the peer is silent";
+  line("", more);
+  line("responder",
+       fmt::format("expects PSN {:#x}, MSN {}; {} receives posted", in.expected.value(), in.msn, in.receives));
+  line("window", fmt::format("{} of {} bytes used, by all QPs to this peer", in.window_used, in.window_limit));
+  for (std::size_t i = 0; i < in.timers.size(); ++i) {
+    if (in.timers[i] == Instant{}) continue;
+    line("timer", fmt::format("{}: due in {:.1f} ms", nic::kTimerNames[i], milliseconds(in.timers[i] - now)));
+  }
+  const ibv::QpCounts& c = qp.counts;
+  line("sent", fmt::format("{} packets, {} bytes; {} again after {} timeouts and {} NAKs; {} RNR NAKs received",
+                           c.sent_packets, c.sent_bytes, c.retransmitted, c.timeouts, c.naks_received, c.rnr_received));
+  line("received",
+       fmt::format("{} packets, {} bytes; {} duplicates, {} behind a gap; {} NAKs and {} RNR NAKs sent",
+                   c.received_packets, c.received_bytes, c.duplicates, c.out_of_sequence, c.naks_sent, c.rnr_sent));
+  for (const auto& event : events) {
+    line(&event == events.data() ? "events" : "",
+         fmt::format("{:.3f} s ago  {}", std::chrono::duration<double>(now - event.event.when).count(),
+                     uroce::record::words(event.event)));
+  }
+}
+
+}  // namespace
+
+int show_qp(const std::string& name, bool json) {
+  const auto slash = name.find('/');
+  const auto pid = number(std::string_view(name).substr(0, slash));
+  const auto qpn = slash == std::string::npos ? std::optional(0u) : number(std::string_view(name).substr(slash + 1));
+  if (!pid || *pid == 0 || !qpn) {
+    fmt::print(stderr, "uroce: '{}' is no QP of a process: give PID/QPN, such as 1234/0x11\n", name);
+    return 2;
+  }
+  const std::vector<ibv::LiveNic> nics = ibv::live_nics(*pid);
+  const std::vector<uroce::record::Recording> rings = uroce::record::rings_of(*pid);
+  const Instant now = engine::os_now();
+  auto found = nlohmann::ordered_json::array();
+  for (const ibv::LiveNic& nic : nics) {
+    for (const ibv::LiveQp& qp : nic.qps) {
+      if (*qpn != 0 && qp.qpn != *qpn) continue;
+      const auto events = events_of(rings, nic.index, qp.qpn);
+      auto object = to_json(nic);
+      object.update(to_json(qp, now));
+      object["events"] = nlohmann::ordered_json::array();
+      for (const auto& event : events) {
+        object["events"].push_back(
+            {{"ns_ago", (now - event.event.when).count()}, {"words", uroce::record::words(event.event)}});
+      }
+      found.push_back(std::move(object));
+      if (!json) print(nic, qp, events, now);
+    }
+  }
+  if (json) fmt::print("{}\n", found.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (!found.empty()) return 0;
+  fmt::print(stderr, "uroce: {}\n",
+             nics.empty()
+                 ? fmt::format("process {} has no NIC of this build of uroce open, or we may not look into it", *pid)
+                 : fmt::format("process {} has no such QP", *pid));
+  return 1;
+}
+
+}  // namespace uroce::tools

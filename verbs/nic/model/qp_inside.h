@@ -1,0 +1,37 @@
+// What a QP has in its head: for people who look into a running NIC.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "proto/base/clock.h"
+#include "proto/psn.h"
+
+namespace uroce::nic {
+
+struct QpInside {
+  // Requester. Of UC and UD: `next` and the queue.
+  proto::Psn una;                  ///< The oldest packet that is not acknowledged.
+  proto::Psn next;                 ///< The next one to be sent.
+  proto::Psn max;                  ///< One past the newest that was sent.
+  std::uint32_t queued_sends = 0;  ///< WRs that have not completed ...
+  std::uint32_t begun_sends =
+      0;  ///< ... and those of them of which packets have been sent since the QP last went back.
+  std::uint32_t retries_left = 0, rnr_retries_left = 0;
+  bool waits_for_window = false;
+  bool probes = false;   ///< After a timeout, until something is acknowledged.
+  bool stalled = false;  ///< Silence for so long that the window has taken back what is outstanding.
+  // Responder.
+  proto::Psn expected;  ///< Of the next request.
+  std::uint32_t msn = 0;
+  std::uint32_t receives = 0;  ///< Posted to the QP's own queue.
+  // The window to the peer, which all QPs to it share. Bytes of receive buffer.
+  std::uint64_t window_used = 0, window_limit = 0;
+  /// When its timers are due, in the order of kTimerNames; Instant{}: not running.
+  std::array<Instant, 4> timers{};
+};
+
+/// "hold" instead of "stall" for UC and UD.
+inline constexpr std::array<const char*, 4> kTimerNames{"ack", "rnr", "credit", "stall"};
+
+}  // namespace uroce::nic
