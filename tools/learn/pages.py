@@ -156,6 +156,10 @@ def check_pairs():
             for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
                 if not (page.parent / link).exists():
                     wrong.append(f"{page.relative_to(ROOT)}: links to {link}, which does not exist")
+    packages = re.search(r'PACKAGES_BUILD="([^"]*)"', (ROOT / "tools/lib/setup.sh").read_text()).group(1).split()
+    for language in LANGUAGES:
+        words = (PAGES / language / "README.md").read_text().split()
+        wrong += [f"{language}/README.md does not install {name}" for name in packages if name not in words]
     print("\n".join(wrong))
     return 1 if wrong else 0
 
