@@ -10,6 +10,9 @@ PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils python3"
 PACKAGES_TEST="clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
   qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables"
 
+# Rendering docs/ as a site (tools/learn/site.sh).
+PACKAGES_SITE="python3-sphinx python3-myst-parser python3-jieba"
+
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
