@@ -69,7 +69,7 @@ ROOMS = {
     "tools/workload": {"proto/base", "tools/rdma"},
     "tools/control": PROTO | {"tools/rdma", "tools/workload"},
     "tools/session": {"tools/control", "tools/rdma", "tools/workload"},
-    "tools/cli": {"engine/faults", "tools/backend", "tools/control", "tools/rdma", "tools/session", "tools/version",
+    "tools/cli": {"engine/faults", "proto/base", "tools/explain", "tools/backend", "tools/control", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},
     "tools": {"tools/cli", "tools/rdma"},
     # Captures explained: explain -> words -> story -> packets -> capture.

@@ -24,6 +24,7 @@ struct Options {
   bool loop = false;
   bool json = false;
   bool trace = false;
+  bool explain = false;                    ///< Tell the story of the run at its end.
   Language language = Language::kEnglish;  ///< Of the trace.
   std::string addr;                        ///< As UROCE_ADDR.
   std::string pcap;

@@ -130,6 +130,9 @@ ExitCode print_report(const Report& report) {
   const bool lost = std::fflush(stdout) != 0 && errno != EPIPE;
   if (lost) print_to(stderr, "{}: can't write the result to stdout: {}\n", program, std::strerror(errno));
   if (!report.error.empty()) print_to(stderr, "{}: {}\n", program, report.error);
+  if (report.exit_code == kExitFailed && report.nic && report.nic->last_cause) {
+    print_to(stderr, "{}: {}\n", program, *report.nic->last_cause);
+  }
   return lost && report.exit_code == kExitOk ? kExitFailed : report.exit_code;
 }
 

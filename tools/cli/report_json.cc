@@ -108,6 +108,7 @@ Json nic_json(const ibv::NicFacts& nic) {
           {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
           {"pcap_error", nic.pcap_error.empty() ? Json(nullptr) : Json(nic.pcap_error)},
           {"pcap_missed", nic.pcap_missed},
+          {"last_cause", nic.last_cause ? Json(*nic.last_cause) : Json(nullptr)},
           {"counters", counters_json(nic.counters)},
           {"injected_faults", faults_json(nic.faults)},
           {"faults_without_effect", nic.faults_without_effect},

@@ -3,11 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 
+#include "proto/base/fd.h"
 #include "tools/backend/rdmacm.h"
 #include "tools/control/interrupt.h"
+#include "tools/explain/explain.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
@@ -38,6 +43,42 @@ void select_backend_and_environment(const Options& options) {
   if (options.session.seed) setenv("UROCE_SEED", std::to_string(*options.session.seed).c_str(), 1);
   if (const auto error = select_backend(options.backend)) throw Failure(kExitUsage, *error);
 }
+
+/// With --explain: a capture of the run, and its story at the end.
+class OwnStory {
+ public:
+  explicit OwnStory(const Options& options) : file_(options.pcap), is_wanted_(options.explain) {
+    if (!is_wanted_) return;
+    if (options.json) throw Failure(kExitUsage, "--explain prints text on stdout, and --json wants nothing else there");
+    if (!file_.empty()) return;
+    if (options.backend != Backend::kUroce) {
+      throw Failure(kExitUsage, "--explain needs --backend uroce: packets of a hardware NIC don't come by here");
+    }
+    std::error_code error;
+    file_ = (std::filesystem::temp_directory_path(error) / "uroce-explain-XXXXXX.pcapng").string();
+    const Fd made(::mkostemps(file_.data(), static_cast<int>(std::string_view(".pcapng").size()), O_CLOEXEC));
+    if (!made) throw Failure(kExitUsage, fmt::format("--explain: can't make {}: {}", file_, std::strerror(errno)));
+    is_ours_ = true;
+    setenv("UROCE_PCAP", file_.c_str(), 1);
+  }
+  /// When the NIC is closed.
+  ~OwnStory() {
+    if (!is_wanted_) return;
+    print_to(stdout, "\n");
+    std::fflush(stdout);
+    explain::Options story;
+    story.files = {file_};
+    explain::explain(story);
+    if (is_ours_) ::unlink(file_.c_str());
+  }
+  OwnStory(const OwnStory&) = delete;
+  OwnStory& operator=(const OwnStory&) = delete;
+
+ private:
+  std::string file_;
+  bool is_wanted_;
+  bool is_ours_ = false;
+};
 
 /// A failure outside of any session.
 ExitCode report_failure(const Options& options, ExitCode code, const std::string& sentence) {
@@ -76,6 +117,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
     install_interrupt_handlers();
     select_backend_and_environment(options);
     if (options.session.cm && role == Role::kClient) place_nic(address_towards(options.server));
+    const OwnStory story(options);
     return body(options);
   } catch (const Failure& failure) {
     return report_failure(options, failure.exit_code(), failure.what());

@@ -95,6 +95,9 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
         {"rnr_sent", qp.counts.rnr_sent},
         {"duplicates", qp.counts.duplicates},
         {"out_of_sequence", qp.counts.out_of_sequence}}}};
+  object["silent_ns"] = nullptr;
+  if (qp.counts.last_received_ns != 0)
+    object["silent_ns"] = now.time_since_epoch().count() - qp.counts.last_received_ns;
   for (std::size_t i = 0; i < inside.timers.size(); ++i) {
     if (inside.timers[i] != Instant{}) object["timers_ns"][nic::kTimerNames[i]] = (inside.timers[i] - now).count();
   }

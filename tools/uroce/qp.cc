@@ -76,6 +76,10 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   const ibv::QpCounts& c = qp.counts;
   line("sent", fmt::format("{} packets, {} bytes; {} again after {} timeouts and {} NAKs; {} RNR NAKs received",
                            c.sent_packets, c.sent_bytes, c.retransmitted, c.timeouts, c.naks_received, c.rnr_received));
+  if (c.last_received_ns != 0) {
+    line("heard",
+         fmt::format("the last packet came {:.1f} ms ago", milliseconds(now - Instant(Duration(c.last_received_ns)))));
+  }
   line("received",
        fmt::format("{} packets, {} bytes; {} duplicates, {} behind a gap; {} NAKs and {} RNR NAKs sent",
                    c.received_packets, c.received_bytes, c.duplicates, c.out_of_sequence, c.naks_sent, c.rnr_sent));

@@ -93,7 +93,7 @@ class Search {
       if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago;
       return text + " sends, the last packet " + ago + " before, but does not acknowledge this one";
     }
-    if (recording_.keeps_packets && recording_.lost_packets == 0) return text + " never sent anything";
+    if (knows_all_packets()) return text + " never sent anything";
     if (silent_since) return text + " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
     return text + " does not acknowledge it";
   }
@@ -142,7 +142,12 @@ class Search {
       const Recording::Packet& packet = recording_.packets[i];
       if (!packet.sent && packet.qpn == error_.qpn && packet.when <= error_.when) return packet.when;
     }
-    return std::nullopt;
+    const auto known = recording_.qps.find(error_.qpn);
+    if (known == recording_.qps.end() || known->second.last_heard == Instant{}) return std::nullopt;
+    return known->second.last_heard;
+  }
+  bool knows_all_packets() const {
+    return (recording_.keeps_packets && recording_.lost_packets == 0) || recording_.qps.contains(error_.qpn);
   }
   /// The newest packet with `psn` before the error: of ours, or one for the QP.
   const Recording::Packet* last_packet(std::uint32_t psn, bool sent) const {
@@ -161,7 +166,9 @@ class Search {
   }
   std::string peer_text(std::uint32_t psn) const {
     const Recording::Packet* const packet = last_sent(psn);
-    return packet == nullptr ? "" : ' ' + proto::to_string(packet->path.destination);
+    if (packet != nullptr) return ' ' + proto::to_string(packet->path.destination);
+    const auto known = recording_.qps.find(error_.qpn);
+    return known == recording_.qps.end() || known->second.peer.empty() ? "" : ' ' + known->second.peer;
   }
   /// " (RC WRITE ONLY of 4096 bytes at 0x7f00 with R_Key 0x1234)"
   static std::string request_text(const Recording::Packet* packet) {

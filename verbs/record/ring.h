@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -116,8 +117,15 @@ struct Recording {
     std::vector<std::uint8_t> head;
   };
 
+  /// What is known of a QP besides.
+  struct Qp {
+    std::string peer;      ///< Its address, or "".
+    Instant last_heard{};  ///< When a packet for it arrived; Instant{}: never.
+  };
+
   std::uint32_t pid = 0, nic = 0;
   std::string program, address;
+  std::map<std::uint32_t, Qp> qps;  ///< By QPN. Not in the ring: whoever knows it adds it.
   std::int64_t wall_offset_ns = 0;
   bool keeps_packets = false;
   std::uint64_t lost_events = 0, lost_packets = 0;  ///< Older ones that were overwritten.

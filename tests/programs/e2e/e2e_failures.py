@@ -290,7 +290,10 @@ def scenario_fault_lists_repeat(directory="."):
 def scenario_lost_for_ever():
     """Nothing passes: RETRY_EXC_ERR, in the time that timeout and retry-cnt promise."""
     with Pair(["--num-qp", "1", "--op", "write", "--faults", "loss=100%"], ["--num-qp", "1"]) as pair:
-        result = ended(pair.client, 1, "RETRY_EXC_ERR", "promise 0.54 s")
+        # The NIC says the cause in its own words.
+        result = ended(pair.client, 1, "RETRY_EXC_ERR", "promise 0.54 s", ": 8 transmissions of PSN 0x",
+                       "no answer: the peer 127.0.0.", "never sent anything")
+        check("8 transmissions" in result["nic"]["last_cause"], result["nic"], pair.client)
         took = float(re.search(r"failed with RETRY_EXC_ERR \([^)]*\) ([0-9.]+) s after", pair.client.stderr).group(1))
         check(0.99 * PROMISE <= took <= PATIENCE, f"it took {took} s", pair.client)
         check(result["nic"]["injected_faults"]["drop"] > 0, result["nic"], pair.client)

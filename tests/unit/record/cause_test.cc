@@ -57,6 +57,22 @@ TEST(Cause, WithoutPacketsTheTimeoutsRemain) {
             "472 ms");
 }
 
+TEST(Cause, WithoutPacketsTheQpKnowsItsPeer) {
+  Flight flight;
+  send_in_vain(flight);
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  Recording recording = flight.read();
+  recording.qps[kQpn] = {.peer = "127.0.0.2", .last_heard = Instant(40ms)};
+  EXPECT_EQ(
+      last_cause(recording)->sentence,
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for 500 ms");
+  recording.qps[kQpn].last_heard = {};
+  EXPECT_EQ(
+      last_cause(recording)->sentence,
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
+}
+
 TEST(Cause, AnRnrStorm) {
   Flight flight;
   for (int i = 0; i < 4; ++i) flight.event(i * 10ms, TraceKind::kRnrNakIn, 0x105, 12);

@@ -101,6 +101,12 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
   if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
 }
 
+record::Recording FlightRecorder::read() const {
+  record::Recording recording = record::read_ring(*ring_);
+  if (qps_ != nullptr) recording.qps = qps_->peers();
+  return recording;
+}
+
 void FlightRecorder::save_soon() {
   if (directory_.empty()) {
     wanted_.clear();
@@ -114,7 +120,7 @@ void FlightRecorder::save_soon() {
 
 void FlightRecorder::save() {
   // An error on the way to the disk has nobody to hear of it; the program goes on.
-  static_cast<void>(record::save(record::read_ring(*ring_), std::exchange(wanted_, {}), directory_));
+  static_cast<void>(record::save(read(), std::exchange(wanted_, {}), directory_));
 }
 
 void FlightRecorder::leave() {
@@ -130,7 +136,7 @@ void FlightRecorder::abandon() {
 }
 
 std::optional<std::string> FlightRecorder::last_cause() const {
-  const auto cause = record::last_cause(record::read_ring(*ring_));
+  const auto cause = record::last_cause(read());
   return cause ? std::optional(cause->sentence) : std::nullopt;
 }
 

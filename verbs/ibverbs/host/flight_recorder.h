@@ -37,7 +37,7 @@ class FlightRecorder final : public nic::TraceSink {
     phase_ = record::Phase::kReceiving;
     if (qps_ != nullptr && datagram.payload.size() >= proto::Bth::kSize) {
       const proto::ConstView<proto::Bth> bth{datagram.payload.data()};
-      qps_->received(bth.get<proto::Bth::DestQp>(), datagram.payload.size());
+      qps_->received(bth.get<proto::Bth::DestQp>(), datagram.payload.size(), now);
     }
     if (writer_.keeps_packets()) writer_.add_received(datagram.path, datagram.payload, now);
   }
@@ -72,6 +72,7 @@ class FlightRecorder final : public nic::TraceSink {
 
  private:
   FlightRecorder(engine::Fd memory, record::Ring* ring, std::string directory, std::string file);
+  record::Recording read() const;
   void save_soon();
   void save();
 

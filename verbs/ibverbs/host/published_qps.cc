@@ -95,6 +95,7 @@ void PublishedQps::show(const nic::Qp& qp) {
   store(record.fixed, fixed);
   show_inside(record, qp);
   store(record.qpn, std::uint64_t{qp.qpn()});
+  shown_.insert(qp.qpn());
 }
 
 void PublishedQps::show_inside(Record& record, const nic::Qp& qp) {
@@ -105,7 +106,13 @@ void PublishedQps::show_inside(Record& record, const nic::Qp& qp) {
 }
 
 void PublishedQps::hide(const nic::Qp& qp) {
-  if (Record* const record = find(qp.qpn())) store(record->qpn, std::uint64_t{0});
+  constexpr std::size_t kMostGone = 64;
+  shown_.erase(qp.qpn());
+  Record* const record = find(qp.qpn());
+  if (record == nullptr) return;
+  if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
+  gone_[qp.qpn()] = peer_of(*record);
+  store(record->qpn, std::uint64_t{0});
 }
 
 PublishedQps::Record* PublishedQps::find(std::uint32_t qpn) {
@@ -128,11 +135,12 @@ void PublishedQps::sent(std::uint32_t qpn, std::size_t bytes) {
   mark(*record);
 }
 
-void PublishedQps::received(std::uint32_t qpn, std::size_t bytes) {
+void PublishedQps::received(std::uint32_t qpn, std::size_t bytes, Instant now) {
   Record* const record = find(qpn);
   if (record == nullptr) return;
   add(record->counts.received_packets, 1);
   add(record->counts.received_bytes, bytes);
+  std::atomic_ref(record->counts.last_received_ns).store(now.time_since_epoch().count(), std::memory_order_relaxed);
   mark(*record);
 }
 
@@ -177,6 +185,21 @@ void PublishedQps::publish(const nic::Nic& nic) {
     if (const nic::Qp* const qp = nic.find_qp(static_cast<std::uint32_t>(record.qpn))) show_inside(record, *qp);
   }
   changed_.clear();
+}
+
+record::Recording::Qp PublishedQps::peer_of(const Record& record) {
+  const proto::Gid& peer = record.fixed.attr.path.destination;
+  return {.peer = peer.is_zero() ? "" : proto::to_string(peer),
+          .last_heard = Instant(Duration(record.counts.last_received_ns))};
+}
+
+std::map<std::uint32_t, record::Recording::Qp> PublishedQps::peers() const {
+  std::map<std::uint32_t, record::Recording::Qp> peers = gone_;
+  for (const std::uint32_t qpn : shown_) {
+    const Record& record = all_->records[qpn % Memory::kRecords];
+    if (record.qpn == qpn) peers[qpn] = peer_of(record);  // Else another one is shown in its place.
+  }
+  return peers;
 }
 
 std::vector<PublishedQps::Record> PublishedQps::records_in(int memory) {

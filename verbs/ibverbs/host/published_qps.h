@@ -1,7 +1,9 @@
 // The QPs of a NIC, for other processes to list and to look into (published_memory.h).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "verbs/nic/device/nic.h"
 #include "verbs/nic/model/qp_inside.h"
 #include "verbs/nic/transport/qp.h"
+#include "verbs/record/ring.h"
 #include "verbs/view/nic_view.h"
 
 namespace uroce::ibv {
@@ -19,6 +22,7 @@ struct QpCounts {
   std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
   std::uint64_t retransmitted = 0, timeouts = 0, naks_received = 0, rnr_received = 0;
   std::uint64_t naks_sent = 0, rnr_sent = 0, duplicates = 0, out_of_sequence = 0;
+  std::int64_t last_received_ns = 0;  ///< When a packet arrived last, by the monotonic clock; 0: never.
 };
 
 /// A QP as it was a moment ago.
@@ -61,9 +65,11 @@ class PublishedQps {
 
   // What happens to a QP. Others see it after publish().
   void sent(std::uint32_t qpn, std::size_t bytes);
-  void received(std::uint32_t qpn, std::size_t bytes);
+  void received(std::uint32_t qpn, std::size_t bytes, Instant now);
   void on_event(const nic::TraceEvent& event);
   void touch(std::uint32_t qpn);
+  /// Of the QPs that there are, and of the last that there were: the peer, and when it was heard.
+  std::map<std::uint32_t, record::Recording::Qp> peers() const;
   /// Shows the QPs to which something has happened since the last time.
   void publish(const nic::Nic& nic);
 
@@ -77,11 +83,14 @@ class PublishedQps {
   static void show_inside(Record& record, const nic::Qp& qp);
   Record* find(std::uint32_t qpn);
   void mark(const Record& record);
+  static record::Recording::Qp peer_of(const Record& record);
 
   engine::Fd memory_;
   Memory* all_;
   std::vector<std::uint32_t> changed_;  ///< Indices of records.
   std::vector<bool> is_changed_;
+  std::set<std::uint32_t> shown_;  ///< QPNs.
+  std::map<std::uint32_t, record::Recording::Qp> gone_;
 };
 
 /// All QPs under `name` of processes that we may look into.
