@@ -19,6 +19,9 @@ class Pages(unittest.TestCase):
         self.assertIn("line 2", pages.difference("a\n", "a\nb\n"))
         self.assertIn("line 2", pages.difference("a\nb\n", "a\n"))
 
+    def test_a_slow_machine_makes_no_difference(self):
+        self.assertIsNone(pages.difference("a\nb\n", "a\n  #9 +43 ms NAK was on the way for 39.9 ms\nb\n"))
+
     def test_a_listing_is_the_file(self):
         source = "tools/learn/ring.h"
         page, _ = pages.filled(f"```cpp {source}\nold\n```\n", None, [])
