@@ -13,9 +13,9 @@ A page holds two kinds of generated blocks:
 All commands of a page run in one bash, in a directory that looks like a clone, in a network of their own, with the
 programs of the build in PATH; UROCE_SEED fixes numbers. A line that begins with `# ` is a remark. A command that ends
 with `&` is waited for at the end of its block. Numbers behind `~` or in front of a unit of time are measured, and may
-differ from the page's; so may the numbers of frames (#9) and 64-bit addresses, and the
-lines in which uroce explain says that packets were slow. The English page is run; the Chinese one must show the same blocks. Exit
-status 77: a lesson says that it can't run here.
+differ from the page's; so may the numbers of frames (#9) and 64-bit addresses, and the lines in which uroce explain says
+that packets were slow. The English page is run; the Chinese one must show the same blocks. Exit status 77: a lesson says
+that it can't run here.
 """
 
 import os
