@@ -40,7 +40,7 @@ class Operation {
 
 /// A coroutine that starts at once and frees itself at its end: enough for a lesson.
 struct Task {
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the name that the language wants.
     Task get_return_object() { return {}; }
     std::suspend_never initial_suspend() { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
 
   // The loop: submit what the coroutines have prepared, take completions, resume. One system call for all readers.
   int calls = 0;
-  while (running > 0) {
+  while (running > 0) {  // NOLINT(bugprone-infinite-loop): the coroutines count it down.
     const int taken = ring.submit_and_wait(static_cast<unsigned>(running));
     std::printf("loop: call %d handed over %d reads\n", ++calls, taken);
     for (int n = 0; n < taken; ++n) {

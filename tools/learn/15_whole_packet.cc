@@ -47,11 +47,11 @@ int main(int argc, char** argv) {
 
   // 600 bytes at path MTU 256: FIRST 256, MIDDLE 256, LAST 88. Each packet takes the next PSN.
   constexpr std::uint32_t kLength = 600;
-  constexpr std::array kOpcodes{Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLast};
+  constexpr std::array kWriteOpcodes{Opcode::kRcWriteFirst, Opcode::kRcWriteMiddle, Opcode::kRcWriteLast};
   constexpr std::string_view kText = "written by hand ";
-  for (std::uint32_t i = 0; i < kOpcodes.size(); ++i) {
+  for (std::uint32_t i = 0; i < kWriteOpcodes.size(); ++i) {
     std::array<std::uint8_t, 512> packet{};
-    PacketBuilder builder(packet, kOpcodes[i]);
+    PacketBuilder builder(packet, kWriteOpcodes[i]);
     builder.bth().set<Bth::DestQp>(kBobQp).set<Bth::PsnField>(kFirstPsn + i);
     if (i == 0) {
       builder.header<Reth>().set<Reth::Va>(0x10000).set<Reth::RKey>(0x1234).set<Reth::DmaLength>(kLength);

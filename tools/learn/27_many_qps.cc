@@ -43,7 +43,8 @@ constexpr std::uint64_t wr_id(std::uint64_t qp, std::uint64_t n) { return qp << 
 void run(bool server, int peer) {
   learn::Nic nic;
   std::array<char, kQps * 64> buffer{};
-  ibv_mr* mr = learn::need(ibv_reg_mr(nic.pd, buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+  const int access = IBV_ACCESS_LOCAL_WRITE;
+  ibv_mr* mr = learn::need(ibv_reg_mr(nic.pd, buffer.data(), buffer.size(), access), "ibv_reg_mr");
   // One CQ for all: it must have room for every work request that can be under way.
   ibv_cq* cq = learn::need(ibv_create_cq(nic.context, kQps * kMessages, nullptr, nullptr, 0), "ibv_create_cq");
 
