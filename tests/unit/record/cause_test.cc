@@ -86,6 +86,7 @@ TEST(Cause, AnRnrStorm) {
 TEST(Cause, AWrongRKey) {
   Flight flight;
   flight.sends_write(0ms, 0x105);
+  flight.sends_write(0ms, 0x106, 200);
   flight.event(1ms, TraceKind::kNakIn, 2, 0x105);
   flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kRemAccessErr), 0x105);
   EXPECT_EQ(sentence(flight),

@@ -28,15 +28,15 @@ struct Flight {
   void event(Duration when, TraceKind kind, std::uint64_t a = 0, std::uint64_t b = 0, Phase phase = Phase::kOther) {
     writer.add({.when = Instant(when), .kind = kind, .qpn = kQpn, .a = a, .b = b}, phase);
   }
-  void sends_write(Duration when, std::uint32_t psn) {
+  void sends_write(Duration when, std::uint32_t psn, std::uint32_t length = 100) {
     std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
     proto::PacketBuilder packet(frame, proto::Opcode::kRcWriteOnly);
     packet.bth().set<proto::Bth::DestQp>(kPeerQpn).set<proto::Bth::PsnField>(psn);
     packet.header<proto::Reth>()
         .set<proto::Reth::Va>(0x7F00)
         .set<proto::Reth::RKey>(0x1234)
-        .set<proto::Reth::DmaLength>(100);
-    packet.payload(100);
+        .set<proto::Reth::DmaLength>(length);
+    packet.payload(length);
     const proto::Path path{.source = kHere, .destination = kPeer};
     const std::uint32_t size = packet.finish(path);
     writer.add_sent(path, Bytes(frame).first(size), kQpn, Instant(when));
