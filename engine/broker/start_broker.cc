@@ -46,7 +46,7 @@ UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
   ::syscall(SYS_setsid);
   for (int fd = 0; fd < kBrokerReport; ++fd) ::syscall(SYS_dup3, plan.null, fd, 0);
   ::syscall(SYS_dup3, plan.report, kBrokerReport, 0);
-  if (::syscall(SYS_close_range, kBrokerReport + 1, ~0u, 0) != 0) {  // A seccomp filter that is older than it.
+  if (::syscall(__NR_close_range, kBrokerReport + 1, ~0u, 0) != 0) {  // A seccomp filter that is older than it.
     for (int fd = kBrokerReport + 1; fd < kDescriptorsMax; ++fd) ::syscall(SYS_close, fd);
   }
   ::syscall(SYS_chdir, "/");

@@ -2,8 +2,11 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace uroce::engine {
@@ -36,7 +39,9 @@ bool Interrupts::wait(std::optional<Instant> deadline) const {
   timespec timeout{};
   if (deadline) timeout = time_until(*deadline);
   epoll_event event{};
-  int ready = ::epoll_pwait2(epoll_.get(), &event, 1, deadline ? &timeout : nullptr, nullptr);
+  // By number: glibc has a function for it from 2.35 on only.
+  int ready = static_cast<int>(
+      ::syscall(__NR_epoll_pwait2, epoll_.get(), &event, 1, deadline ? &timeout : nullptr, nullptr, std::size_t{0}));
   if (ready < 0 && (errno == ENOSYS || errno == EPERM)) {  // Linux before 5.11, or seccomp.
     pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
     ready = ::ppoll(&set, 1, deadline ? &timeout : nullptr, nullptr);

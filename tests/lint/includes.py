@@ -63,6 +63,7 @@ ROOMS = {
     # Programs. rdma_server and rdma_client stand on verbs and RDMA CM alone; only tools/backend knows that there are
     # two kinds.
     "tools/version": set(),
+    "tools/package": set(),
     "tools/rdma": set(),
     "tools/preload": set(),
     "tools/backend": {"tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},

@@ -26,9 +26,9 @@ ln -s "$at/bin/uroce" "$tmp/uroce"
 "$tmp/uroce" run -- ibv_devices >"$tmp/log" || fail "not by a link"
 
 # Manual pages have what the programs have.
-for page in uroce:--faults uroce:UROCE_VENDOR rdma_server:--loop rdma_client:--verify uroce-sim:--seeds; do
-  file=$at/share/man/man1/${page%%:*}.1
-  tr -d '\\' <"$file" | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
+for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain rdma_server:--loop rdma_client:--verify uroce-sim:--seeds; do
+  file=$at/share/man/man1/${page%%:*}.1.gz
+  zcat "$file" | tr -d '\\' | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
 done
 
 # Completion: commands, options of a command, and what another command completes behind --.

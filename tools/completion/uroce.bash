@@ -24,4 +24,4 @@ _uroce() {
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -o default -F _uroce uroce rdma_server rdma_client uroce-sim
+complete -o default -F _uroce uroce rdma_server rdma_client uroce-server uroce-client uroce-sim

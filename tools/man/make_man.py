@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the manual page of a program from what it prints for --help and --version.
 
-    make_man.py PROGRAM OUT.1 "one line about it" [SUBCOMMAND...]
+    make_man.py PROGRAM OUT.1 "one line about it"
 
 The help is the only source, so that a page can't contradict its program. Its parts are known by their form: lines of
 options (two spaces, then a name), headings (`Device and peer:`), "Usage:", and free text, which is kept as it is.
@@ -72,7 +72,16 @@ def paragraph(text):
     return [".nf", roff(text), ".fi"] if "\n" in text else [roff(text)]
 
 
-def page(program, purpose, subcommands):
+def subcommands_of(lines):
+    """What the help lists below "Subcommands:"."""
+    below = False
+    for line in lines:
+        below = line == "Subcommands:" or (below and bool(line.strip()))
+        if below and (entry := re.match(r"^  ([a-z]\S*)", line)):
+            yield entry.group(1)
+
+
+def page(program, purpose):
     name = pathlib.Path(program).name
     version = printed(program, "--version").split()[1]
     about, usage, rest = parts_of(printed(program, "--help"))
@@ -81,7 +90,7 @@ def page(program, purpose, subcommands):
             ".SH NAME", rf"{roff(name)} \- {roff(purpose)}",
             ".SH SYNOPSIS", rf".B {roff(name)}" + f"\n{roff(arguments)}"]
     text += [".SH DESCRIPTION", *paragraph(about), ".SH OPTIONS", *options_as_roff(rest)]
-    for subcommand in subcommands:
+    for subcommand in list(subcommands_of(rest)):
         about, usage, rest = parts_of(printed(program, subcommand, "--help"))
         arguments = usage.split(" ", 2)[2]
         text += [f'.SH "{roff(f"{name} {subcommand}").upper()}"', ".PP", rf".B {roff(f'{name} {subcommand}')}",
@@ -90,6 +99,6 @@ def page(program, purpose, subcommands):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    pathlib.Path(sys.argv[2]).write_text(page(sys.argv[1], sys.argv[3], sys.argv[4:]))
+    pathlib.Path(sys.argv[2]).write_text(page(sys.argv[1], sys.argv[3]))

@@ -3,6 +3,15 @@
 #   lib/uroce/          libibverbs.so.1 and the broker: not where the loader looks, since only `uroce run` is to find them
 #   share/man, share/bash-completion, share/doc, share/uroce
 set(private lib/uroce)
+option(UROCE_RENAME_TOOLS "Call rdma_server and rdma_client uroce-server and uroce-client: rdmacm-utils has programs of these names" OFF)
+set(server_name rdma_server)
+set(client_name rdma_client)
+if(UROCE_RENAME_TOOLS)
+  set(server_name uroce-server)
+  set(client_name uroce-client)
+  set_target_properties(rdma_server PROPERTIES OUTPUT_NAME ${server_name})
+  set_target_properties(rdma_client PROPERTIES OUTPUT_NAME ${client_name})
+endif()
 
 install(TARGETS uroce RUNTIME DESTINATION bin COMPONENT command)
 install(TARGETS uroce-broker RUNTIME DESTINATION ${private} COMPONENT command)
@@ -11,8 +20,10 @@ install(TARGETS rdma_server rdma_client uroce-sim RUNTIME DESTINATION bin COMPON
 
 set(completions ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 install(FILES tools/completion/uroce.bash DESTINATION ${completions} RENAME uroce COMPONENT command)
-foreach(tool rdma_server rdma_client uroce-sim)
-  install(CODE "file(CREATE_LINK uroce \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${completions}/${tool}\" SYMBOLIC)" COMPONENT tools)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/completions)
+foreach(tool ${server_name} ${client_name} uroce-sim)
+  file(CREATE_LINK uroce ${CMAKE_BINARY_DIR}/completions/${tool} SYMBOLIC)
+  install(FILES ${CMAKE_BINARY_DIR}/completions/${tool} DESTINATION ${completions} COMPONENT tools)
 endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce COMPONENT command)

@@ -13,9 +13,10 @@ namespace {
 
 constexpr const char* kLibrary = "libibverbs.so.1";
 
-/// Puts `first` before what the list `variable` has already.
+/// Puts `first` before what the list `variable` has already, unless it begins so.
 void prepend(const char* variable, const std::string& first) {
   const char* const rest = secure_getenv(variable);
+  if (rest != nullptr && (std::string(rest) + ':').starts_with(first + ':')) return;
   const std::string list = rest == nullptr || *rest == '\0' ? first : first + ':' + rest;
   ::setenv(variable, list.c_str(), /*overwrite=*/1);
 }

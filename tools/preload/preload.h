@@ -1,6 +1,7 @@
 // Programs find the emulated NICs when our libibverbs.so.1 is loaded before all other libraries.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -12,5 +13,8 @@ std::string library_path();
 /// Sets the environment so that a program that is executed now loads that library first. Returns the reason as one
 /// sentence when the library is not there, or the loader can't load it.
 std::optional<std::string> preload_library();
+
+/// The variables that preload_library() sets.
+inline constexpr std::array kPreloadVariables{"LD_PRELOAD", "LD_LIBRARY_PATH", "ASAN_OPTIONS"};
 
 }  // namespace uroce::tools

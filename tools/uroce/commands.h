@@ -17,6 +17,9 @@ struct RunOptions {
 /// Becomes the command, with its environment set up so that it finds the emulated NICs. Returns only on failure: 127
 /// when there is no such command, 126 when it can't be executed, 2 when our library is missing (as env(1) has it).
 int run(const RunOptions& options);
+/// Prints what run() would set, for other programs to take over: lines `export NAME='VALUE'` for a shell's eval, or
+/// with `plain` lines `NAME=VALUE`, as GitHub's GITHUB_ENV and `docker run --env-file` take them.
+int print_environment(const RunOptions& options, bool plain);
 
 /// Names, node GUIDs and addresses of the devices (as ibv_devices does), without opening any.
 int show_devices();

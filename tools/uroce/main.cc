@@ -81,6 +81,13 @@ int main(int argc, char** argv) {
   run_command->add_option("command", options.command, "The command and its arguments, after --")->required();
   run_command->positionals_at_end();
 
+  bool plain = false;
+  RunOptions to_print;
+  CLI::App* const env_command =
+      app.add_subcommand("env", "Print the environment that `uroce run` sets, for a shell: eval \"$(uroce env)\"");
+  add_settings(*env_command, to_print);
+  env_command->add_flag("--plain", plain, "Lines NAME=VALUE instead, for GITHUB_ENV or docker run --env-file");
+
   CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
   CLI::App* const info = app.add_subcommand("info", "Show the attributes of the NICs, like ibv_devinfo");
   CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
@@ -129,10 +136,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const auto word = unknown_command(app, argc, argv)) {
-    fmt::print(stderr,
-               "uroce: there is no command '{}'; the commands are run, devices, info, gids, diagnose, doctor, explain, "
-               "record, top and qp\n",
-               *word);
+    fmt::print(
+        stderr,
+        "uroce: there is no command '{}'; the commands are run, env, devices, info, gids, diagnose, doctor, explain, "
+        "record, top and qp\n",
+        *word);
     return 2;
   }
   try {
@@ -142,6 +150,7 @@ int main(int argc, char** argv) {
   }
   if (run_command->parsed()) return run(options);
   int status = EXIT_FAILURE;
+  if (env_command->parsed()) status = print_environment(to_print, plain);
   if (devices->parsed()) status = show_devices();
   if (info->parsed()) status = show_info();
   if (gids->parsed()) status = show_gids();

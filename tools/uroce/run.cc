@@ -46,9 +46,8 @@ bool set_capture(const std::string& file) {
   return true;
 }
 
-}  // namespace
-
-int run(const RunOptions& options) {
+/// Sets up the environment of this process. The exit status, after a message, when it can't be done.
+int set_environment(const RunOptions& options) {
   const ibv::SettingTable& table = ibv::settings();
   for (std::size_t i = 0; i < table.size(); ++i) set(table.at(i).name, options.settings.at(i));
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -63,6 +62,33 @@ int run(const RunOptions& options) {
     fmt::print(stderr, "uroce: {}\n", *error);
     return kUsage;
   }
+  return 0;
+}
+
+void print_variable(const char* name, const std::string& value, bool plain) {
+  if (plain) {
+    fmt::print("{}={}\n", name, value);
+    return;
+  }
+  std::string quoted;
+  for (const char c : value) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  fmt::print("export {}='{}'\n", name, quoted);
+}
+
+}  // namespace
+
+int print_environment(const RunOptions& options, bool plain) {
+  if (const int status = set_environment(options)) return status;
+  for (const char* name : kPreloadVariables) print_variable(name, secure_getenv(name), plain);
+  for (std::size_t i = 0; i < ibv::settings().size(); ++i) {
+    const std::string value = ibv::setting(static_cast<ibv::Setting>(i));
+    if (!value.empty()) print_variable(ibv::settings().at(i).name, value, plain);
+  }
+  return 0;
+}
+
+int run(const RunOptions& options) {
+  if (const int status = set_environment(options)) return status;
   std::vector<char*> argv;
   for (const std::string& argument : options.command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -28,6 +28,7 @@ __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(st
 #define UROCE_ALIAS(function, name, node) __asm__(".symver " #function ", " #name "@IBVERBS_PRIVATE_" #node);
 #define UROCE_IN_ALL_NODES(function, name) \
   UROCE_ALIAS(function, name, 25)          \
+  UROCE_ALIAS(function, name, 33)          \
   UROCE_ALIAS(function, name, 34)          \
   UROCE_ALIAS(function, name, 57)          \
   UROCE_ALIAS(function, name, 59)          \
@@ -43,6 +44,7 @@ __asm__(".symver uroce_private_refused, ibv_register_driver@IBVERBS_1.1");
 
 // The one name that changes with the series: providers register themselves when they are loaded.
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_25, 25)
+UROCE_ALIAS(uroce_private_refused, verbs_register_driver_33, 33)
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_34, 34)
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_57, 57)
 UROCE_ALIAS(uroce_private_refused, verbs_register_driver_59, 59)

@@ -2,7 +2,7 @@
 # version node. All public nodes up to the newest known rdma-core exist even where empty: a program refuses to start when
 # a node that it was linked against is missing, whatever it takes from it.
 set(UROCE_IBVERBS_NEWEST 18)
-set(UROCE_IBVERBS_PRIVATE 25 34 57 59 64 65)  # One per series of rdma-core releases.
+set(UROCE_IBVERBS_PRIVATE 25 33 34 57 59 64 65)  # One per series of rdma-core releases.
 
 function(uroce_version_script output)
   set(nodes)

@@ -8,6 +8,7 @@
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
+#include "verbs/preload/older_libc.h"
 #include "verbs/rdmacm/commands.h"
 
 using namespace uroce::preload;
@@ -62,12 +63,12 @@ UROCE_FCNTL(fcntl64)
 // NOLINTEND(cppcoreguidelines-macro-usage)
 
 UROCE_EXPORT int close_range(unsigned int first, unsigned int last, int flags) __THROW {
-  const int status = UROCE_NEXT(close_range)(first, last, flags);
+  const int status = UROCE_NEXT_OR(close_range, kernel_close_range)(first, last, flags);
   note_closes();
   return status;
 }
 UROCE_EXPORT void closefrom(int first) __THROW {
-  UROCE_NEXT(closefrom)(first);
+  UROCE_NEXT_OR(closefrom, kernel_closefrom)(first);
   note_closes();
 }
 

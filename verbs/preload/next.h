@@ -23,3 +23,13 @@ inline void* find_next(const char* name) {
     static const auto kNext = reinterpret_cast<decltype(&::name)>(::uroce::preload::find_next(#name)); \
     return kNext;                                                                                      \
   }())
+
+/// The same for a function that an older libc does not have: `instead`, a function, takes its place there.
+#define UROCE_NEXT_OR(name, instead)                                                        \
+  ([] {                                                                                     \
+    static const auto kNext = [] {                                                          \
+      void* const found = ::uroce::preload::find_next(#name);                               \
+      return found != nullptr ? reinterpret_cast<decltype(&(instead))>(found) : &(instead); \
+    }();                                                                                    \
+    return kNext;                                                                           \
+  }())

@@ -13,6 +13,7 @@
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/char_device.h"
 #include "verbs/preload/next.h"
+#include "verbs/preload/older_libc.h"
 #include "verbs/view/sysfs.h"
 
 namespace uroce::preload {
@@ -72,7 +73,8 @@ std::optional<std::string> path_of_descriptor(int descriptor) {
   if (channel_of(descriptor)) return std::string(view::kRdmaCmDevice);
   struct stat status {};
   // Files that have a name are none of ours. That spares most descriptors the longer question.
-  if (UROCE_NEXT(fstat)(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 0) {
+  if (UROCE_NEXT_OR(fstat, kernel_fstat)(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_nlink != 0) {
     return std::nullopt;
   }
   std::string_view link;

@@ -6,6 +6,7 @@
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
+#include "verbs/preload/older_libc.h"
 #include "verbs/preload/status.h"
 
 namespace uroce::preload {
@@ -49,58 +50,54 @@ bool means_descriptor(const char* path, int flags) {
 using namespace uroce::preload;
 
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): one function under many names.
-#define UROCE_STAT(name, Status, follow)                                                                          \
-  UROCE_EXPORT int name(const char* path, Status* out) __THROW {                                                  \
-    return status_at(AT_FDCWD, path, follow, out, [&](const char* real) { return UROCE_NEXT(name)(real, out); }); \
+// Programs that were linked before glibc 2.33 call the function under its old name; `version` says nothing on 64-bit
+// machines. Neither calls the other: headers of that time turn the new name into the old one.
+#define UROCE_STAT(name, old, Status, kernels, follow)                                           \
+  static int do_##name(const char* path, Status* out) {                                          \
+    return status_at(AT_FDCWD, path, follow, out,                                                \
+                     [&](const char* real) { return UROCE_NEXT_OR(name, kernels)(real, out); }); \
+  }                                                                                              \
+  UROCE_EXPORT int name(const char* path, Status* out) __THROW { return do_##name(path, out); }  \
+  UROCE_EXPORT int old(int version, const char* path, Status* out) {                             \
+    static_cast<void>(version);                                                                  \
+    return do_##name(path, out);                                                                 \
   }
-UROCE_STAT(stat, struct stat, true)
-UROCE_STAT(stat64, struct stat64, true)
-UROCE_STAT(lstat, struct stat, false)
-UROCE_STAT(lstat64, struct stat64, false)
+UROCE_STAT(stat, __xstat, struct stat, kernel_stat, true)
+UROCE_STAT(stat64, __xstat64, struct stat64, kernel_stat, true)
+UROCE_STAT(lstat, __lxstat, struct stat, kernel_lstat, false)
+UROCE_STAT(lstat64, __lxstat64, struct stat64, kernel_lstat, false)
 
-#define UROCE_FSTAT(name, Status)                      \
-  UROCE_EXPORT int name(int fd, Status* out) __THROW { \
-    const int status = UROCE_NEXT(name)(fd, out);      \
-    if (status == 0) correct(fd, out);                 \
-    return status;                                     \
+#define UROCE_FSTAT(name, old, Status)                                              \
+  static int do_##name(int fd, Status* out) {                                       \
+    const int status = UROCE_NEXT_OR(name, kernel_fstat)(fd, out);                  \
+    if (status == 0) correct(fd, out);                                              \
+    return status;                                                                  \
+  }                                                                                 \
+  UROCE_EXPORT int name(int fd, Status* out) __THROW { return do_##name(fd, out); } \
+  UROCE_EXPORT int old(int version, int fd, Status* out) {                          \
+    static_cast<void>(version);                                                     \
+    return do_##name(fd, out);                                                      \
   }
-UROCE_FSTAT(fstat, struct stat)
-UROCE_FSTAT(fstat64, struct stat64)
+UROCE_FSTAT(fstat, __fxstat, struct stat)
+UROCE_FSTAT(fstat64, __fxstat64, struct stat64)
 
-#define UROCE_FSTATAT(name, Status)                                                                                \
-  UROCE_EXPORT int name(int directory, const char* path, Status* out, int flags) __THROW {                         \
-    const int status = status_at(directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, out,                         \
-                                 [&](const char* real) { return UROCE_NEXT(name)(directory, real, out, flags); }); \
+#define UROCE_FSTATAT(name, old, Status)                                                                           \
+  static int do_##name(int directory, const char* path, Status* out, int flags) {                                  \
+    const int status = status_at(directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, out, [&](const char* real) { \
+      return UROCE_NEXT_OR(name, kernel_fstatat)(directory, real, out, flags);                                     \
+    });                                                                                                            \
     if (status == 0 && means_descriptor(path, flags)) correct(directory, out);                                     \
     return status;                                                                                                 \
+  }                                                                                                                \
+  UROCE_EXPORT int name(int directory, const char* path, Status* out, int flags) __THROW {                         \
+    return do_##name(directory, path, out, flags);                                                                 \
+  }                                                                                                                \
+  UROCE_EXPORT int old(int version, int directory, const char* path, Status* out, int flags) {                     \
+    static_cast<void>(version);                                                                                    \
+    return do_##name(directory, path, out, flags);                                                                 \
   }
-UROCE_FSTATAT(fstatat, struct stat)
-UROCE_FSTATAT(fstatat64, struct stat64)
-
-// Programs that were linked before glibc 2.33 call these; `version` says nothing on 64-bit machines.
-#define UROCE_OLD_STAT(name, now, Status)                             \
-  UROCE_EXPORT int name(int version, const char* path, Status* out) { \
-    static_cast<void>(version);                                       \
-    return now(path, out);                                            \
-  }
-UROCE_OLD_STAT(__xstat, stat, struct stat)
-UROCE_OLD_STAT(__xstat64, stat64, struct stat64)
-UROCE_OLD_STAT(__lxstat, lstat, struct stat)
-UROCE_OLD_STAT(__lxstat64, lstat64, struct stat64)
-#define UROCE_OLD_FSTAT(name, now, Status)                  \
-  UROCE_EXPORT int name(int version, int fd, Status* out) { \
-    static_cast<void>(version);                             \
-    return now(fd, out);                                    \
-  }
-UROCE_OLD_FSTAT(__fxstat, fstat, struct stat)
-UROCE_OLD_FSTAT(__fxstat64, fstat64, struct stat64)
-#define UROCE_OLD_FSTATAT(name, now, Status)                                                    \
-  UROCE_EXPORT int name(int version, int directory, const char* path, Status* out, int flags) { \
-    static_cast<void>(version);                                                                 \
-    return now(directory, path, out, flags);                                                    \
-  }
-UROCE_OLD_FSTATAT(__fxstatat, fstatat, struct stat)
-UROCE_OLD_FSTATAT(__fxstatat64, fstatat64, struct stat64)
+UROCE_FSTATAT(fstatat, __fxstatat, struct stat)
+UROCE_FSTATAT(fstatat64, __fxstatat64, struct stat64)
 // NOLINTEND(cppcoreguidelines-macro-usage)
 
 UROCE_EXPORT int statx(int directory, const char* path, int flags, unsigned int mask, struct statx* out) __THROW {

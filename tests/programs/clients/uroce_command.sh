@@ -39,6 +39,12 @@ expect 0 'verify_asan_link_order=0:x=1' env ASAN_OPTIONS=x=1 "$uroce" run -- sh 
 expect 0 'gso' "$uroce" run --offload gso -- sh -c 'echo $UROCE_OFFLOAD'
 expect 0 'loss=1%' "$uroce" run --faults loss=1% -- sh -c 'echo $UROCE_FAULTS'
 expect 2 'no such fault' "$uroce" run --faults los=1% -- true
+# `uroce env`: the same for a shell, and for all of its commands; a second time, nothing changes.
+expect 0 'uroce1' env UROCE_ADDR= sh -c 'eval "$("$1" env --devices 2)"; ibv_devices' - "$uroce"
+expect 0 'same' sh -c 'eval "$("$1" env)"; first=$LD_PRELOAD; eval "$("$1" env)"; [ "$first" = "$LD_PRELOAD" ] && echo same' - "$uroce"
+expect 0 "it's 7" sh -c 'eval "$("$1" env --pcap "/tmp/it'"'"'s 7")"; echo "$UROCE_PCAP"; rm "/tmp/it'"'"'s 7"' - "$uroce"
+expect 0 $'\nUROCE_FAULTS=loss=1%' "$uroce" env --plain --faults loss=1%
+expect 2 'no such fault' "$uroce" env --faults los=1%
 # The loader has no way to quote a path in LD_PRELOAD.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -13,6 +13,11 @@
 #include <optional>
 #include <string_view>
 
+#ifndef MADV_POPULATE_READ  // glibc before 2.34
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace uroce::ibv {
 namespace {
 

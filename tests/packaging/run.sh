@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What is in build/packages (tools/package.sh), in clean systems: installed, used as an ordinary user, removed.
+#   tests/packaging/run.sh                     all of it
+#   tests/packaging/run.sh deb bookworm        one scenario (tests/packaging/scenarios) in one system
+# Needs root and debootstrap; systems come from the mirror that apt of this machine uses, once, into build/systems.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/lib/setup.sh
+. tests/packaging/system.sh
+
+scenarios=(
+  "deb bookworm"
+  "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball jammy" "tarball noble"
+)
+[ $# -eq 0 ] || scenarios=("$*")
+[ "$(id -u)" -eq 0 ] || die "needs root: it makes root file systems"
+[ -e build/packages/SHA256SUMS ] || die "no packages: tools/package.sh first"
+
+failed=()
+for scenario in "${scenarios[@]}"; do
+  # shellcheck disable=SC2086
+  set -- $scenario
+  say "$scenario"
+  if prepare_system "$2" && in_system "$2" "$1"; then echo "ok: $scenario"; else failed+=("$scenario"); fi
+done
+[ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
+say "all passed"

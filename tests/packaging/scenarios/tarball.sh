@@ -1,0 +1,11 @@
+# Unpacks the tarball as an ordinary user and uses it from there.
+. /tests/scenarios/common.sh
+as_user mkdir "/tmp/some folder" /tmp/home
+as_user tar -C /tmp/home -xf /packages/uroce-*-linux-x86_64.tar.zst || fail "tar"
+export PATH="$(echo /tmp/home/uroce-*/bin):$PATH"
+use_it
+
+# A path that the loader can't take is refused with words.
+as_user sh -c 'cp -r /tmp/home/uroce-* "/tmp/some folder/uroce"'
+as_user "/tmp/some folder/uroce/bin/uroce" run -- true 2>/tmp/log && fail "a path with a space"
+grep -q "in another folder" /tmp/log || { cat /tmp/log; fail "no clear words about a space"; }

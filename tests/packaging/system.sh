@@ -1,0 +1,60 @@
+# Sourced by run.sh: root file systems, and scenarios in them.
+# shellcheck shell=bash
+. tools/package/mirror.sh
+
+SYSTEMS=$ROOT/build/systems
+# What scenarios run: programs that know nothing of uroce.
+SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
+
+# prepare_system RELEASE: installs it, and the programs, unless it is there.
+prepare_system() {
+  local release=$1 system=$SYSTEMS/$1 log=$SYSTEMS/$1.log components=main script mirror needed
+  [ -e "$system.complete" ] && return
+  mirror=$(debian_mirror)
+  script=/usr/share/debootstrap/scripts/$release
+  [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
+  case $release in jammy | noble) mirror=${mirror%/debian*}/ubuntu components=main,universe script=/usr/share/debootstrap/scripts/gutsy ;; esac
+  # The scenarios have no network, so what our package depends on is there already.
+  needed=
+  [ "$release" != bookworm ] || needed=$(dpkg-deb -f "$ROOT"/build/packages/uroce_*.deb Depends)
+  rm -rf "$system"
+  mkdir -p "$SYSTEMS"
+  # Keys of other distributions are not on this machine, and nothing from there leaves the tests.
+  # shellcheck disable=SC2086
+  { debootstrap --variant=minbase --no-check-gpg --components=$components "$release" "$system" "$mirror" "$script" &&
+    cp /etc/resolv.conf /etc/hosts "$system/etc/" &&
+    in_root "$system" apt-get install -y -q --no-install-recommends $SYSTEM_PACKAGES &&
+    if [ -n "$needed" ]; then in_root "$system" apt-get satisfy -y -q --no-install-recommends "$needed"; fi; } >"$log" 2>&1 ||
+    { tail -n 20 "$log" >&2; echo "could not install $release" >&2; return 1; }
+  touch "$system.complete"
+}
+
+in_root() { # in_root FOLDER COMMAND...
+  local root=$1
+  shift
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+}
+
+# in_system RELEASE SCENARIO: runs scenarios/SCENARIO.sh as root in a copy of the system that is thrown away afterwards, with
+# a network of its own. It finds the packages in /packages and this folder in /tests.
+in_system() {
+  local system=$SYSTEMS/$1 scenario=$2
+  local layer=$SYSTEMS/$1.layer
+  rm -rf "$layer"
+  mkdir -p "$layer/top" "$layer/work" "$layer/root"
+  SYSTEM=$system LAYER=$layer PACKAGES=$ROOT/build/packages TESTS=$ROOT/tests/packaging SCENARIO=$scenario \
+    timeout 120 unshare --mount --net --pid --fork --kill-child bash -euc '
+      mount -t tmpfs none "$LAYER" && mkdir "$LAYER/top" "$LAYER/work" "$LAYER/root"
+      mount -t overlay overlay -o "lowerdir=$SYSTEM,upperdir=$LAYER/top,workdir=$LAYER/work" "$LAYER/root"
+      cd "$LAYER/root"
+      mkdir packages tests
+      mount --bind -o ro "$PACKAGES" packages
+      mount --bind -o ro "$TESTS" tests
+      mount -t proc proc proc
+      mount --rbind /dev dev
+      ip link set lo up
+      exec chroot . env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp bash -eu "/tests/scenarios/$SCENARIO.sh"'
+  local status=$?
+  rm -rf "$layer"
+  return $status
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds what users install into build/packages:
+#   uroce_VERSION_amd64.deb, uroce-tools_VERSION_amd64.deb    for this machine's distribution
+#   uroce-VERSION-linux-x86_64.tar.zst                        for any with glibc 2.31 or newer; runs from any folder
+#   tools/package.sh            all of it (Debian 12; as root or with sudo, if packages are missing)
+#   tools/package.sh deb        the packages only
+#   tools/package.sh tarball    the tarball only
+set -euo pipefail
+. "$(dirname "$0")/lib/setup.sh"
+cd "$ROOT"
+what=${1:-all}
+out=$ROOT/build/packages
+mkdir -p "$out"
+# shellcheck disable=SC2086
+install_packages $PACKAGES_BUILD $PACKAGES_PACKAGE
+common=(-G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG"
+  -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF)
+
+# quietly COMMAND...: what it prints is shown only if it fails.
+quietly() {
+  local log
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 || { tail -n 60 "$log" >&2; rm -f "$log"; die "failed: $*"; }
+  rm -f "$log"
+}
+
+if [ "$what" != tarball ]; then
+  say "packages of Debian"
+  tree=build/package-deb
+  quietly cmake -S . -B $tree "${common[@]}" -DUROCE_RENAME_TOOLS=ON
+  quietly cmake --build $tree
+  rm -f "$out"/*.deb
+  (cd $tree && quietly cpack -B "$out" && rm -rf "$out/_CPack_Packages")
+fi
+
+if [ "$what" != deb ]; then
+  say "tarball"
+  tree=build/package-portable sysroot=${UROCE_SYSROOT:-$ROOT/build/sysroot}
+  tools/package/sysroot.sh "$sysroot"
+  lib=$sysroot/usr/lib/x86_64-linux-gnu
+  PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_LIBDIR=$lib/pkgconfig:$sysroot/usr/share/pkgconfig \
+    quietly cmake -S . -B $tree "${common[@]}" -DUROCE_PORTABLE=ON -DCMAKE_SYSROOT="$sysroot"
+  quietly cmake --build $tree
+  version=$(sed -n 's/^project(uroce VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+  name=uroce-$version-linux-x86_64
+  rm -rf "${out:?}/$name" "$out/$name.tar.zst"
+  quietly cmake --install $tree --prefix "$out/$name" --strip
+  # The same sources give the same bytes.
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
+    -C "$out" -c "$name" | zstd -q -19 -T0 -o "$out/$name.tar.zst"
+  rm -rf "${out:?}/$name"
+fi
+(cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
+say "$(cd "$out" && ls -sh1)"

@@ -1,0 +1,37 @@
+# The packages for Debian and its like, which tools/package.sh builds: uroce and uroce-tools.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR "the uroce maintainers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "RoCEv2 NIC in user space")
+set(CPACK_PACKAGE_CONTACT "The uroce maintainers <uroce@users.noreply.github.com>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL command tools)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME uroce)
+set(CPACK_DEBIAN_COMMAND_DESCRIPTION "Programs that use libibverbs or RDMA CM exchange real RoCEv2 packets, without
+RDMA hardware, kernel module or root: uroce run -- COMMAND. Also captures,
+faults that repeat, and an account of what happened on the wire.")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "ibverbs-utils, perftest, tshark, uroce-tools")
+
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME uroce-tools)
+set(CPACK_DEBIAN_TOOLS_DESCRIPTION "Tools that use and test the NICs:
+uroce-server and uroce-client transfer, verify and measure over RDMA queue
+pairs, on uroce's NICs and on real ones. uroce-sim runs NICs on a simulated
+network that loses, doubles, delays and damages packets.")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "uroce (= ${PROJECT_VERSION})")
+
+# What Debian's policy wants in each package. Reproducible: gzip without time and name.
+foreach(component command tools)
+  string(TOUPPER ${component} upper)
+  set(doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  install(FILES tools/package/copyright DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${CMAKE_BINARY_DIR}/changelog.gz DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
+endforeach()
+configure_file(tools/package/changelog.in ${CMAKE_BINARY_DIR}/changelog @ONLY)
+execute_process(COMMAND gzip -9nf changelog WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_ERROR_IS_FATAL ANY)
+include(CPack)
