@@ -64,10 +64,12 @@ expect 0 'uroce 0.' "$uroce" --version
 expect 1 "can't write to stdout" sh -c '"$1" devices >/dev/full' - "$uroce"
 
 # Every setting is in the help, and a wrong one is refused before the command runs.
-for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP VENDOR WIRE; do
+for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP RECORD VENDOR WIRE; do
   expect 0 "UROCE_$name" "$uroce" run --help
 done
 expect 2 'UROCE_DEVICES must be a number' "$uroce" run --devices none -- true
+expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd -- true
+expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
 # `uroce doctor` judges each setting: its value, and whether this machine can give it.

@@ -1,4 +1,5 @@
 // What is on disk after something broke.
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -33,6 +34,15 @@ class Recordings : public testing::Test {
     }
     return all;
   }
+  /// What a user reads.
+  std::string explained() const {
+    const std::string command = std::string(UROCE_BIN_DIR "/uroce explain --packets ") + folder;
+    std::FILE* const pipe = ::popen(command.c_str(), "r");
+    std::string text;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+    EXPECT_EQ(::pclose(pipe), 0);
+    return text;
+  }
   std::size_t rings() const {
     std::size_t n = 0;
     for (const auto& entry : fs::directory_iterator(folder)) n += entry.path().extension() == ".ring" ? 1u : 0u;
@@ -61,6 +71,11 @@ TEST_F(Recordings, AWrongRKeyIsExplainedByBothEnds) {
   EXPECT_NE(all.find("(RC WRITE ONLY of 100 bytes at 0x"), std::string::npos);
   EXPECT_NE(all.find("QP_ACCESS_ERR on QP 0x"), std::string::npos);
   EXPECT_NE(all.find("\"why\": \"IBV_EVENT_QP_ACCESS_ERR\""), std::string::npos);
+  // The end that refused comes first: that is where it began.
+  const std::string told = explained();
+  EXPECT_TRUE(told.starts_with("QP_ACCESS_ERR on QP 0x")) << told;
+  EXPECT_NE(told.find(": no region here has this R_Key, range and right\n"), std::string::npos) << told;
+  EXPECT_NE(told.find("NIC: refused "), std::string::npos) << told;
 }
 
 TEST_F(Recordings, APeerThatIsGone) {
