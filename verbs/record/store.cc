@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -111,6 +112,21 @@ void save_left_rings(const std::string& directory) {
     const bool saved =
         recording && save(*recording, "the process ended without closing its NIC: killed, or crashed", directory).ok();
     if (saved || !recording) fs::remove(entry.path(), error);
+  }
+}
+
+void remove_old_rings(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (is_ours(entry.path(), kRingSuffix)) found.emplace_back(entry.last_write_time(error), entry.path());
+  }
+  std::sort(found.begin(), found.end(), std::greater<>());
+  std::size_t left = 0;
+  for (const auto& [time, path] : found) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const bool is_left = fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+    if (is_left && ++left > kRingsLeft) fs::remove(path, error);
   }
 }
 

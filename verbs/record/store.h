@@ -12,6 +12,7 @@ namespace uroce::record {
 
 /// Recordings that a directory keeps; older ones of ours are removed for newer ones.
 inline constexpr std::size_t kRecordingsKept = 64;
+inline constexpr std::size_t kRingsLeft = 16;
 /// What the names of all our files there begin with.
 inline constexpr std::string_view kFilePrefix = "uroce-";
 inline constexpr std::string_view kRingSuffix = ".ring";
@@ -27,6 +28,9 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
 
 /// Saves the rings that processes have left in `directory` which ended without closing their NICs, and removes them.
 void save_left_rings(const std::string& directory);
+
+/// Removes the oldest of those rings, beyond kRingsLeft: nobody may ever ask for them.
+void remove_old_rings(const std::string& directory);
 
 /// The rings of process `pid`; 0: of all processes that we may look into. Takes milliseconds.
 std::vector<Recording> rings_of(std::uint32_t pid);

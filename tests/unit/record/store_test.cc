@@ -73,6 +73,19 @@ TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   EXPECT_EQ(count(".json"), 1u);
 }
 
+TEST_F(Store, KilledProcessesDoNotFillTheDisk) {
+  const std::string alive = folder + "/uroce-alive-1-0.ring";
+  std::ofstream(alive).put('x');
+  const Fd owner(::open(alive.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(owner.get(), LOCK_EX), 0);
+  for (std::size_t i = 0; i < kRingsLeft + 5; ++i) {
+    std::ofstream(folder + "/uroce-killed-" + std::to_string(i) + "-0.ring").put('x');
+  }
+  remove_old_rings(folder);
+  EXPECT_TRUE(fs::exists(alive));
+  EXPECT_EQ(count(".ring"), kRingsLeft + 1);
+}
+
 TEST(Document, SaysWhatBroke) {
   Flight flight;
   flight.event(1ms, TraceKind::kNak, 2, 0x105, Phase::kReceiving);

@@ -59,6 +59,7 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
       return Err{"UROCE_RECORD: can't make the directory " + folder + ": " + std::strerror(errno)};
     }
     file = folder + '/' + record::stem_of(program(), pid, index) + std::string(record::kRingSuffix);
+    record::remove_old_rings(folder);
     auto made = make_file(file);
     if (!made.ok()) return Err{made.error()};
     fd = std::move(*made);
