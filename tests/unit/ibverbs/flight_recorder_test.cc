@@ -92,6 +92,19 @@ TEST_F(Recordings, APeerThatIsGone) {
       << documents();
 }
 
+TEST_F(Recordings, ASendOfUcThatFails) {
+  {
+    Node a(0), b(1);
+    const QpPtr qp = a.make_qp({4, 4, 1, 1, 0}, false, IBV_QPT_UC);
+    bring_to(qp.get(), IBV_QPS_RTS, b.gid(), 77);
+    struct ibv_sge sge = a.sge(0, 100);
+    sge.lkey += 1;
+    ASSERT_EQ(post(qp.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(wait_completion(a.send_cq).status, IBV_WC_LOC_PROT_ERR);
+  }
+  EXPECT_NE(documents().find("the QP is in SQE"), std::string::npos);
+}
+
 TEST_F(Recordings, WithoutErrorsNothingIsWritten) {
   {
     Pair pair;

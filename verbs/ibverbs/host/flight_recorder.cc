@@ -15,7 +15,7 @@
 #include "proto/address.h"
 #include "proto/quiet_signals.h"
 #include "verbs/ibverbs/host/published_memory.h"
-#include "verbs/nic/model/types.h"
+#include "verbs/nic/model/qp_state.h"
 #include "verbs/record/store.h"
 
 namespace uroce::ibv {
@@ -100,6 +100,9 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
   if (qps_ != nullptr) qps_->on_event(event);
   if (tell_reason_) reasons_.on_event(event, phase_);
   if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
+  // UC and UD: only the sending half breaks.
+  const bool is_sqe = event.b == static_cast<std::uint64_t>(nic::QpState::kSqe);
+  if (event.kind == nic::TraceKind::kState && is_sqe) on_error("a completion with an error: the QP is in SQE");
 }
 
 record::Recording FlightRecorder::read() const {
