@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what users install into build/packages:
-#   uroce_VERSION_amd64.deb, uroce-tools_VERSION_amd64.deb    for this machine's distribution
+#   uroce, uroce-tools, python3-pytest-uroce (.deb)           for this machine's distribution
 #   uroce-VERSION-linux-x86_64.tar.zst                        for any with glibc 2.31 or newer; runs from any folder
 #   tools/package.sh            all of it (Debian 12; as root or with sudo, if packages are missing)
 #   tools/package.sh deb        the packages only
@@ -27,7 +27,8 @@ quietly() {
 if [ "$what" != tarball ]; then
   say "packages of Debian"
   tree=build/package-deb
-  quietly cmake -S . -B $tree "${common[@]}" -DUROCE_RENAME_TOOLS=ON
+  quietly cmake -S . -B $tree "${common[@]}" -DUROCE_RENAME_TOOLS=ON \
+    -DUROCE_PYTHON_DIR=lib/python3/dist-packages
   quietly cmake --build $tree
   rm -f "$out"/*.deb
   (cd $tree && quietly cpack -B "$out" && rm -rf "$out/_CPack_Packages")

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 . tests/packaging/system.sh
 
 scenarios=(
-  "deb bookworm"
+  "deb bookworm" "examples bookworm-dev"
   "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball jammy" "tarball noble"
 )
 [ $# -eq 0 ] || scenarios=("$*")

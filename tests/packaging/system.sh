@@ -6,10 +6,19 @@ SYSTEMS=$ROOT/build/systems
 # What scenarios run: programs that know nothing of uroce.
 SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
 
-# prepare_system RELEASE: installs it, and the programs, unless it is there.
+DEVELOPER_PACKAGES="gcc libc6-dev make cmake libibverbs-dev python3-pytest"
+
+# prepare_system RELEASE: installs it, and the programs, unless it is there. RELEASE-dev: with compilers too.
 prepare_system() {
   local release=$1 system=$SYSTEMS/$1 log=$SYSTEMS/$1.log components=main script mirror needed
   [ -e "$system.complete" ] && return
+  if [[ $release == *-dev ]]; then
+    prepare_system "${release%-dev}" && rm -rf "$system" && cp -a "$SYSTEMS/${release%-dev}" "$system" || return 1
+    # shellcheck disable=SC2086
+    in_root "$system" apt-get install -y -q --no-install-recommends $DEVELOPER_PACKAGES >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+    touch "$system.complete"
+    return
+  fi
   mirror=$(debian_mirror)
   script=/usr/share/debootstrap/scripts/$release
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
@@ -47,9 +56,10 @@ in_system() {
       mount -t tmpfs none "$LAYER" && mkdir "$LAYER/top" "$LAYER/work" "$LAYER/root"
       mount -t overlay overlay -o "lowerdir=$SYSTEM,upperdir=$LAYER/top,workdir=$LAYER/work" "$LAYER/root"
       cd "$LAYER/root"
-      mkdir packages tests
+      mkdir packages tests examples
       mount --bind -o ro "$PACKAGES" packages
       mount --bind -o ro "$TESTS" tests
+      mount --bind -o ro "$TESTS/../../docs/examples" examples
       mount -t proc proc proc
       mount --rbind /dev dev
       ip link set lo up

@@ -1,11 +1,11 @@
-# The packages for Debian and its like, which tools/package.sh builds: uroce and uroce-tools.
+# The packages for Debian and its like, which tools/package.sh builds.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "the uroce maintainers")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "RoCEv2 NIC in user space")
 set(CPACK_PACKAGE_CONTACT "The uroce maintainers <uroce@users.noreply.github.com>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL command tools)
+set(CPACK_COMPONENTS_ALL command tools pytest)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -25,8 +25,16 @@ pairs, on uroce's NICs and on real ones. uroce-sim runs NICs on a simulated
 network that loses, doubles, delays and damages packets.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "uroce (= ${PROJECT_VERSION})")
 
+set(CPACK_DEBIAN_PYTEST_PACKAGE_NAME python3-pytest-uroce)
+set(CPACK_DEBIAN_PYTEST_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTEST_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTEST_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTEST_DESCRIPTION "Plugin for pytest: fixtures that run programs on NICs of uroce, with faults,
+and keep the captures of tests that fail.")
+set(CPACK_DEBIAN_PYTEST_PACKAGE_DEPENDS "uroce (>= ${PROJECT_VERSION}), python3, python3-pytest")
+
 # What Debian's policy wants in each package. Reproducible: gzip without time and name.
-foreach(component command tools)
+foreach(component command tools pytest)
   string(TOUPPER ${component} upper)
   set(doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   install(FILES tools/package/copyright DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)

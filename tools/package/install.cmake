@@ -27,3 +27,13 @@ foreach(tool ${server_name} ${client_name} uroce-sim)
 endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce COMPONENT command)
+install(FILES tools/cmake/uroceConfig.cmake DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
+
+# The plugin for pytest, as pip would install it: where Python finds it, or where PYTHONPATH can point to.
+set(UROCE_PYTHON_DIR ${CMAKE_INSTALL_DATAROOTDIR}/uroce/python CACHE STRING "Where the plugin for pytest is installed")
+set(dist_info pytest_uroce-${PROJECT_VERSION}.dist-info)
+file(WRITE ${CMAKE_BINARY_DIR}/${dist_info}/METADATA
+  "Metadata-Version: 2.1\nName: pytest-uroce\nVersion: ${PROJECT_VERSION}\nSummary: Tests on emulated RDMA NICs\n")
+file(WRITE ${CMAKE_BINARY_DIR}/${dist_info}/entry_points.txt "[pytest11]\nuroce = pytest_uroce\n")
+install(FILES tools/pytest/pytest_uroce.py DESTINATION ${UROCE_PYTHON_DIR} COMPONENT pytest)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/${dist_info} DESTINATION ${UROCE_PYTHON_DIR} COMPONENT pytest)

@@ -1,0 +1,128 @@
+"""pytest plugin: tests on emulated RDMA NICs (uroce).
+
+    def test_transfer(uroce_pair):
+        uroce_pair.run(["ib_write_bw", "-x", "1", "-F"], ["ib_write_bw", "-x", "1", "-F", "127.0.0.1"])
+
+    @pytest.mark.uroce_faults("loss=1%")                  # for all NICs of the test
+    def test_with_losses(uroce_nic):
+        uroce_nic(faults="call=ibv_create_cq#1:ENOMEM").run(["my_program"], status=1)
+
+Each NIC has a capture. Those of tests that fail are kept, and the failure says where.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+
+class Nic:
+    """Settings for programs that run on emulated NICs. `command` puts `uroce run` in front of a command."""
+
+    def __init__(self, capture, faults=None, devices=1, **settings):
+        self.capture = pathlib.Path(capture)
+        self.options = ["--pcap", f">>{self.capture}", "--devices", str(devices)]
+        if faults:
+            self.options += ["--faults", faults]
+        self.environment = {f"UROCE_{name.upper()}": str(value) for name, value in settings.items()}
+
+    def command(self, command):
+        return [shutil.which("uroce") or "uroce", "run", *self.options, "--", *map(str, command)]
+
+    def start(self, command, **arguments):
+        """A subprocess.Popen; its output is text on one pipe unless `arguments` say something else."""
+        arguments = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **arguments}
+        return subprocess.Popen(self.command(command), env={**os.environ, **self.environment}, **arguments)
+
+    def run(self, command, status=0, timeout=60):
+        """What the command prints. Fails the test when it does not end with `status` in `timeout` seconds."""
+        return finish(self.start(command), status, time.monotonic() + timeout)
+
+
+class Pair:
+    """Two NICs, for the two sides of a connection."""
+
+    def __init__(self, server, client):
+        self.server, self.client = server, client
+
+    def run(self, server, client, timeout=60):
+        """Runs both commands: the client when the server listens on a TCP port. Returns what they print."""
+        end = time.monotonic() + timeout
+        server_process = self.server.start(server)
+        try:
+            while server_process.poll() is None and not listens(server_process.pid):
+                if time.monotonic() > end:
+                    pytest.fail(f"{server[0]} does not listen on a TCP port")
+                time.sleep(0.02)
+            client_output = finish(self.client.start(client), 0, end)
+            return finish(server_process, 0, end), client_output
+        finally:
+            if server_process.poll() is None:
+                server_process.kill()
+                server_process.wait()
+
+
+def finish(process, status, end):
+    try:
+        output, _ = process.communicate(timeout=max(0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        pytest.fail(f"{process.args[-1]}: no end in time; it has printed:\n{output}")
+    if process.returncode != status:
+        pytest.fail(f"{' '.join(process.args)}\nended with {process.returncode}, not {status}, and printed:\n{output}")
+    return output
+
+
+def listens(pid):
+    """Whether the process has a TCP socket that listens."""
+    sockets = set()
+    try:
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        for table in ("tcp", "tcp6"):
+            rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
+            if any(row[3] == "0A" and f"socket:[{row[9]}]" in sockets for row in rows):
+                return True
+    except OSError:  # It has ended, or a descriptor has been closed meanwhile.
+        pass
+    return False
+
+
+@pytest.fixture
+def uroce_nic(request, tmp_path):
+    """A function that makes NICs: uroce_nic(faults="loss=1%", devices=2, seed=1, ...); any setting by its name."""
+    mark = request.node.get_closest_marker("uroce_faults")
+    captures = request.node.uroce_captures = []
+
+    def make(faults=mark.args[0] if mark else None, **settings):
+        captures.append(tmp_path / f"nic{len(captures)}.pcapng")
+        return Nic(captures[-1], faults, **settings)
+
+    yield make
+    if not getattr(request.node, "uroce_failed", False):
+        for capture in captures:
+            capture.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def uroce_pair(uroce_nic):
+    """Two NICs, and run(server_command, client_command)."""
+    return Pair(uroce_nic(), uroce_nic())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    captures = [str(file) for file in getattr(item, "uroce_captures", []) if file.exists()]
+    if report.failed:
+        item.uroce_failed = True
+    if report.failed and report.when == "call" and captures:
+        report.sections.append(("captures of uroce", "\n".join(captures) + "\nWhat happened: uroce explain FILE..."))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "uroce_faults(spec): faults for all NICs of the test, as for `uroce run --faults`")
