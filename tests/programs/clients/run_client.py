@@ -4,12 +4,13 @@
     run_client.py BIN_DIR GROUP|CASE...    the cases of a group, or single cases, of matrix.py
     run_client.py --groups | --cases       lists them
 
-Each invocation is in a network namespace of its own. A case runs with `uroce run` and captures on; server and client
+Each case is in a network namespace of its own. It runs with `uroce run` and captures on; server and client
 have an address each, unless the case says that they share one, or that they are on two hosts. At the end every packet of all captures must satisfy tshark and the ICRC checker of tests/programs/wire.
 When a case fails, its captures are kept. Exit status: 0, 1, or 77 = skipped.
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import shlex
@@ -31,6 +32,7 @@ LOSSY_TIMEOUT = 10  # the same for those that lose what a slow receiver's buffer
 LOSSY_ATTEMPTS = 3  # ... and run again when that has happened
 CM_TIMEOUT = 20  # the same for those that connect by RDMA CM: a message that is lost shows as four seconds
 REFUSED_FOR = 5  # seconds after which a server should listen
+CLONE_NEWNET = 0x40000000  # <sched.h>
 EMPTY_CAPTURE = 24  # bytes of a capture without packets
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"  # addresses of the NICs
 
@@ -219,6 +221,7 @@ def run_all(runner, cases):
             print(f"off     {case.name}: {reason}")
             continue
         ran += 1
+        new_network()
         began = time.monotonic()
         try:
             runner.run_lossy(case) if case.lossy else runner.run(case)
@@ -230,13 +233,20 @@ def run_all(runner, cases):
 
 
 def enter_namespace():
-    """Runs this program again in a network namespace of its own, where it may do what it likes with lo."""
+    """Runs this program again in a user namespace of its own, where it may make network namespaces."""
     if OWN_NAMESPACE not in os.environ:
         if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode != 0:
             print("SKIPPED: no permission to make a network namespace")
             sys.exit(77)
         os.environ[OWN_NAMESPACE] = "yes"
-        os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "-r", sys.executable, *sys.argv])
+
+
+def new_network():
+    """Goes on in a new network namespace. The process that disconnects for those that have died (docs/adr/0016) may stay in
+    the old one for a while: the next case must not hear it."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        sys.exit(f"no network namespace: {os.strerror(ctypes.get_errno())}")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
