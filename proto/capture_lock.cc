@@ -12,7 +12,7 @@ namespace {
 constexpr off_t kPenByte = 0;
 constexpr off_t kFirstPlace = 1;
 constexpr auto kPatience = std::chrono::seconds(1);
-constexpr auto kNap = std::chrono::microseconds(50);
+constexpr auto kLockNap = std::chrono::microseconds(50);
 
 /// Of the open file description: threads and descriptors of one process exclude each other as those of several do, and
 /// closing another descriptor of the file gives nothing back (as it does with POSIX' own locks).
@@ -46,7 +46,7 @@ bool others_have_places(int fd) {
 Pen::Pen(int fd) : fd_(fd) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while ((error_ = try_lock(fd, F_WRLCK, kPenByte)) == EAGAIN && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kLockNap);
   }
 }
 

@@ -16,10 +16,6 @@ install_packages $PACKAGES_BUILD $PACKAGES_PACKAGE
 common=(-G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG"
   -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF)
 
-# What is installed, and no more: the lessons want libraries that the sysroot does not have.
-targets=(uroce rdma_server rdma_client uroce-sim uroce-broker uroce_libibverbs
-  man_uroce man_rdma_server man_rdma_client man_uroce-sim)
-
 # quietly COMMAND...: what it prints is shown only if it fails.
 quietly() {
   local log
@@ -33,7 +29,7 @@ if [ "$what" != tarball ]; then
   tree=build/package-deb
   quietly cmake -S . -B $tree "${common[@]}" -DUROCE_RENAME_TOOLS=ON \
     -DUROCE_PYTHON_DIR=lib/python3/dist-packages
-  quietly cmake --build $tree --target "${targets[@]}"
+  quietly cmake --build $tree
   rm -f "$out"/*.deb
   (cd $tree && quietly cpack -B "$out" && rm -rf "$out/_CPack_Packages")
 fi
@@ -45,7 +41,7 @@ if [ "$what" != deb ]; then
   lib=$sysroot/usr/lib/x86_64-linux-gnu
   PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_LIBDIR=$lib/pkgconfig:$sysroot/usr/share/pkgconfig \
     quietly cmake -S . -B $tree "${common[@]}" -DUROCE_PORTABLE=ON -DCMAKE_SYSROOT="$sysroot"
-  quietly cmake --build $tree --target "${targets[@]}"
+  quietly cmake --build $tree
   version=$(sed -n 's/^project(uroce VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   name=uroce-$version-linux-x86_64
   rm -rf "${out:?}/$name" "$out/$name.tar.zst"

@@ -26,7 +26,7 @@ constexpr std::uint32_t kSlotOfQpn = 5, kAttribute = 36, kRequestId = 44, kRemot
 constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
 
 /// How long others may hold the lock, in steps of a millisecond.
-constexpr int kPatience = 2000;
+constexpr int kTries = 2000;
 
 std::string prefix_of(const proto::Gid& local) { return "uroce-cm-" + proto::to_string(local) + '-'; }
 
@@ -43,7 +43,7 @@ Fd bind_name(const std::string& name) {
 
 /// One process at a time looks and steers. The lock ends with its process.
 Fd lock_steering(const proto::Gid& local) {
-  for (int i = 0; i < kPatience; ++i) {
+  for (int i = 0; i < kTries; ++i) {
     if (Fd lock = bind_name(prefix_of(local) + "lock")) return lock;
     ::usleep(1000);
   }

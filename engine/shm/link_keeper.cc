@@ -15,11 +15,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kBacklog = 256;
+constexpr int kWaitingLinks = 256;
 /// For the other side to say what it has to say. A process that is stopped does not.
 constexpr Duration kGreeting = 1s;
 /// Without free descriptors or memory.
-constexpr Duration kShortage = 100ms;
+constexpr Duration kRetryAccept = 100ms;
 
 SetupError system_error(const char* what) { return {errno, std::string(what) + ": " + std::strerror(errno)}; }
 
@@ -36,7 +36,7 @@ Result<std::unique_ptr<LinkKeeper>, SetupError> LinkKeeper::start(std::span<cons
   for (const proto::Gid& local : locals) {
     Fd fd = open_socket();
     const WireName name(local, slot);
-    if (!fd || ::bind(fd.get(), name.get(), name.size) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    if (!fd || ::bind(fd.get(), name.get(), name.size) != 0 || ::listen(fd.get(), kWaitingLinks) != 0) {
       return Err{system_error("can't listen on a Unix socket")};
     }
     keeper->listeners_.push_back({local, std::move(fd)});
@@ -152,7 +152,7 @@ void LinkKeeper::accept_from(const Listener& listener, Instant now) {
     Fd fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN) accept_again_ = now + kShortage;
+      if (errno != EAGAIN) accept_again_ = now + kRetryAccept;
       return;
     }
     if (!is_same_user(fd.get()) || count(State::kAwaitsHello, State::kIncoming) >= kMost) continue;

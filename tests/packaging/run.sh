@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 
 scenarios=(
   "deb bookworm" "examples bookworm-dev"
-  "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball noble"
+  "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball jammy" "tarball noble"
 )
 [ $# -eq 0 ] || scenarios=("$*")
 [ "$(id -u)" -eq 0 ] || die "needs root: it makes root file systems"

@@ -13,8 +13,6 @@
 namespace uroce::tools {
 namespace {
 
-double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
-
 std::string bytes_text(std::uint64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
@@ -98,14 +96,14 @@ std::string text_report(const Report& report) {
   for (const std::string& note : o.notes) text += fmt::format("  note       {}\n", note);
   if (o.initiated && o.initiated->operations > 0) {
     const InitiatorStats& s = *o.initiated;
-    const double span = seconds(s.started, s.ended);
+    const double span = seconds_between(s.started, s.ended);
     text += fmt::format("  initiated  {} operations, {} in {:.3f} s: {}\n", s.operations, bytes_text(s.bytes), span,
                         rate_text(static_cast<double>(s.operations), s.bytes, span));
     text += fmt::format("  latency    {}\n", latency_text(s.latency));
   }
   if (o.received && o.received->receives > 0) {
     const TargetStats& s = *o.received;
-    const double span = seconds(s.first, s.last);
+    const double span = seconds_between(s.first, s.last);
     text += fmt::format("  received   {} messages, {} in {:.3f} s: {}\n", s.receives, bytes_text(s.bytes), span,
                         rate_text(static_cast<double>(s.receives), s.bytes, span));
   }

@@ -8,8 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
-
 double rate(double amount, double span) { return span > 0 ? amount / span : 0; }
 
 Json workload_json(const Workload& w) {
@@ -28,7 +26,7 @@ Json workload_json(const Workload& w) {
 }
 
 Json initiated_json(const InitiatorStats& s) {
-  const double span = seconds(s.started, s.ended);
+  const double span = seconds_between(s.started, s.ended);
   const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1000; };
   Json json = {{"operations", s.operations},
                {"bytes", s.bytes},
@@ -50,7 +48,7 @@ Json initiated_json(const InitiatorStats& s) {
 }
 
 Json received_json(const TargetStats& s) {
-  const double span = seconds(s.first, s.last);
+  const double span = seconds_between(s.first, s.last);
   return {{"messages", s.receives},
           {"bytes", s.bytes},
           {"seconds", span},

@@ -24,7 +24,7 @@ namespace {
 constexpr std::chrono::milliseconds kRetryPeriod{50};
 constexpr std::chrono::milliseconds kRdmaAttempt{1000};
 
-[[noreturn]] void refuse(const std::string& what, int error) {
+[[noreturn]] void give_up(const std::string& what, int error) {
   throw Failure(kExitUsage, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
@@ -175,7 +175,7 @@ Listener listen_on(const std::string& address, std::uint16_t port, const SocketC
     throw Failure(kExitUsage,
                   fmt::format("{} port {} is in use: another server runs, or pass another --port", calls.name, port));
   }
-  if (!socket) refuse(fmt::format("can't listen on {} port {}", calls.name, port), errno);
+  if (!socket) give_up(fmt::format("can't listen on {} port {}", calls.name, port), errno);
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   calls.getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length);
@@ -196,7 +196,7 @@ Connection accept_client(const Listener& listener) {
     if (!socket) {
       // The client may be gone again before we took it.
       if (errno == ECONNABORTED || errno == EAGAIN || errno == EINTR) continue;
-      refuse("can't accept a client", errno);
+      give_up("can't accept a client", errno);
     }
     return connection_of(std::move(socket), generic, length);
   }
@@ -239,7 +239,7 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
   // Requests by RDMA CM may wait a second for a listener, longer than we do.
   const bool is_nobody = error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT);
   const std::string hint = is_nobody ? " (is " + name + " running there?)" : "";
-  refuse(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
+  give_up(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
 }
 
 }  // namespace uroce::tools

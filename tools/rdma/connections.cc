@@ -22,10 +22,6 @@ constexpr int kBacklog = 128;
 constexpr int kInvalidServiceId = 8, kConsumerReject = 28;
 constexpr std::size_t kRejectBytes = 148;
 
-[[noreturn]] void refuse(const std::string& what, int error) {
-  throw Failure(kExitUsage, fmt::format("{}: {}", what, verbs_error(error)));
-}
-
 union SocketAddress {
   sockaddr any;
   sockaddr_in v4;

@@ -16,10 +16,6 @@
 namespace uroce::tools {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, int error) {
-  throw Failure(kExitUsage, fmt::format("{}: {}", what, verbs_error(error)));
-}
-
 std::string gid_text(const ibv_gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, gid.raw, text, sizeof text);

@@ -24,20 +24,20 @@ constexpr std::uint32_t kSlotBytes = kHeaderArea + kLargest;
 constexpr std::uint32_t kQkey = 0x75726F63;
 constexpr std::uint64_t kSendMark = std::uint64_t{1} << 32;  ///< In wr_id.
 
-const ibv::VerbsTable& verbs() { return ibv::uroce_verbs(); }
+const ibv::VerbsTable& the_verbs() { return ibv::uroce_verbs(); }
 
-[[noreturn]] void refuse(const char* what) {
+[[noreturn]] void give_up(const char* what) {
   const std::string why = ibv::last_error();
   throw Failure(kExitUsage, fmt::format("{}: {}", what, why.empty() ? std::strerror(errno) : why));
 }
 
 ibv_context* open_first_device() {
   int count = 0;
-  ibv_device** const list = verbs().ibv_get_device_list(&count);
-  if (list == nullptr || count == 0) refuse("there is no NIC");
-  ibv_context* const context = verbs().ibv_open_device(list[0]);
-  verbs().ibv_free_device_list(list);
-  if (context == nullptr) refuse("the NIC can't be opened");
+  ibv_device** const list = the_verbs().ibv_get_device_list(&count);
+  if (list == nullptr || count == 0) give_up("there is no NIC");
+  ibv_context* const context = the_verbs().ibv_open_device(list[0]);
+  the_verbs().ibv_free_device_list(list);
+  if (context == nullptr) give_up("the NIC can't be opened");
   return context;
 }
 
@@ -46,31 +46,31 @@ ibv_context* open_first_device() {
 Probe::Probe(const std::string& address) : context_(open_first_device()), memory_((kReceives + 1) * kSlotBytes) {
   ibv_port_attr port{};
   // The table's function fills the older, shorter struct, which is the beginning of this one.
-  verbs().ibv_query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port));
+  the_verbs().ibv_query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port));
   mtu_ = 128u << port.active_mtu;
   choose_gid(address);
-  pd_ = verbs().ibv_alloc_pd(context_);
-  cq_ = verbs().ibv_create_cq(context_, kReceives + kSends, nullptr, nullptr, 0);
-  mr_ = verbs().ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
-  if (pd_ == nullptr || cq_ == nullptr || mr_ == nullptr) refuse("the NIC refuses to work");
+  pd_ = the_verbs().ibv_alloc_pd(context_);
+  cq_ = the_verbs().ibv_create_cq(context_, kReceives + kSends, nullptr, nullptr, 0);
+  mr_ = the_verbs().ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+  if (pd_ == nullptr || cq_ == nullptr || mr_ == nullptr) give_up("the NIC refuses to work");
   make_queue_pair();
   for (std::uint64_t slot = 0; slot < kReceives; ++slot) post_receive(slot);
 }
 
 Probe::~Probe() {
   if (ah_ != nullptr) ibv::front::ibv_destroy_ah(ah_);
-  if (qp_ != nullptr) verbs().ibv_destroy_qp(qp_);
-  if (mr_ != nullptr) verbs().ibv_dereg_mr(mr_);
-  if (cq_ != nullptr) verbs().ibv_destroy_cq(cq_);
-  if (pd_ != nullptr) verbs().ibv_dealloc_pd(pd_);
-  verbs().ibv_close_device(context_);
+  if (qp_ != nullptr) the_verbs().ibv_destroy_qp(qp_);
+  if (mr_ != nullptr) the_verbs().ibv_dereg_mr(mr_);
+  if (cq_ != nullptr) the_verbs().ibv_destroy_cq(cq_);
+  if (pd_ != nullptr) the_verbs().ibv_dealloc_pd(pd_);
+  the_verbs().ibv_close_device(context_);
 }
 
 void Probe::choose_gid(const std::string& address) {
   const auto wanted = proto::parse_gid(address);
   bool found = false;
   ibv_gid entry{};
-  for (std::uint8_t i = 0; verbs().ibv_query_gid(context_, 1, i, &entry) == 0; ++i) {
+  for (std::uint8_t i = 0; the_verbs().ibv_query_gid(context_, 1, i, &entry) == 0; ++i) {
     proto::Gid gid;
     std::copy(std::begin(entry.raw), std::end(entry.raw), gid.raw.begin());
     if (gid.is_zero() || ibv::is_link_local(gid)) continue;
@@ -88,15 +88,15 @@ void Probe::make_queue_pair() {
   init.qp_type = IBV_QPT_UD;
   init.cap = {
       .max_send_wr = kSends, .max_recv_wr = kReceives, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-  qp_ = verbs().ibv_create_qp(pd_, &init);
-  if (qp_ == nullptr) refuse("no UD queue pair");
+  qp_ = the_verbs().ibv_create_qp(pd_, &init);
+  if (qp_ == nullptr) give_up("no UD queue pair");
   ibv_qp_attr attr{};
   attr.port_num = 1;
   attr.qkey = kQkey;
   for (const auto& [state, mask] : {std::pair(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
                                     std::pair(IBV_QPS_RTR, 0), std::pair(IBV_QPS_RTS, int{IBV_QP_SQ_PSN})}) {
     attr.qp_state = state;
-    if (verbs().ibv_modify_qp(qp_, &attr, IBV_QP_STATE | mask) != 0) refuse("the UD queue pair can't be set up");
+    if (the_verbs().ibv_modify_qp(qp_, &attr, IBV_QP_STATE | mask) != 0) give_up("the UD queue pair can't be set up");
   }
 }
 
@@ -123,7 +123,7 @@ void Probe::aim_at(const PeerMetadata& peer) {
   attr.grh.sgid_index = gid_index_;
   std::copy_n(peer.gid, sizeof peer.gid, attr.grh.dgid.raw);
   ah_ = ibv::front::ibv_create_ah(pd_, &attr);
-  if (ah_ == nullptr) refuse("the peer's address can't be used");
+  if (ah_ == nullptr) give_up("the peer's address can't be used");
   peer_qpn_ = peer.qps.at(0).qpn;
 }
 
@@ -138,7 +138,7 @@ void Probe::send(std::uint32_t bytes) {
   wr.wr.ud.ah = ah_;
   wr.wr.ud.remote_qpn = peer_qpn_;
   wr.wr.ud.remote_qkey = kQkey;
-  if (ibv_post_send(qp_, &wr, &bad) != 0) refuse("can't send");
+  if (ibv_post_send(qp_, &wr, &bad) != 0) give_up("can't send");
 }
 
 void Probe::collect(Arrivals& arrivals) {

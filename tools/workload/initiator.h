@@ -21,6 +21,8 @@ namespace uroce::tools {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
+inline double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
 /// "The first `count` operations of QP `qp` are ..." done, or verified: how the two sides keep slots apart.
 struct Progress {
   std::uint32_t qp = 0;

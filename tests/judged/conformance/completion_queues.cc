@@ -20,7 +20,7 @@ constexpr Rule kLastWqe{"LAST_WQE_REACHED when a QP with an SRQ is in ERR",
 constexpr Rule kAccessError{"a remote access error is told at the responder",
                             "IBTA Vol 1, 11.6.3; ibv_get_async_event(3)"};
 
-constexpr Why kExact = choice("ours has exactly the entries asked for, rxe rounds up to 2^n - 1");
+constexpr Why kExactCqe = choice("ours has exactly the entries asked for, rxe rounds up to 2^n - 1");
 constexpr Why kLargerLimit = choice("our max_cqe is 4194304, that of rxe 32767");
 constexpr Why kDead = specification("rxe raises the event again for each loss, and its QP goes on");
 constexpr Why kDeadQp = specification("the QP is in ERR since the overflow");
@@ -161,14 +161,14 @@ Chapter completion_queues() {
           {
               created(0, "EINVAL", "EINVAL"),
               created(1, "ok, cqe=1", "ok, cqe=1"),
-              created(2, "ok, cqe=2", "ok, cqe=3", kExact),
+              created(2, "ok, cqe=2", "ok, cqe=3", kExactCqe),
               created(15, "ok, cqe=15", "ok, cqe=15"),
-              created(16, "ok, cqe=16", "ok, cqe=31", kExact),
+              created(16, "ok, cqe=16", "ok, cqe=31", kExactCqe),
               created(31, "ok, cqe=31", "ok, cqe=31"),
-              created(32, "ok, cqe=32", "ok, cqe=63", kExact),
+              created(32, "ok, cqe=32", "ok, cqe=63", kExactCqe),
               created(32767, "ok, cqe=32767", "ok, cqe=32767"),
               created(32768, "ok, cqe=32768", "EINVAL", kLargerLimit),
-              {"resize CQ 63 -> 200", kResize, "ok, cqe=200", "ok, cqe=255", kExact, [] { return resize_cq(200); }},
+              {"resize CQ 63 -> 200", kResize, "ok, cqe=200", "ok, cqe=255", kExactCqe, [] { return resize_cq(200); }},
               {"resize CQ -> 0", kResize, "EINVAL", "EINVAL", kSame, [] { return resize_cq(0); }},
               {"resize CQ -> 40000", kResize, "ok, cqe=40000", "EINVAL", kLargerLimit, [] { return resize_cq(40000); }},
               {"CQ overflow: 12 signalled sends into a CQ of cqe=1 (capacity reported above), not polled", kOverflow,

@@ -14,11 +14,6 @@
 namespace uroce::fuzz {
 namespace {
 
-using ibv::uroce_verbs;
-using ibv::VerbsTable;
-
-const VerbsTable& v() { return uroce_verbs(); }
-
 constexpr int kDevices = 2;
 constexpr std::size_t kMemory = 64 * 1024;
 constexpr std::size_t kPage = 4096;
@@ -218,27 +213,27 @@ ApiProgram::Range ApiProgram::range(Reader& in) {
   const std::size_t offset = in.get<std::uint16_t>(), length = in.get<std::uint16_t>();
   switch (in.get<std::uint8_t>() % 8) {
     case 1:
-      return {memory(), 0, Range::kImpossible};
+      return {memory(), 0, Range::Kind::kImpossible};
     case 2:
-      return {nullptr, length, Range::kImpossible};
+      return {nullptr, length, Range::Kind::kImpossible};
     case 3:
-      return {memory(), SIZE_MAX - length, Range::kImpossible};
+      return {memory(), SIZE_MAX - length, Range::Kind::kImpossible};
     case 4:
-      return {kUntouchable, kPage, Range::kImpossible};
+      return {kUntouchable, kPage, Range::Kind::kImpossible};
     case 5:
-      return {kReadOnly, kPage, Range::kReadOnly};
+      return {kReadOnly, kPage, Range::Kind::kReadOnly};
     case 6: {
       const std::size_t size = std::min(length, kMemory - offset);
-      return {memory() + offset, size, size == 0 ? Range::kImpossible : Range::kWritable};
+      return {memory() + offset, size, size == 0 ? Range::Kind::kImpossible : Range::Kind::kWritable};
     }
     default:
-      return {memory(), kMemory, Range::kWritable};
+      return {memory(), kMemory, Range::Kind::kWritable};
   }
 }
 
 bool ApiProgram::may_register(const Range& range, unsigned access) {
-  if (range.kind == Range::kImpossible) return false;
-  return range.kind == Range::kWritable || (access & IBV_ACCESS_LOCAL_WRITE) == 0;
+  if (range.kind == Range::Kind::kImpossible) return false;
+  return range.kind == Range::Kind::kWritable || (access & IBV_ACCESS_LOCAL_WRITE) == 0;
 }
 
 void ApiProgram::reg_mr(ApiPd& pd, Reader& in) {
@@ -282,7 +277,7 @@ void ApiProgram::rereg_mr(ApiMr& mr, Reader& in) {
     return;
   }
   UROCE_ASSERT((mr.verbs->lkey == before.lkey) == (flags == IBV_REREG_MR_CHANGE_ACCESS));
-  UROCE_ASSERT((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0 || r.kind != Range::kImpossible);
+  UROCE_ASSERT((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0 || r.kind != Range::Kind::kImpossible);
   if (flags & IBV_REREG_MR_CHANGE_PD) mr.pd = pd;
 }
 

@@ -7,6 +7,8 @@
 
 namespace uroce::fuzz {
 
+inline const ibv::VerbsTable& v() { return ibv::uroce_verbs(); }
+
 /// Records of fuzz_api: the kind modulo kApiCalls. The body holds the arguments in the order in which api_program.cc
 /// reads them; objects are named by index, modulo how many there are.
 enum ApiCall : std::uint8_t {
@@ -65,7 +67,7 @@ class ApiProgram {
   struct Range {
     void* addr;
     std::size_t length;
-    enum Kind : std::uint8_t { kWritable, kReadOnly, kImpossible } kind;
+    enum class Kind : std::uint8_t { kWritable, kReadOnly, kImpossible } kind;
   };
   Range range(Reader& in);
   static bool may_register(const Range& range, unsigned access);

@@ -9,11 +9,6 @@
 namespace uroce::fuzz {
 namespace {
 
-using ibv::uroce_verbs;
-using ibv::VerbsTable;
-
-const VerbsTable& v() { return uroce_verbs(); }
-
 constexpr int kAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// IBTA Vol 1, 10.3.1, without SQE, which RC has not.

@@ -15,7 +15,7 @@ constexpr int kMaxSteps = 300;
 constexpr std::size_t kMaxPayload = 4200;
 constexpr std::uint8_t kAck = 0x1F;  ///< No limit of credits.
 
-bool is_response(Kind kind) {
+bool is_answer(Kind kind) {
   return kind == Kind::kAcknowledge || kind == Kind::kReadResponse || kind == Kind::kAtomicAcknowledge;
 }
 
@@ -94,7 +94,7 @@ void NicScript::packet(Reader in) {
   const std::size_t pad = spec.pad != 0 ? (spec.pad - 1u) % 4 : (4 - size % 4) % 4;
   std::vector<std::uint8_t> out(op != nullptr ? op->stack.bytes : proto::Bth::kSize);
 
-  const Psn base = op != nullptr && is_response(op->kind) ? qp.open : qp.expected;
+  const Psn base = op != nullptr && is_answer(op->kind) ? qp.open : qp.expected;
   using F = PacketSpec;
   const auto has = [&spec](F::Flag flag) { return (spec.flags & flag) != 0; };
   proto::MutView<proto::Bth>{out.data()}

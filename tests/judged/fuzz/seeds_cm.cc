@@ -17,7 +17,7 @@ enum Call : std::uint8_t {
   kDisconnect,
   kDestroy,
   kEstablish,
-  kConnect,
+  kConnectActive,
   kSidrRequest,
   kSidrReply,
   kNotify,
@@ -58,7 +58,8 @@ class CmSeed {
 void add_cm_seeds(std::vector<Seed>& seeds) {
   const auto add = [&seeds](const char* name, const CmSeed& seed) { seeds.push_back({"cm", name, seed.bytes()}); };
   add("good_passive", CmSeed().message(kReq).call(kAccept).message(kRtu).message(kDreq).call(kDisconnect).time(10));
-  add("good_active", CmSeed().call(kConnect).message(kRep).call(kEstablish).call(kDisconnect).message(kDrep).time(10));
+  add("good_active",
+      CmSeed().call(kConnectActive).message(kRep).call(kEstablish).call(kDisconnect).message(kDrep).time(10));
   add("good_uc", CmSeed().message(kReq, {.service = 1}).call(kAccept).call(kData).message(kDreq).call(kDestroy));
   add("good_sidr", CmSeed().message(kSidrReq, {.service = 2}).call(kSidrReply).message(kSidrReq, {.service = 2}));
   add("good_sidr_active", CmSeed().call(kSidrRequest).message(kSidrRep).call(kDestroy));
@@ -73,7 +74,7 @@ void add_cm_seeds(std::vector<Seed>& seeds) {
                         .message(kRtu));
   add("crossing", CmSeed().message(kReq).call(kAccept).message(kRtu).call(kDisconnect).message(kDreq).message(kDrep));
   add("orphan", CmSeed().message(kReq).call(kAccept).message(kRtu).call(kDestroy).message(kDreq).time(255).time(255));
-  add("rejects", CmSeed().message(kReq).message(kRej, {.ours = 255}).call(kConnect).message(kRej).call(kReject));
+  add("rejects", CmSeed().message(kReq).message(kRej, {.ours = 255}).call(kConnectActive).message(kRej).call(kReject));
   add("stale", CmSeed().message(kReq).call(kAccept).message(kRtu).message(kReq, {.sender_id = 1}));
   add("nobody", CmSeed().message(kReq, {.service = 9}).message(kDreq, {.ours = 255}).message(kLap).message(kApr));
   add("strangers", CmSeed().message(kReq).call(kAccept).message(kRtu, {.source = 1}).message(kDreq, {.source = 1}));

@@ -38,7 +38,7 @@ std::vector<Seen> rc_packets(const std::vector<const proto::test::GoldenFrame*>&
   return out;
 }
 
-bool is_response(Kind kind) {
+bool is_reply(Kind kind) {
   return kind == Kind::kAcknowledge || kind == Kind::kReadResponse || kind == Kind::kAtomicAcknowledge;
 }
 
@@ -54,7 +54,7 @@ PacketSpec spec_of(const proto::PacketView& packet, Psn base) {
   spec.opcode = static_cast<std::uint8_t>(packet.op().code);
   spec.psn = static_cast<std::int8_t>(std::clamp(packet.psn() - base, -128, 127));
   const auto bth = packet.bth();
-  if (bth.get<proto::Bth::AckReq>() == 0 && !is_response(packet.op().kind)) spec.flags |= PacketSpec::kNoAckReq;
+  if (bth.get<proto::Bth::AckReq>() == 0 && !is_reply(packet.op().kind)) spec.flags |= PacketSpec::kNoAckReq;
   if (bth.get<proto::Bth::SolicitedEvent>() != 0) spec.flags |= PacketSpec::kSolicited;
   if (packet.op().has_payload) spec.size = static_cast<std::uint16_t>(packet.payload().size() + 1);
   if (packet.has<proto::Reth>()) {
@@ -86,7 +86,7 @@ void add_requests(NicSeed& seed, const std::vector<Seen>& packets, std::uint32_t
   Psn expected = packets.front().packet.psn();
   std::uint32_t qpn = packets.front().packet.dest_qp();
   for (const Seen& seen : packets) {
-    if (seen.path.source != sender || is_response(seen.packet.op().kind)) continue;
+    if (seen.path.source != sender || is_reply(seen.packet.op().kind)) continue;
     if (seen.packet.dest_qp() != qpn) {  // A probe's next case.
       qpn = seen.packet.dest_qp();
       expected = seen.packet.psn();
@@ -120,7 +120,7 @@ void add_responses(NicSeed& seed, const std::vector<Seen>& packets, std::uint32_
   std::uint32_t length = 0;
   for (const Seen& seen : packets) {
     const proto::PacketView& packet = seen.packet;
-    const bool is_answer = is_response(packet.op().kind);
+    const bool is_answer = is_reply(packet.op().kind);
     if (!is_answer && seen.path.source == sender) {
       if (packet.psn() != next) {
         seed.time();  // Sent again: after a NAK, or a timeout.

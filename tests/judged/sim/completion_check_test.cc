@@ -98,7 +98,7 @@ TEST_F(Sends, SecondErrorAfterAnError) {
   EXPECT_BREACH(complete(completion(2, WcStatus::kRemAccessErr)), "after an error");
 }
 TEST_F(Sends, FlushLeavesNoneOut) {
-  for (std::uint64_t id : {1, 2, 3}) check.posted(op(id, SendOp::kSend, false));
+  for (std::uint64_t id : {1u, 2u, 3u}) check.posted(op(id, SendOp::kSend, false));
   complete(completion(1, WcStatus::kWrFlushErr));
   EXPECT_BREACH(complete(completion(3, WcStatus::kWrFlushErr)), "before WR 2 (SEND)");
 }
@@ -126,7 +126,7 @@ TEST_F(Sends, GapsOnlyAfterAnOverflow) {
 class Receives : public testing::Test {
  protected:
   Receives() {
-    for (std::uint64_t id : {1, 2}) {
+    for (std::uint64_t id : {1u, 2u}) {
       Receive r;
       r.id = id;
       r.local.count = 1;

@@ -105,11 +105,12 @@ void draw_leaving(Dice dice, Scenario& scenario) {
   const bool shared = std::any_of(scenario.hosts.begin(), scenario.hosts.end(),
                                   [](const HostPlan& host) { return !host.srqs.empty(); });
   if (!shared || !dice.chance(0.3)) return;
-  const auto draw = [&](std::size_t ends, auto kinds, auto& plan) {
+  const auto draw = [&](std::size_t ends, auto& plan) {
     for (std::uint32_t end = 0; end < ends; ++end) {
       if (plan.ends[end].srq == kNoSrq || !dice.chance(0.5)) continue;
       typename std::decay_t<decltype(plan.disturbances)>::value_type d;
-      d.kind = dice.pick(kinds);
+      using Kind = decltype(d.kind);
+      d.kind = dice.pick({Kind::kReset, Kind::kDestroy});
       d.end = static_cast<decltype(d.end)>(end);
       d.at = dice.moment(scenario.network.faults_end);
       d.in_mid_message = true;
@@ -117,12 +118,11 @@ void draw_leaving(Dice dice, Scenario& scenario) {
     }
   };
   for (ConnectionPlan& plan : scenario.connections) {
-    draw(plan.ends.size(), std::initializer_list{Disturbance::Kind::kReset, Disturbance::Kind::kDestroy}, plan);
+    draw(plan.ends.size(), plan);
     plan.reconnects = std::max(plan.reconnects, 2u);
   }
   for (UnackedPlan& plan : scenario.unacked) {
-    using Kind = UnackedDisturbance::Kind;
-    if (plan.connected) draw(plan.ends.size(), std::initializer_list{Kind::kReset, Kind::kDestroy}, plan);
+    if (plan.connected) draw(plan.ends.size(), plan);
     plan.restarts = std::max(plan.restarts, 2u);
   }
 }

@@ -79,10 +79,10 @@ WorkMix draw_mix(Dice& dice) {
 }
 
 /// What the whole run has or has not.
-struct Features {
+struct RcFeatures {
   bool starvation, flaws, short_receives, few_retries, inlined, fences, unsignaled, scattered, thinking, disturbances,
       reconnects, psn_wrap, depth_mismatch, no_timeout;
-  explicit Features(Dice dice)
+  explicit RcFeatures(Dice dice)
       : starvation(dice.chance(0.35)),
         flaws(dice.chance(0.25)),
         short_receives(dice.chance(0.1)),
@@ -103,7 +103,7 @@ std::uint32_t draw_psn(Dice& dice, bool near_wrap) {
   return near_wrap ? (0x1000000 - dice.u32(0, 64)) & 0xFFFFFF : dice.u32(0, 0xFFFFFF);
 }
 
-EndPlan draw_end(Dice& dice, const Features& on, const std::vector<HostPlan>& hosts, Duration latency) {
+EndPlan draw_end(Dice& dice, const RcFeatures& on, const std::vector<HostPlan>& hosts, Duration latency) {
   EndPlan plan;
   plan.host = dice.u32(0, static_cast<std::uint32_t>(hosts.size() - 1));
   plan.send_cq = dice.u32(0, hosts[plan.host].cqs - 1);
@@ -156,7 +156,7 @@ std::vector<Disturbance> draw_disturbances(Dice& dice, Duration until) {
   return all;
 }
 
-ConnectionPlan draw_connection(Dice dice, const Features& on, const Scenario& so_far) {
+ConnectionPlan draw_connection(Dice dice, const RcFeatures& on, const Scenario& so_far) {
   ConnectionPlan plan;
   const Duration latency = so_far.network.latency_max();
   for (EndPlan& end : plan.ends) end = draw_end(dice, on, so_far.hosts, latency);
@@ -194,7 +194,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   const auto hosts = static_cast<std::uint32_t>(dice.chance(0.5) ? 2 : dice.between(2, 8));
   scenario.network = draw_network(Dice(random.split(1)), hosts);
   for (std::uint32_t i = 0; i < hosts; ++i) scenario.hosts.push_back(draw_host(Dice(random.split(100 + i))));
-  const Features on(Dice(random.split(2)));
+  const RcFeatures on(Dice(random.split(2)));
   const std::uint64_t connections = dice.chance(0.2) ? 1 : dice.between(1, dice.chance(0.2) ? 24 : 8);
   for (std::uint64_t i = 0; i < connections; ++i) {
     scenario.connections.push_back(draw_connection(Dice(random.split(1000 + i)), on, scenario));

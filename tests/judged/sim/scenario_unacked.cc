@@ -18,10 +18,10 @@ constexpr std::uint32_t kGrhSize = 40;
 constexpr std::uint32_t kControlled = 1u << 31;
 
 /// What the whole run has or has not.
-struct Features {
+struct UnackedFeatures {
   bool uc, ud, srqs, starvation, flaws, short_receives, inlined, unsignaled, scattered, thinking, disturbances,
       restarts, psn_wrap, multicast, strays, limits;
-  explicit Features(Dice dice)
+  explicit UnackedFeatures(Dice dice)
       : uc(dice.chance(0.4)),
         ud(dice.chance(0.4)),
         srqs(dice.chance(0.4)),
@@ -40,7 +40,7 @@ struct Features {
         limits(dice.chance(0.6)) {}
 };
 
-UnackedEndPlan draw_end(Dice& dice, const Features& on, const std::vector<HostPlan>& hosts, bool connected) {
+UnackedEndPlan draw_end(Dice& dice, const UnackedFeatures& on, const std::vector<HostPlan>& hosts, bool connected) {
   UnackedEndPlan plan;
   plan.host = dice.u32(0, static_cast<std::uint32_t>(hosts.size() - 1));
   plan.send_cq = dice.u32(0, hosts[plan.host].cqs - 1);
@@ -85,7 +85,7 @@ std::vector<UnackedDisturbance> draw_disturbances(Dice& dice, Duration until, st
   return all;
 }
 
-UnackedPlan draw_traffic(Dice dice, const Features& on, const Scenario& so_far, bool connected) {
+UnackedPlan draw_traffic(Dice dice, const UnackedFeatures& on, const Scenario& so_far, bool connected) {
   UnackedPlan plan;
   plan.connected = connected;
   const std::uint32_t ends = connected ? 2 : dice.u32(2, 8);
@@ -138,7 +138,7 @@ void leave_some_to_others(Scenario& scenario) {
 }
 
 /// Gives each host a queue or two, and some of its QPs one of them.
-void draw_srqs(Dice dice, const Features& on, Scenario& scenario) {
+void draw_srqs(Dice dice, const UnackedFeatures& on, Scenario& scenario) {
   for (HostPlan& host : scenario.hosts) {
     for (std::uint32_t n = dice.u32(1, 2); n > 0; --n) {
       SrqPlan srq;
@@ -173,7 +173,7 @@ void draw_srqs(Dice dice, const Features& on, Scenario& scenario) {
 }  // namespace
 
 void add_unacked(const engine::sim::Random& random, Scenario& scenario) {
-  const Features on(Dice(random.split(20)));
+  const UnackedFeatures on(Dice(random.split(20)));
   Dice dice(random.split(21));
   if (on.uc) {
     for (std::uint32_t n = dice.u32(1, 4); n > 0; --n) {

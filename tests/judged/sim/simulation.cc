@@ -214,7 +214,7 @@ class Simulation {
       case Sabotage::kNone:
         return;
       case Sabotage::kCrash:
-        world_.after(std::chrono::microseconds{50}, [] { UROCE_ASSERT(!"a crash was asked for"); });
+        world_.after(std::chrono::microseconds{50}, [] { check_failed("a crash was asked for", __FILE__, __LINE__); });
         return;
       case Sabotage::kCorrectness:
         world_.after(std::chrono::microseconds{50}, [this] { hosts_[0]->memory().data()[0] ^= 1; });

@@ -29,7 +29,7 @@ std::array<std::uint8_t, 40> grh_of(const proto::Path& path, std::size_t packet_
   const std::size_t udp = 8 + packet_size;
   if (!path.destination.is_v4()) {
     area[0] = static_cast<std::uint8_t>(0x60 | path.tclass >> 4);
-    area[1] = static_cast<std::uint8_t>(path.tclass << 4 | path.flow_label >> 16);
+    area[1] = static_cast<std::uint8_t>(std::uint32_t{path.tclass} << 4 | path.flow_label >> 16);
     put16(&area[2], path.flow_label);
     put16(&area[4], udp);
     area[6] = 17;

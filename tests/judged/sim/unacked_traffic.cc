@@ -70,7 +70,7 @@ void UnackedTraffic::start(Group& group, bool again) {
 }
 
 void UnackedTraffic::disturb(const UnackedDisturbance& d) {
-  using Kind = UnackedDisturbance::Kind;
+  using Trouble = UnackedDisturbance::Kind;
   UnackedEnd& end = *ends_[d.end];
   Group& group = groups_[plan_.connected ? 0 : d.end];
   if (group.state != Group::State::kUp) return;
@@ -80,31 +80,31 @@ void UnackedTraffic::disturb(const UnackedDisturbance& d) {
     return end.when_in_mid_message([this, then] { stage_.world.after({}, [this, then] { disturb(then); }); });
   }
   switch (d.kind) {
-    case Kind::kError:
+    case Trouble::kError:
       end.to_error();
       return mourn(group);
-    case Kind::kReset:
+    case Trouble::kReset:
       end.to_reset();
       return mourn(group);
-    case Kind::kDestroy:
+    case Trouble::kDestroy:
       end.destroy();
       return mourn(group);
-    case Kind::kDrain:
+    case Trouble::kDrain:
       return end.drain_send_queue(d.pause);
-    case Kind::kDeregLocal:
+    case Trouble::kDeregLocal:
       return end.deregister_local();
-    case Kind::kDeregReceive:
+    case Trouble::kDeregReceive:
       return end.deregister_receive();
-    case Kind::kDeregTarget:
+    case Trouble::kDeregTarget:
       if (plan_.connected) uc_[d.end]->deregister_target();
       return;
-    case Kind::kNewQkey:
+    case Trouble::kNewQkey:
       if (!plan_.connected) ud_[d.end]->change_qkey();
       return;
-    case Kind::kGroups:
+    case Trouble::kGroups:
       if (!plan_.connected) ud_[d.end]->change_groups();
       return;
-    case Kind::kCount:
+    case Trouble::kCount:
       return;
   }
 }

@@ -14,7 +14,7 @@
 namespace uroce::tools {
 namespace {
 
-constexpr Direction kOut = Direction::kClientToServer;
+constexpr Direction kToServer = Direction::kClientToServer;
 
 std::vector<std::uint8_t> stream(PatternSeed seed, std::uint64_t offset, std::size_t size) {
   std::vector<std::uint8_t> bytes(size);
@@ -23,7 +23,7 @@ std::vector<std::uint8_t> stream(PatternSeed seed, std::uint64_t offset, std::si
 }
 
 TEST(Pattern, AnyPieceIsAWindowIntoTheStream) {
-  const PatternSeed seed = message_seed(kOut, 3, 4);
+  const PatternSeed seed = message_seed(kToServer, 3, 4);
   const auto whole = stream(seed, 0, 100);
   for (std::size_t offset = 0; offset < 40; ++offset) {
     for (std::size_t size = 0; size < 40; ++size) {
@@ -36,7 +36,7 @@ TEST(Pattern, AnyPieceIsAWindowIntoTheStream) {
 }
 
 TEST(Pattern, EveryWrongByteIsCounted) {
-  const PatternSeed seed = message_seed(kOut, 0, 0);
+  const PatternSeed seed = message_seed(kToServer, 0, 0);
   for (const std::size_t size : {1u, 7u, 8u, 9u, 4095u, 4096u, 4097u, 10000u}) {
     auto bytes = stream(seed, 5, size);
     for (std::size_t at = 0; at < size; at += size / 3 + 1) {
@@ -51,14 +51,15 @@ TEST(Pattern, DirectionQpAndIterationAllCount) {
   const auto differing = [](PatternSeed a, PatternSeed b) { return count_pattern_errors(a, 0, stream(b, 0, 4096)); };
   // By chance, one byte in 256 is equal.
   constexpr std::uint64_t kNearlyAll = 4000;
-  EXPECT_GT(differing(message_seed(kOut, 0, 0), message_seed(kOut, 0, 1)), kNearlyAll);
-  EXPECT_GT(differing(message_seed(kOut, 0, 0), message_seed(kOut, 1, 0)), kNearlyAll);
-  EXPECT_GT(differing(message_seed(kOut, 0, 1), message_seed(kOut, 1, 0)), kNearlyAll);
-  EXPECT_GT(differing(message_seed(kOut, 0, 0), message_seed(opposite(kOut), 0, 0)), kNearlyAll);
-  EXPECT_GT(differing(message_seed(kOut, 0, 0), read_source_seed(kOut, 0)), kNearlyAll);
+  EXPECT_GT(differing(message_seed(kToServer, 0, 0), message_seed(kToServer, 0, 1)), kNearlyAll);
+  EXPECT_GT(differing(message_seed(kToServer, 0, 0), message_seed(kToServer, 1, 0)), kNearlyAll);
+  EXPECT_GT(differing(message_seed(kToServer, 0, 1), message_seed(kToServer, 1, 0)), kNearlyAll);
+  EXPECT_GT(differing(message_seed(kToServer, 0, 0), message_seed(opposite(kToServer), 0, 0)), kNearlyAll);
+  EXPECT_GT(differing(message_seed(kToServer, 0, 0), read_source_seed(kToServer, 0)), kNearlyAll);
   // READs of neighbouring iterations look at different windows of one stream.
-  const auto source = stream(read_source_seed(kOut, 0), 0, 4096 + kReadSpread);
-  EXPECT_GT(count_pattern_errors(read_source_seed(kOut, 0), read_offset(1), std::span(source).first(4096)), kNearlyAll);
+  const auto source = stream(read_source_seed(kToServer, 0), 0, 4096 + kReadSpread);
+  EXPECT_GT(count_pattern_errors(read_source_seed(kToServer, 0), read_offset(1), std::span(source).first(4096)),
+            kNearlyAll);
 }
 
 TEST(Workload, MixedRotatesThroughEveryOperation) {

@@ -19,8 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::uint32_t kService = 0x01061C16;
-constexpr std::uint8_t kOurs = 5, kOther = 6;
-const proto::Gid kLocal = proto::Gid::from_v4(127, 0, 0, 77);
+constexpr std::uint8_t kOurSlot = 5, kNeighbour = 6;
+const proto::Gid kShared = proto::Gid::from_v4(127, 0, 0, 77);
 
 TEST(CmRoutes, AreReadFromTheNamesOfUnixSockets) {
   const char* const listing =
@@ -32,18 +32,18 @@ TEST(CmRoutes, AreReadFromTheNamesOfUnixSockets) {
       "0000: 00000002 00000000 00000000 0002 01 46 @uroce-cm-127.0.0.77-2x-3\n"
       "0000: 00000002 00000000 00000000 0001 01 47 /run/socket\n"
       "0000: 00000002 00000000 00000000 0002 01 48 @uroce-cm-127.0.0.77-9-127";
-  EXPECT_THAT(parse_cm_routes(listing, kLocal), ElementsAre(CmRoute{17177622, 5}, CmRoute{9, 127}));
-  EXPECT_THAT(parse_cm_routes("", kLocal), IsEmpty());
+  EXPECT_THAT(parse_cm_routes(listing, kShared), ElementsAre(CmRoute{17177622, 5}, CmRoute{9, 127}));
+  EXPECT_THAT(parse_cm_routes("", kShared), IsEmpty());
 }
 
 class CmSteeringTest : public ::testing::Test {
  protected:
   void SetUp() override {
     UROCE_NEEDS_OWN_NETWORK();
-    auto sockets = open_slot_sockets(kLocal);
+    auto sockets = open_slot_sockets(kShared);
     ASSERT_TRUE(sockets) << sockets.error().sentence;
     sockets_ = std::move(*sockets);
-    for (const std::uint8_t slot : {kManagementSlot, kOurs, kOther}) ASSERT_TRUE(revive_slot(socket(slot)));
+    for (const std::uint8_t slot : {kManagementSlot, kOurSlot, kNeighbour}) ASSERT_TRUE(revive_slot(socket(slot)));
     sender_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   }
 
@@ -60,10 +60,10 @@ class CmSteeringTest : public ::testing::Test {
     packet[44] = first_id;
     packet[48] = second_id;
     for (std::size_t i = 0; i < 4; ++i) packet[56 + i] = static_cast<std::uint8_t>(service >> (24 - 8 * i));
-    const SocketAddress to(kLocal, proto::kRocePort);
+    const SocketAddress to(kShared, proto::kRocePort);
     EXPECT_GT(::sendto(sender_.get(), packet.data(), packet.size(), 0, to.get(), to.size), 0);
     std::array<pollfd, 3> looks{};
-    const std::array<std::uint8_t, 3> slots{kManagementSlot, kOurs, kOther};
+    const std::array<std::uint8_t, 3> slots{kManagementSlot, kOurSlot, kNeighbour};
     for (std::size_t i = 0; i < slots.size(); ++i) looks[i] = {.fd = socket(slots[i]), .events = POLLIN, .revents = 0};
     constexpr int kLong = 5000;
     EXPECT_EQ(::poll(looks.data(), looks.size(), kLong), 1);
@@ -80,47 +80,47 @@ class CmSteeringTest : public ::testing::Test {
 };
 
 TEST_F(CmSteeringTest, AnswersGoToTheSlotInTheIdThatTheyAreFor) {
-  ASSERT_EQ(steer_management(kLocal, kOurs, socket(kOurs)), 0);
+  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0);
   for (std::uint16_t attribute = 0x11; attribute <= 0x16; ++attribute) {
-    EXPECT_EQ(who_gets(attribute, kOurs, kOther), kOther) << attribute;
+    EXPECT_EQ(who_gets(attribute, kOurSlot, kNeighbour), kNeighbour) << attribute;
   }
-  EXPECT_EQ(who_gets(0x18, kOther, kOurs), kOther) << "SIDR_REP: its request's";
-  EXPECT_EQ(who_gets(0x12, kOurs, 0), kManagementSlot) << "for nobody";
-  EXPECT_EQ(who_gets(0x19, kOurs, kOther), kManagementSlot) << "LAP";
-  EXPECT_EQ(who_gets(0x10, 0, 0, 0, kOther), kOther) << "no management packet";
+  EXPECT_EQ(who_gets(0x18, kNeighbour, kOurSlot), kNeighbour) << "SIDR_REP: its request's";
+  EXPECT_EQ(who_gets(0x12, kOurSlot, 0), kManagementSlot) << "for nobody";
+  EXPECT_EQ(who_gets(0x19, kOurSlot, kNeighbour), kManagementSlot) << "LAP";
+  EXPECT_EQ(who_gets(0x10, 0, 0, 0, kNeighbour), kNeighbour) << "no management packet";
 }
 
 TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
-  const auto claim = claim_service(kLocal, kService, kOther, socket(kOther));
+  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
   ASSERT_TRUE(claim);
-  ASSERT_EQ(steer_management(kLocal, kOurs, socket(kOurs)), 0) << "by another process";
+  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
   for (const std::uint16_t attribute : {std::uint16_t{0x10}, std::uint16_t{0x17}}) {
-    EXPECT_EQ(who_gets(attribute, 9, 9, kService), kOther);
-    EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurs) << "it refuses what nobody listens for";
+    EXPECT_EQ(who_gets(attribute, 9, 9, kService), kNeighbour);
+    EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurSlot) << "it refuses what nobody listens for";
   }
 }
 
 TEST_F(CmSteeringTest, OneProcessListensForAService) {
-  auto claim = claim_service(kLocal, kService, kOurs, socket(kOurs));
+  auto claim = claim_service(kShared, kService, kOurSlot, socket(kOurSlot));
   ASSERT_TRUE(claim);
-  auto again = claim_service(kLocal, kService, kOther, socket(kOther));
+  auto again = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error(), EADDRINUSE);
   *claim = Fd();
-  again = claim_service(kLocal, kService, kOther, socket(kOther));
+  again = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
   ASSERT_TRUE(again);
-  EXPECT_EQ(who_gets(0x10, 9, 9, kService), kOther);
+  EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
 }
 
 TEST_F(CmSteeringTest, AThousandListeners) {
   std::vector<Fd> claims;
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    auto claim = claim_service(kLocal, kService + i, i % 2 == 0 ? kOurs : kOther, socket(kOurs));
+    auto claim = claim_service(kShared, kService + i, i % 2 == 0 ? kOurSlot : kNeighbour, socket(kOurSlot));
     ASSERT_TRUE(claim) << i;
     claims.push_back(std::move(*claim));
   }
-  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 998), kOurs);
-  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 999), kOther);
+  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 998), kOurSlot);
+  EXPECT_EQ(who_gets(0x10, 0, 0, kService + 999), kNeighbour);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace uroce::engine {
 namespace {
 
-using Packet = std::vector<std::uint8_t>;
+using Letter = std::vector<std::uint8_t>;
 
 proto::Path path() {
   proto::Path path;
@@ -67,11 +67,11 @@ class WillsTest : public ::testing::Test {
   }
 
   /// All that arrives until the executor has ended, which it does by itself.
-  std::multiset<Packet> received() {
-    std::multiset<Packet> all;
+  std::multiset<Letter> received() {
+    std::multiset<Letter> all;
     EXPECT_TRUE(eventually([&] {
       const bool has_ended = executors().empty();
-      Packet packet(2048);
+      Letter packet(2048);
       sockaddr_in from{};
       socklen_t size = sizeof from;
       ssize_t n;
@@ -79,7 +79,7 @@ class WillsTest : public ::testing::Test {
                              &size)) >= 0) {
         EXPECT_EQ(gid_of(reinterpret_cast<sockaddr*>(&from)), kOther);
         EXPECT_EQ(ntohs(from.sin_port), 0xD872);  // The ICRC covers it.
-        all.insert(Packet(packet.begin(), packet.begin() + n));
+        all.insert(Letter(packet.begin(), packet.begin() + n));
       }
       return has_ended;
     }));
@@ -91,26 +91,26 @@ class WillsTest : public ::testing::Test {
 
 TEST_F(WillsTest, AreSentThreeTimesForAProcessThatIsKilled) {
   die([](Wills& wills) {
-    EXPECT_TRUE(wills.deposit(1, path(), Packet{1, 1}));
-    EXPECT_TRUE(wills.deposit(2, path(), Packet{2}));
-    EXPECT_TRUE(wills.deposit(3, path(), Packet{3}));
-    EXPECT_TRUE(wills.deposit(1, path(), Packet(280, 7)));  // Instead.
+    EXPECT_TRUE(wills.deposit(1, path(), Letter{1, 1}));
+    EXPECT_TRUE(wills.deposit(2, path(), Letter{2}));
+    EXPECT_TRUE(wills.deposit(3, path(), Letter{3}));
+    EXPECT_TRUE(wills.deposit(1, path(), Letter(280, 7)));  // Instead.
     wills.withdraw(2);
   });
   const auto all = received();
-  EXPECT_EQ(all.count(Packet(280, 7)), 3u);
-  EXPECT_EQ(all.count(Packet{3}), 3u);
+  EXPECT_EQ(all.count(Letter(280, 7)), 3u);
+  EXPECT_EQ(all.count(Letter{3}), 3u);
   EXPECT_EQ(all.size(), 6u);
 }
 
 TEST_F(WillsTest, AreSentAfterAnExitThatAsksNobody) {
-  die([](Wills& wills) { wills.deposit(1, path(), Packet{1}); }, 0);
+  die([](Wills& wills) { wills.deposit(1, path(), Letter{1}); }, 0);
   EXPECT_EQ(received().size(), 3u);
 }
 
 TEST_F(WillsTest, OfAProcessThatHasNoneLeftNothingIsSent) {
   die([](Wills& wills) {
-    for (std::uint32_t i = 0; i < 1000; ++i) wills.deposit(i, path(), Packet{1});
+    for (std::uint32_t i = 0; i < 1000; ++i) wills.deposit(i, path(), Letter{1});
     for (std::uint32_t i = 0; i < 1000; ++i) wills.withdraw(i);
   });
   EXPECT_TRUE(received().empty());
@@ -118,7 +118,7 @@ TEST_F(WillsTest, OfAProcessThatHasNoneLeftNothingIsSent) {
 
 TEST_F(WillsTest, AKilledExecutorIsReplaced) {
   die([](Wills& wills) {
-    wills.deposit(1, path(), Packet{1});
+    wills.deposit(1, path(), Letter{1});
     const pid_t first = *executors().begin();
     ::kill(first, SIGKILL);
     EXPECT_TRUE(eventually([&] { return is_dead(first); }));
@@ -130,12 +130,12 @@ TEST_F(WillsTest, AKilledExecutorIsReplaced) {
 
 TEST_F(WillsTest, AreLimited) {
   const auto wills = Wills::make();
-  for (std::uint32_t i = 0; i < Wills::kMost; ++i) ASSERT_TRUE(wills->deposit(i, path(), Packet{1}));
-  EXPECT_FALSE(wills->deposit(Wills::kMost, path(), Packet{1}));
+  for (std::uint32_t i = 0; i < Wills::kMost; ++i) ASSERT_TRUE(wills->deposit(i, path(), Letter{1}));
+  EXPECT_FALSE(wills->deposit(Wills::kMost, path(), Letter{1}));
   wills->withdraw(5);
-  EXPECT_TRUE(wills->deposit(Wills::kMost, path(), Packet{1}));
+  EXPECT_TRUE(wills->deposit(Wills::kMost, path(), Letter{1}));
   wills->withdraw(6);
-  EXPECT_FALSE(wills->deposit(7, path(), Packet(Will::kMaxPacket + 1)));
+  EXPECT_FALSE(wills->deposit(7, path(), Letter(Will::kMaxPacket + 1)));
   EXPECT_EQ(wills->size(), Wills::kMost - 2u);  // An old one that does not hold any more is gone.
 }
 

@@ -273,7 +273,7 @@ void SeededWorld::stop_listening_for_a_while(Host& host) {
   host.cm->unlisten(host.listener, world_.now());
   world_.kick(host.node);
   const int life = host.life;
-  world_.after(up_to(20s), [this, &host, life] {
+  world_.after(up_to(20s), [&host, life] {
     if (host.life == life) host.listener = *host.cm->listen({.service_id = kService});
   });
 }

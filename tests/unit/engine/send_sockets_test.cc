@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-const proto::Gid kLocal = proto::Gid::from_v4(127, 0, 0, 1);
+const proto::Gid kHere = proto::Gid::from_v4(127, 0, 0, 1);
 
 using Ports = std::initializer_list<std::uint16_t>;
 
@@ -21,22 +21,22 @@ class SendSocketsTest : public testing::Test {
 
 TEST_F(SendSocketsTest, ProcessesShareTheSourcePortsOfAnAddress) {
   SendSockets one, other;
-  EXPECT_EQ(one.acquire(kLocal, 0xC001), 0xC001);
-  EXPECT_EQ(other.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(one.acquire(kHere, 0xC001), 0xC001);
+  EXPECT_EQ(other.acquire(kHere, 0xC001), 0xC001);
 }
 
 TEST_F(SendSocketsTest, TakesANeighbourOfAPortThatIsNotShared) {
   const Fd other(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const SocketAddress taken(kLocal, 0xC002);
+  const SocketAddress taken(kHere, 0xC002);
   ASSERT_EQ(::bind(other.get(), taken.get(), taken.size), 0);
   SendSockets sockets;
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC002), 0xC003);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC002), 0xC003);
 }
 
 TEST_F(SendSocketsTest, OneSocketPerPortWhateverTheNumberOfQps) {
   SendSockets sockets;
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC001), 0xC001);
   EXPECT_EQ(sockets.open_count(), 1u);
 }
 
@@ -44,29 +44,29 @@ TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   std::vector<int> changes;
   SendSockets sockets(2, 2);
   sockets.set_on_change([&](SendSlot slot, int fd) { changes.push_back(fd < 0 ? -1 : slot.value); });
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC001), 0xC001);
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC002), 0xC002);
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC003), 0xC001);
-  EXPECT_EQ(sockets.acquire(kLocal, 0xC003), 0xC002) << "the one with fewer users";
-  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value());
-  sockets.release(kLocal, 0xC002);
-  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value()) << "still one user";
-  sockets.release(kLocal, 0xC002);
-  sockets[*sockets.find_or_open(kLocal, 0xC002)].queued = 1;
-  EXPECT_FALSE(sockets.find_or_open(kLocal, 0xC003).has_value()) << "still a frame to send";
-  sockets[*sockets.find_or_open(kLocal, 0xC002)].queued = 0;
-  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC003).has_value());
+  EXPECT_EQ(sockets.acquire(kHere, 0xC001), 0xC001);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC002), 0xC002);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC003), 0xC001);
+  EXPECT_EQ(sockets.acquire(kHere, 0xC003), 0xC002) << "the one with fewer users";
+  EXPECT_FALSE(sockets.find_or_open(kHere, 0xC003).has_value());
+  sockets.release(kHere, 0xC002);
+  EXPECT_FALSE(sockets.find_or_open(kHere, 0xC003).has_value()) << "still one user";
+  sockets.release(kHere, 0xC002);
+  sockets[*sockets.find_or_open(kHere, 0xC002)].queued = 1;
+  EXPECT_FALSE(sockets.find_or_open(kHere, 0xC003).has_value()) << "still a frame to send";
+  sockets[*sockets.find_or_open(kHere, 0xC002)].queued = 0;
+  EXPECT_TRUE(sockets.find_or_open(kHere, 0xC003).has_value());
   EXPECT_THAT(changes, ElementsAre(0, 1, -1, 1));
 }
 
 TEST_F(SendSocketsTest, HasRoomForPacketsOfNobodyWhoAcquires) {
   SendSockets sockets(2, 3);
-  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC001).has_value()) << "as connection management does";
+  EXPECT_TRUE(sockets.find_or_open(kHere, 0xC001).has_value()) << "as connection management does";
   for (const std::uint16_t port : Ports{0xC002, 0xC003, 0xC004, 0xC005})
-    EXPECT_NE(sockets.acquire(kLocal, port), 0xC001);
+    EXPECT_NE(sockets.acquire(kHere, port), 0xC001);
   EXPECT_EQ(sockets.open_count(), 3u);
   for (const std::uint16_t port : Ports{0xC006, 0xC001}) {
-    EXPECT_TRUE(sockets.find_or_open(kLocal, port).has_value());
+    EXPECT_TRUE(sockets.find_or_open(kHere, port).has_value());
     EXPECT_EQ(sockets.open_count(), 3u);
   }
 }
@@ -74,28 +74,28 @@ TEST_F(SendSocketsTest, HasRoomForPacketsOfNobodyWhoAcquires) {
 TEST_F(SendSocketsTest, AnotherAddressGetsASocketThoughThoseOfTheFirstAreMany) {
   const proto::Gid other = proto::Gid::from_v4(127, 0, 0, 2);
   SendSockets sockets(2, 3);
-  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003}) sockets.acquire(kLocal, port);
+  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003}) sockets.acquire(kHere, port);
   EXPECT_EQ(sockets.acquire(other, 0xC003), 0xC003);
 }
 
 TEST_F(SendSocketsTest, ClosesWhatHasNotSentForLongest) {
   SendSockets sockets(2, 4);
-  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003, 0xC004}) sockets.find_or_open(kLocal, port);
-  sockets.find_or_open(kLocal, 0xC001);
-  sockets.find_or_open(kLocal, 0xC005);
+  for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003, 0xC004}) sockets.find_or_open(kHere, port);
+  sockets.find_or_open(kHere, 0xC001);
+  sockets.find_or_open(kHere, 0xC005);
   sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
-  EXPECT_TRUE(sockets.find_or_open(kLocal, 0xC001).has_value());
+  EXPECT_TRUE(sockets.find_or_open(kHere, 0xC001).has_value());
 }
 
 TEST_F(SendSocketsTest, KeepsFewSocketsThatNobodyUsesTheLatest) {
   SendSockets sockets;
   const auto port = [](int i) { return static_cast<std::uint16_t>(0xC100 + i); };
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(sockets.acquire(kLocal, port(i)), port(i));
-  for (int i = 1; i < 100; ++i) sockets.release(kLocal, port(i));
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(sockets.acquire(kHere, port(i)), port(i));
+  for (int i = 1; i < 100; ++i) sockets.release(kHere, port(i));
   EXPECT_EQ(sockets.open_count(), 1u + SendSockets::kMaxUnused);
   sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
-  EXPECT_TRUE(sockets.find_or_open(kLocal, port(99)).has_value()) << "its last acknowledgements may leave just now";
-  EXPECT_EQ(sockets.acquire(kLocal, port(0)), port(0));
+  EXPECT_TRUE(sockets.find_or_open(kHere, port(99)).has_value()) << "its last acknowledgements may leave just now";
+  EXPECT_EQ(sockets.acquire(kHere, port(0)), port(0));
 }
 
 TEST_F(SendSocketsTest, NoPortOfAnAddressThatIsNotOurs) {

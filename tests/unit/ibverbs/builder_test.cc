@@ -165,7 +165,7 @@ TEST_F(Builder, AtomicWriteAndFlush) {
   expect_sent(4, IBV_WC_ATOMIC_WRITE);
   EXPECT_EQ(v().ibv_dereg_mr(flushable), 0);
   p.b.sync();
-  for (const std::size_t at : {512, 520}) {
+  for (const std::size_t at : {512u, 520u}) {
     EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(p.b.memory.data() + at), 0x1122334455667788u);
   }
 }

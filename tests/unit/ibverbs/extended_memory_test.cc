@@ -9,8 +9,8 @@
 namespace uroce::ibv::test {
 namespace {
 
-constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
-constexpr std::size_t kPage = 4096;
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+constexpr std::size_t kExtendedPage = 4096;
 
 class ExtendedMemory : public testing::Test {
  protected:
@@ -45,7 +45,7 @@ TEST_F(ExtendedMemory, ParentDomainsShareTheirProtectionDomain) {
   EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
   // A region of the parent serves a QP of the protection domain.
   std::fill(p.a.memory.begin(), p.a.memory.begin() + 8, std::uint8_t{0x5A});
-  struct ibv_mr* const mr = v().ibv_reg_mr(parent, p.a.memory.data(), 64, kLocal);
+  struct ibv_mr* const mr = v().ibv_reg_mr(parent, p.a.memory.data(), 64, kLocalWrite);
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(send_from(mr->lkey, p.a.memory.data(), 8), IBV_WC_SUCCESS);
   EXPECT_EQ(p.b.memory[7], 0x5A);
@@ -66,7 +66,7 @@ TEST_F(ExtendedMemory, AParentDomainKeepsItsProtectionDomain) {
 // ibv_dealloc_pd(3): it fails while anything is in the domain, also when that is a parent domain.
 TEST_F(ExtendedMemory, AParentDomainStaysWhileAnythingIsInIt) {
   struct ibv_pd* const parent = parent_of(p.a.pd);
-  struct ibv_mr* const mr = v().ibv_reg_mr(parent, p.a.memory.data(), 64, kLocal);
+  struct ibv_mr* const mr = v().ibv_reg_mr(parent, p.a.memory.data(), 64, kLocalWrite);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   struct ibv_srq_init_attr srq_init {};
@@ -82,7 +82,7 @@ TEST_F(ExtendedMemory, AParentDomainStaysWhileAnythingIsInIt) {
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
   EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
   // A region that moves to another domain is in that one.
-  struct ibv_mr* const moves = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, kLocal);
+  struct ibv_mr* const moves = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, kLocalWrite);
   EXPECT_EQ(impl::ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, parent, nullptr, 0, 0), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(parent), EBUSY);
   EXPECT_EQ(impl::ibv_rereg_mr(moves, IBV_REREG_MR_CHANGE_PD, p.a.pd, nullptr, 0, 0), 0);
@@ -137,7 +137,7 @@ TEST_F(ExtendedMemory, ANullRegionReadsZerosAndSwallows) {
 }
 
 TEST_F(ExtendedMemory, ImplicitOnDemandIsAllOfTheAddressSpace) {
-  struct ibv_mr* const all = v().ibv_reg_mr(p.a.pd, nullptr, SIZE_MAX, kLocal | IBV_ACCESS_ON_DEMAND);
+  struct ibv_mr* const all = v().ibv_reg_mr(p.a.pd, nullptr, SIZE_MAX, kLocalWrite | IBV_ACCESS_ON_DEMAND);
   ASSERT_NE(all, nullptr);
   std::uint8_t on_stack[16];
   std::fill(std::begin(on_stack), std::end(on_stack), std::uint8_t{0x33});
@@ -148,27 +148,28 @@ TEST_F(ExtendedMemory, ImplicitOnDemandIsAllOfTheAddressSpace) {
   };
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &here, 1), 0);
   struct ibv_sge nowhere {
-    kPage, 16, all->lkey
+    kExtendedPage, 16, all->lkey
   };
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &nowhere, 1), EFAULT);
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, &nowhere, 1), 0);
-  EXPECT_EQ(send_from(all->lkey, reinterpret_cast<void*>(kPage), 16), IBV_WC_LOC_PROT_ERR) << "nothing is there";
+  EXPECT_EQ(send_from(all->lkey, reinterpret_cast<void*>(kExtendedPage), 16), IBV_WC_LOC_PROT_ERR)
+      << "nothing is there";
   EXPECT_EQ(v().ibv_dereg_mr(all), 0);
 }
 
 TEST_F(ExtendedMemory, OnDemandMemoryMayGo) {
-  void* const pages = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const pages = mmap(nullptr, kExtendedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
-  struct ibv_mr* const mr = v().ibv_reg_mr(p.a.pd, pages, kPage, kLocal | IBV_ACCESS_ON_DEMAND);
+  struct ibv_mr* const mr = v().ibv_reg_mr(p.a.pd, pages, kExtendedPage, kLocalWrite | IBV_ACCESS_ON_DEMAND);
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(send_from(mr->lkey, pages, 16), IBV_WC_SUCCESS);
-  ASSERT_EQ(mprotect(pages, kPage, PROT_READ), 0);
+  ASSERT_EQ(mprotect(pages, kExtendedPage, PROT_READ), 0);
   struct ibv_sge sge {
     reinterpret_cast<std::uintptr_t>(pages), 16, mr->lkey
   };
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1), EFAULT);
   EXPECT_EQ(send_from(mr->lkey, pages, 16), IBV_WC_SUCCESS) << "which only reads";
-  ASSERT_EQ(munmap(pages, kPage), 0);
+  ASSERT_EQ(munmap(pages, kExtendedPage), 0);
   EXPECT_EQ(send_from(mr->lkey, pages, 16), IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
 }
@@ -187,18 +188,18 @@ TEST_F(ExtendedMemory, BuffersOfTheLibrary) {
   auto* const memory = static_cast<std::uint8_t*>(impl::ibv_alloc_buf(p.a.pd, 100, &buf));
   ASSERT_NE(memory, nullptr);
   memory[99] = 0x77;
-  struct ibv_mr* const mr = impl::ibv_reg_buf_mr(p.a.pd, buf, memory, 100, kLocal);
+  struct ibv_mr* const mr = impl::ibv_reg_buf_mr(p.a.pd, buf, memory, 100, kLocalWrite);
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(send_from(mr->lkey, memory, 100), IBV_WC_SUCCESS);
   EXPECT_EQ(p.b.memory[99], 0x77);
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
-  EXPECT_EQ(impl::ibv_reg_buf_mr(p.a.pd, buf, memory + 50, 51, kLocal), nullptr) << "beyond its end";
-  EXPECT_EQ(impl::ibv_reg_buf_mr(p.b.pd, buf, memory, 100, kLocal), nullptr) << "another protection domain";
+  EXPECT_EQ(impl::ibv_reg_buf_mr(p.a.pd, buf, memory + 50, 51, kLocalWrite), nullptr) << "beyond its end";
+  EXPECT_EQ(impl::ibv_reg_buf_mr(p.b.pd, buf, memory, 100, kLocalWrite), nullptr) << "another protection domain";
   EXPECT_EQ(impl::ibv_export_buf_dmabuf_fd(buf), -1);
   EXPECT_EQ(errno, ENODATA);
   newer::MrInitAttr init{};
   init.length = 100;
-  init.access = kLocal;
+  init.access = kLocalWrite;
   init.comp_mask = newer::kAddr | newer::kBuf;
   init.addr = memory;
   init.buf = buf;

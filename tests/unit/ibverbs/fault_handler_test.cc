@@ -185,7 +185,7 @@ TEST_F(FaultHandlerDeathTest, WhatIsIgnoredIsIgnoredWhenSentAndKillsAsAFault) {
 
 TEST_F(FaultHandlerDeathTest, AHandlerForOneFaultGetsOne) {
   const auto body = [] {
-    install(leap, SA_RESETHAND);
+    install(leap, static_cast<int>(SA_RESETHAND));
     Bereft bereft;
     if (!bereft.survives_a_peer()) end(false);
     fault_and_come_back(bereft);

@@ -19,7 +19,7 @@ extern "C" int __lsan_is_turned_off() { return is_child ? 1 : 0; }
 namespace uroce::ibv::test {
 namespace {
 
-constexpr NodeOptions kWithChannel{.with_channel = true};
+constexpr NodeOptions kForkNode{.with_channel = true};
 
 /// A child runs `body`, and has so many seconds for it. Returns its status.
 template <class Body>
@@ -69,7 +69,7 @@ class Fork : public testing::Test {
     EXPECT_EQ(next_async_event(p->b.context.get()), IBV_EVENT_QP_ACCESS_ERR);
   }
 
-  std::unique_ptr<Pair> p = std::make_unique<Pair>(ConnectOptions{}, kWithChannel, kWithChannel);
+  std::unique_ptr<Pair> p = std::make_unique<Pair>(ConnectOptions{}, kForkNode, kForkNode);
 };
 
 TEST_F(Fork, AChildThatDestroysEverythingTakesNoEventOfItsParents) {

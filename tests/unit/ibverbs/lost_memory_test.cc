@@ -15,7 +15,7 @@ namespace uroce::ibv::test {
 namespace {
 
 using Loss = TwoPages::Loss;
-constexpr struct ibv_qp_cap kCap { 64, 64, 16, 16, 256 };
+constexpr struct ibv_qp_cap kQpSize { 64, 64, 16, 16, 256 };
 
 enum class Kind : std::uint8_t { kPlain, kOnDemand, kImplicit, kWindow };
 
@@ -73,7 +73,7 @@ constexpr Row kRemote[] = {
     {"CompareAndSwap", IBV_WR_ATOMIC_CMP_AND_SWP, kPage + 16, 8, true},
     {"AtomicWrite", IBV_WR_ATOMIC_WRITE, kPage + 24, 8, true},
 };
-constexpr Row kLocal[] = {
+constexpr Row kLocalRows[] = {
     {"Send", IBV_WR_SEND, kPage, 8, false},
     {"LongSend", IBV_WR_SEND, 100, 6000, false},
     {"Write", IBV_WR_RDMA_WRITE, kPage - 1, 2, false},
@@ -112,7 +112,7 @@ TEST(LostMemory, WhatAListOfOursNamesIsALocalProtectionError) {
   for (const auto& [kind, kind_name] : kKinds) {
     if (kind == Kind::kWindow) continue;  // Windows are for peers.
     for (const auto& [loss, loss_name] : kLosses) {
-      for (const Row& row : kLocal) {
+      for (const Row& row : kLocalRows) {
         SCOPED_TRACE(std::string(kind_name) + ", " + loss_name + ", " + row.name);
         Pair p;
         const TwoPages pages;
@@ -155,7 +155,7 @@ struct LostMemoryUnreliable : testing::Test {
 };
 
 TEST_F(LostMemoryUnreliable, ConnectedReceivesAndSendsFail) {
-  QpPtr qa = a.make_qp(kCap, false, IBV_QPT_UC), qb = b.make_qp(kCap, false, IBV_QPT_UC);
+  QpPtr qa = a.make_qp(kQpSize, false, IBV_QPT_UC), qb = b.make_qp(kQpSize, false, IBV_QPT_UC);
   bring_to(qa.get(), IBV_QPS_RTS, b.gid(), qb->qp_num);
   bring_to(qb.get(), IBV_QPS_RTS, a.gid(), qa->qp_num);
   ASSERT_EQ(post_recv(qb.get(), 1, {pages.address(), 2 * kPage, theirs.lkey()}), 0);
@@ -175,7 +175,7 @@ TEST_F(LostMemoryUnreliable, ConnectedReceivesAndSendsFail) {
 }
 
 TEST_F(LostMemoryUnreliable, DatagramReceivesAndSendsFail) {
-  QpPtr qa = a.make_qp(kCap, false, IBV_QPT_UD), qb = b.make_qp(kCap, false, IBV_QPT_UD);
+  QpPtr qa = a.make_qp(kQpSize, false, IBV_QPT_UD), qb = b.make_qp(kQpSize, false, IBV_QPT_UD);
   bring_to(qa.get(), IBV_QPS_RTS, {}, 0);
   bring_to(qb.get(), IBV_QPS_RTS, {}, 0);
   struct ibv_ah_attr attr = rtr_attr(b.gid(), 0).ah_attr;

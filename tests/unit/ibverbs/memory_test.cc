@@ -48,26 +48,26 @@ class Memory : public testing::Test {
 };
 
 TEST_F(Memory, AccessFlagRules) {
-  struct Row {
+  struct Rule {
     int access;
     int error;
   };
-  for (const Row& row : {
-           Row{0, 0},
-           Row{IBV_ACCESS_LOCAL_WRITE, 0},
-           Row{IBV_ACCESS_REMOTE_READ, 0},
-           Row{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 0},
-           Row{IBV_ACCESS_REMOTE_WRITE, EINVAL},
-           Row{IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
-           Row{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING, 0},
-           Row{IBV_ACCESS_LOCAL_WRITE | (1 << 29), 0},  // Optional flags not invented yet are ignored.
-           Row{IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE, 0},
-           Row{IBV_ACCESS_HUGETLB, 0},
-           Row{IBV_ACCESS_ZERO_BASED, EOPNOTSUPP},
-           Row{IBV_ACCESS_ON_DEMAND, 0},
-           Row{1 << 8, 0},       // IBV_ACCESS_FLUSH_GLOBAL
-           Row{1 << 9, EINVAL},  // IBV_ACCESS_FLUSH_PERSISTENT: nothing here is persistent memory.
-           Row{1 << 12, EINVAL},
+  for (const Rule& row : {
+           Rule{0, 0},
+           Rule{IBV_ACCESS_LOCAL_WRITE, 0},
+           Rule{IBV_ACCESS_REMOTE_READ, 0},
+           Rule{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 0},
+           Rule{IBV_ACCESS_REMOTE_WRITE, EINVAL},
+           Rule{IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
+           Rule{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING, 0},
+           Rule{IBV_ACCESS_LOCAL_WRITE | (1 << 29), 0},  // Optional flags not invented yet are ignored.
+           Rule{IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE, 0},
+           Rule{IBV_ACCESS_HUGETLB, 0},
+           Rule{IBV_ACCESS_ZERO_BASED, EOPNOTSUPP},
+           Rule{IBV_ACCESS_ON_DEMAND, 0},
+           Rule{1 << 8, 0},       // IBV_ACCESS_FLUSH_GLOBAL
+           Rule{1 << 9, EINVAL},  // IBV_ACCESS_FLUSH_PERSISTENT: nothing here is persistent memory.
+           Rule{1 << 12, EINVAL},
        }) {
     EXPECT_EQ(try_reg(memory.data(), memory.size(), row.access), row.error) << row.access;
   }
@@ -177,8 +177,8 @@ std::ostream& operator<<(std::ostream& out, const RemoteCase& c) { return out <<
 
 class RemoteAccess : public testing::TestWithParam<RemoteCase> {};
 
-constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
-constexpr int kAll = kLocal | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int kLocalAccess = IBV_ACCESS_LOCAL_WRITE;
+constexpr int kAll = kLocalAccess | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, RemoteAccess,
@@ -188,11 +188,11 @@ INSTANTIATE_TEST_SUITE_P(
         RemoteCase{"over_the_end", IBV_WR_RDMA_WRITE, kAll, kAll, 0, Node::kMemory - 7, IBV_WC_REM_ACCESS_ERR},
         RemoteCase{"before_the_start", IBV_WR_RDMA_WRITE, kAll, kAll, 0, ~std::uint64_t{0}, IBV_WC_REM_ACCESS_ERR},
         RemoteCase{"wrong_key", IBV_WR_RDMA_WRITE, kAll, kAll, 1, 0, IBV_WC_REM_ACCESS_ERR},
-        RemoteCase{"mr_not_writable", IBV_WR_RDMA_WRITE, kLocal | IBV_ACCESS_REMOTE_READ, kAll, 0, 0,
+        RemoteCase{"mr_not_writable", IBV_WR_RDMA_WRITE, kLocalAccess | IBV_ACCESS_REMOTE_READ, kAll, 0, 0,
                    IBV_WC_REM_ACCESS_ERR},
-        RemoteCase{"mr_not_readable", IBV_WR_RDMA_READ, kLocal | IBV_ACCESS_REMOTE_WRITE, kAll, 0, 0,
+        RemoteCase{"mr_not_readable", IBV_WR_RDMA_READ, kLocalAccess | IBV_ACCESS_REMOTE_WRITE, kAll, 0, 0,
                    IBV_WC_REM_ACCESS_ERR},
-        RemoteCase{"mr_not_atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, kLocal | IBV_ACCESS_REMOTE_WRITE, kAll, 0, 0,
+        RemoteCase{"mr_not_atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, kLocalAccess | IBV_ACCESS_REMOTE_WRITE, kAll, 0, 0,
                    IBV_WC_REM_ACCESS_ERR},
         RemoteCase{"atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, kAll, kAll, 0, 0, IBV_WC_SUCCESS},
         RemoteCase{"read", IBV_WR_RDMA_READ, kAll, kAll, 0, 0, IBV_WC_SUCCESS}),

@@ -107,7 +107,7 @@ TEST(Cq, AskingForSolicitedDoesNotTakeBackAskingForAll) {
 
 TEST(Cq, ResizeKeepsContentOrderAndArming) {
   Cq cq(4, nullptr);
-  for (std::uint64_t id : {0, 1, 2, 3}) cq.push(completion(id));
+  for (std::uint64_t id : {0u, 1u, 2u, 3u}) cq.push(completion(id));
   drain(cq, 2);
   cq.push(completion(4));  // Head is in the middle now, content wraps around.
   cq.push(completion(5));

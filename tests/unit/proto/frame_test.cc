@@ -27,7 +27,7 @@ Buffer patched(std::size_t offset, const Buffer& bytes, Buffer frame = kSendFram
   return frame;
 }
 
-FrameError error_of(const Buffer& frame) { return parse_frame(frame).error(); }
+FrameError frame_error_of(const Buffer& frame) { return parse_frame(frame).error(); }
 
 TEST(Frame, Ipv4Fields) {
   const auto frame = parse_frame(kSendFrame);
@@ -100,7 +100,7 @@ TEST(Frame, RoceV1) {
   EXPECT_TRUE(parse_packet(frame->packet).ok());
   EXPECT_EQ(rebuild(*frame), out);
   out[14 + 6] = 17;
-  EXPECT_EQ(error_of(out), FrameError::kNotIba);
+  EXPECT_EQ(frame_error_of(out), FrameError::kNotIba);
 }
 
 TEST(Frame, TrailerIsNotPacket) {
@@ -153,26 +153,27 @@ TEST(Frame, EveryTruncationHasAName) {
 }
 
 TEST(Frame, NamedErrors) {
-  EXPECT_EQ(error_of(patched(12, from_hex("8100"))), FrameError::kOtherEtherType);  // the tag's EtherType is 0x0030
-  EXPECT_EQ(error_of(from_hex("525400770012 525400770011 8100 0005 08")), FrameError::kVlanTruncated);
-  EXPECT_EQ(error_of(patched(12, from_hex("0806"))), FrameError::kOtherEtherType);
-  EXPECT_EQ(error_of(patched(12, from_hex("8100 0001 8100"))), FrameError::kOtherEtherType);
-  EXPECT_EQ(error_of(patched(14, from_hex("65"))), FrameError::kBadIpHeader);
-  EXPECT_EQ(error_of(patched(14, from_hex("44"))), FrameError::kBadIpHeader);
-  EXPECT_EQ(error_of(patched(14, from_hex("46"))), FrameError::kIpOptions);
-  EXPECT_EQ(error_of(patched(16, from_hex("0013"))), FrameError::kBadIpHeader);
-  EXPECT_EQ(error_of(patched(16, from_hex("0031"))), FrameError::kIpTruncated);
-  EXPECT_EQ(error_of(patched(16, from_hex("001b"))), FrameError::kUdpTruncated);
-  EXPECT_EQ(error_of(patched(16, from_hex("002f"))), FrameError::kBadUdpLength);
-  EXPECT_EQ(error_of(patched(20, from_hex("2000"))), FrameError::kFragment);
-  EXPECT_EQ(error_of(patched(20, from_hex("0001"))), FrameError::kFragment);
-  EXPECT_EQ(error_of(patched(23, from_hex("06"))), FrameError::kNotUdp);
-  EXPECT_EQ(error_of(patched(36, from_hex("12b8"))), FrameError::kNotRocePort);
-  EXPECT_EQ(error_of(patched(38, from_hex("001b"))), FrameError::kBadUdpLength);
-  EXPECT_EQ(error_of(patched(14, from_hex("40"), kSendFrame6)), FrameError::kBadIpHeader);
-  EXPECT_EQ(error_of(patched(20, from_hex("00"), kSendFrame6)), FrameError::kNotUdp);
-  EXPECT_EQ(error_of(patched(22, from_hex("00000000000000000000ffff"), kSendFrame6)), FrameError::kMappedAddress);
-  EXPECT_EQ(error_of(patched(56, from_hex("0035"), kSendFrame6)), FrameError::kNotRocePort);
+  EXPECT_EQ(frame_error_of(patched(12, from_hex("8100"))),
+            FrameError::kOtherEtherType);  // the tag's EtherType is 0x0030
+  EXPECT_EQ(frame_error_of(from_hex("525400770012 525400770011 8100 0005 08")), FrameError::kVlanTruncated);
+  EXPECT_EQ(frame_error_of(patched(12, from_hex("0806"))), FrameError::kOtherEtherType);
+  EXPECT_EQ(frame_error_of(patched(12, from_hex("8100 0001 8100"))), FrameError::kOtherEtherType);
+  EXPECT_EQ(frame_error_of(patched(14, from_hex("65"))), FrameError::kBadIpHeader);
+  EXPECT_EQ(frame_error_of(patched(14, from_hex("44"))), FrameError::kBadIpHeader);
+  EXPECT_EQ(frame_error_of(patched(14, from_hex("46"))), FrameError::kIpOptions);
+  EXPECT_EQ(frame_error_of(patched(16, from_hex("0013"))), FrameError::kBadIpHeader);
+  EXPECT_EQ(frame_error_of(patched(16, from_hex("0031"))), FrameError::kIpTruncated);
+  EXPECT_EQ(frame_error_of(patched(16, from_hex("001b"))), FrameError::kUdpTruncated);
+  EXPECT_EQ(frame_error_of(patched(16, from_hex("002f"))), FrameError::kBadUdpLength);
+  EXPECT_EQ(frame_error_of(patched(20, from_hex("2000"))), FrameError::kFragment);
+  EXPECT_EQ(frame_error_of(patched(20, from_hex("0001"))), FrameError::kFragment);
+  EXPECT_EQ(frame_error_of(patched(23, from_hex("06"))), FrameError::kNotUdp);
+  EXPECT_EQ(frame_error_of(patched(36, from_hex("12b8"))), FrameError::kNotRocePort);
+  EXPECT_EQ(frame_error_of(patched(38, from_hex("001b"))), FrameError::kBadUdpLength);
+  EXPECT_EQ(frame_error_of(patched(14, from_hex("40"), kSendFrame6)), FrameError::kBadIpHeader);
+  EXPECT_EQ(frame_error_of(patched(20, from_hex("00"), kSendFrame6)), FrameError::kNotUdp);
+  EXPECT_EQ(frame_error_of(patched(22, from_hex("00000000000000000000ffff"), kSendFrame6)), FrameError::kMappedAddress);
+  EXPECT_EQ(frame_error_of(patched(56, from_hex("0035"), kSendFrame6)), FrameError::kNotRocePort);
 }
 
 TEST(FrameDeathTest, MisuseIsABug) {

@@ -59,7 +59,7 @@ TEST(Icrc, KnownAnswerIpv6) {
 // The recipe written down byte by byte, independent of the header types.
 TEST(Icrc, IsTheDefinition) {
   std::mt19937_64 random(1);
-  for (const std::size_t size : {12, 16, 17, 63, 64, 1040, 4140}) {
+  for (const std::size_t size : {12u, 16u, 17u, 63u, 64u, 1040u, 4140u}) {
     const Buffer packet = random_packet(random, size);
     const auto length = [](std::size_t n) {
       return Buffer{static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)};

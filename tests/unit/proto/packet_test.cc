@@ -8,13 +8,13 @@
 namespace uroce::proto {
 namespace {
 
-const Path kPath4{Gid::from_v4(127, 0, 0, 1), Gid::from_v4(127, 0, 0, 2)};
-const Path kPath6{Gid{{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11}},
-                  Gid{{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12}}};
+const Path kLoopback4{Gid::from_v4(127, 0, 0, 1), Gid::from_v4(127, 0, 0, 2)};
+const Path kLoopback6{Gid{{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11}},
+                      Gid{{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12}}};
 
 using Buffer = std::vector<std::uint8_t>;
 
-Buffer build(Opcode opcode, std::size_t payload_size, const Path& path = kPath4) {
+Buffer build(Opcode opcode, std::size_t payload_size, const Path& path = kLoopback4) {
   Buffer buffer(kMaxPacketSize, 0xEE);
   PacketBuilder builder(buffer, opcode);
   builder.bth().set<Bth::DestQp>(0x11).set<Bth::PsnField>(0x123456);
@@ -29,9 +29,9 @@ ParseError error_of(const Buffer& buffer) { return parse_packet(buffer).error();
 // One row of the catalogue at a time: what is built is parsed to the same, on IPv4 and IPv6, at every pad count.
 TEST(Packet, EveryOpcodeRoundTrips) {
   for (const OpcodeInfo& op : kOpcodes) {
-    for (const std::size_t size : {0, 1, 2, 3, 4, 255, 256, 1023, 4095, 4096}) {
+    for (const std::size_t size : {0u, 1u, 2u, 3u, 4u, 255u, 256u, 1023u, 4095u, 4096u}) {
       if (!op.has_payload && size != 0) continue;
-      for (const Path& path : {kPath4, kPath6}) {
+      for (const Path& path : {kLoopback4, kLoopback6}) {
         SCOPED_TRACE(std::string(op.name) + ' ' + std::to_string(size));
         const Buffer buffer = build(op.code, size, path);
         const auto packet = parse_packet(buffer);
@@ -58,7 +58,7 @@ TEST(Packet, HeadersHoldWhatWasSet) {
   builder.header<Reth>().set<Reth::Va>(0x123456789ABCDEF0).set<Reth::RKey>(0xCAFE).set<Reth::DmaLength>(5);
   builder.header<ImmDt>().set<ImmDt::Data>(0x01020304);
   std::fill_n(builder.payload(5).begin(), 5, std::uint8_t{7});
-  const auto packet = parse_packet(Bytes(buffer).first(builder.finish(kPath4)));
+  const auto packet = parse_packet(Bytes(buffer).first(builder.finish(kLoopback4)));
   ASSERT_TRUE(packet.ok());
   EXPECT_EQ(packet->header<Reth>().get<Reth::Va>(), 0x123456789ABCDEF0u);
   EXPECT_EQ(packet->header<Reth>().get<Reth::RKey>(), 0xCAFEu);
@@ -72,7 +72,7 @@ TEST(Packet, BuilderWritesNothingBehindThePacket) {
   Buffer buffer(64, 0xEE);
   PacketBuilder builder(buffer, Opcode::kRcSendOnly);
   builder.payload(3);
-  EXPECT_EQ(builder.finish(kPath4), 20u);
+  EXPECT_EQ(builder.finish(kLoopback4), 20u);
   EXPECT_EQ(std::count(buffer.begin() + 20, buffer.end(), 0xEE), 44);
 }
 

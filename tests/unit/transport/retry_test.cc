@@ -157,7 +157,7 @@ TEST(Retry, RnrWaitsAsLongAsTheCodeSays) {
   ASSERT_EQ(pair.send(pair.a, wr(2, SendOp::kSend), {pair.a.sge(0, 100)}), 0);
   const Instant start = pair.world.now();
   pair.world.after(1ms, [&] {
-    for (std::uint64_t i : {7, 8}) pair.b.nic.post_recv(pair.b.qp, {i, {}});
+    for (std::uint64_t i : {7u, 8u}) pair.b.nic.post_recv(pair.b.qp, {i, {}});
   });
   std::vector<nic::Sge> none;
   const auto done = pair.run(pair.a);

@@ -19,7 +19,7 @@ namespace {
 using Object = nlohmann::ordered_json;
 
 /// For a place inside of <script>: nothing in it ends that.
-std::string dump(const Object& object) {
+std::string in_script(const Object& object) {
   std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
     text.replace(at, 1, "\\u003c");
@@ -49,7 +49,7 @@ std::string_view kind(const Packet& packet) {
   }
 }
 
-std::string_view word(Fate fate) {
+std::string_view arrow(Fate fate) {
   return fate == Fate::kLost ? "lost" : fate == Fate::kDamaged ? "damaged" : fate == Fate::kArrived ? "arrived" : "";
 }
 
@@ -118,7 +118,7 @@ std::size_t Html::network(const Packet& packet) {
       : packet.icrc == Icrc::kWrong ? "WRONG"
                                     : "not captured",
       "covers all that does not change on the way");
-  const std::string text = dump(rows);
+  const std::string text = in_script(rows);
   const auto [at, fresh] = networks_.try_emplace(text, networks_.size());
   if (fresh) networks_json_ += (networks_json_.empty() ? "\n" : ",\n") + text;
   return at->second;
@@ -141,9 +141,9 @@ void Html::packet(const Packet& packet, const Told& told, const Story&) {
   const Object line =
       Object::array({(*names_)(packet.place), packet.time_ns, told.connection, told.from_left ? 1 : 0, what(packet),
                      psn, part_text(packet, told), why(packet, told, *names_), kind(packet), told.is_problem() ? 1 : 0,
-                     word(packet.fate), cause == indices_.end() ? -1 : static_cast<std::int64_t>(cause->second), way,
+                     arrow(packet.fate), cause == indices_.end() ? -1 : static_cast<std::int64_t>(cause->second), way,
                      to_string(told.reason), head, network(packet)});
-  packets_ += (packets_.empty() ? "\n" : ",\n") + dump(line);
+  packets_ += (packets_.empty() ? "\n" : ",\n") + in_script(line);
   indices_.emplace(key(packet.place), count_++);
 }
 
@@ -164,9 +164,9 @@ std::string Html::data(const Story& story, const std::vector<FileFacts>& files) 
     connections.push_back(Object::array(
         {each->number, text_of(each->service) + " A = " + text_of(each->left) + ", B = " + text_of(each->right)}));
   }
-  return "{\"title\": " + dump(title) + ",\n\"summary\": " + dump(words) +
-         ",\n\"start\": " + std::to_string(story.totals().first_ns) + ",\n\"connections\": " + dump(connections) +
-         ",\n\"headers\": " + dump(headers()) + ",\n\"opcodes\": " + dump(opcodes()) + ",\n\"networks\": [" +
+  return "{\"title\": " + in_script(title) + ",\n\"summary\": " + in_script(words) +
+         ",\n\"start\": " + std::to_string(story.totals().first_ns) + ",\n\"connections\": " + in_script(connections) +
+         ",\n\"headers\": " + in_script(headers()) + ",\n\"opcodes\": " + in_script(opcodes()) + ",\n\"networks\": [" +
          networks_json_ + "],\n\"packets\": [" + packets_ + "]}";
 }
 

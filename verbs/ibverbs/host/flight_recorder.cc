@@ -38,11 +38,6 @@ Result<engine::Fd, std::string> make_file(const std::string& path) {
   return fd;
 }
 
-template <std::size_t N>
-void set_text(std::array<char, N>& field, const std::string& text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::uint32_t index,

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kWords = sizeof(CounterSet) / sizeof(std::uint64_t);
 static_assert(std::is_trivially_copyable_v<CounterSet> && sizeof(CounterSet) == kWords * sizeof(std::uint64_t));
 
-std::string memory_name(const std::string& name) {
+std::string counters_memory(const std::string& name) {
   return published_name("counters", name + '/' + std::to_string(kWords));
 }
 
@@ -35,7 +35,7 @@ std::string counters_name(std::uint32_t index, const std::vector<proto::Gid>& ad
 
 std::unique_ptr<PublishedCounters> PublishedCounters::make(const std::string& name) {
   void* words = nullptr;
-  engine::Fd memory = publish_memory(memory_name(name), sizeof(CounterSet), &words);
+  engine::Fd memory = publish_memory(counters_memory(name), sizeof(CounterSet), &words);
   if (!memory) return nullptr;
   return std::unique_ptr<PublishedCounters>(
       new PublishedCounters(std::move(memory), static_cast<std::uint64_t*>(words)));
@@ -53,7 +53,7 @@ namespace {
 
 CounterSet look_through_processes(const std::string& name) {
   std::array<std::uint64_t, kWords> words{};
-  for_each_published(memory_name(name), [&words](int memory, std::uint32_t /*pid*/) {
+  for_each_published(counters_memory(name), [&words](int memory, std::uint32_t /*pid*/) {
     std::array<std::uint64_t, kWords> theirs{};
     if (::pread(memory, theirs.data(), sizeof theirs, 0) != static_cast<ssize_t>(sizeof theirs)) return;
     for (std::size_t i = 0; i < kWords; ++i) words[i] += theirs[i];

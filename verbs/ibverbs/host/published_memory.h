@@ -2,6 +2,9 @@
 // has open and nobody else. It has a name for who looks through /proc, and is gone with its process.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -23,5 +26,11 @@ void for_each_published(const std::string& published, const std::function<void(i
 /// The same for names that begin like this, of process `only_pid` (0: of all).
 void for_each_published_of(std::uint32_t only_pid, const std::string& prefix,
                            const std::function<void(int, std::uint32_t)>& see);
+
+/// Text in a field of fixed size, which is zero before; what does not fit is cut off.
+template <std::size_t N>
+void set_text(std::array<char, N>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+}
 
 }  // namespace uroce::ibv

@@ -32,16 +32,11 @@ void add(std::uint64_t& count, std::uint64_t more) {
 
 constexpr std::string_view kPrefix = "uroce-qps-";
 
-std::string memory_name(const std::string& name) { return published_name("qps", name); }
+std::string qps_memory(const std::string& name) { return published_name("qps", name); }
 
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& field) {
   return {field.data(), ::strnlen(field.data(), N)};
-}
-
-template <std::size_t N>
-void set_text(std::array<char, N>& field, const std::string& text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
 }
 
 }  // namespace
@@ -68,7 +63,7 @@ struct PublishedQps::Memory {
 std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::uint32_t index,
                                                  const proto::Gid& address) {
   void* memory = nullptr;
-  engine::Fd fd = publish_memory(memory_name(name), sizeof(Memory), &memory);
+  engine::Fd fd = publish_memory(qps_memory(name), sizeof(Memory), &memory);
   if (!fd) return nullptr;
   auto* const all = static_cast<Memory*>(memory);
   all->magic = Memory::kMagic;
@@ -212,7 +207,7 @@ std::vector<PublishedQps::Record> PublishedQps::records_in(int memory) {
 
 std::vector<view::QpView> published_qps(const std::string& name) {
   std::vector<view::QpView> qps;
-  for_each_published(memory_name(name), [&](int memory, std::uint32_t pid) {
+  for_each_published(qps_memory(name), [&](int memory, std::uint32_t pid) {
     for (const auto& record : PublishedQps::records_in(memory)) {
       qps.push_back({.qpn = static_cast<std::uint32_t>(record.qpn),
                      .dest_qpn = record.fixed.attr.dest_qpn,

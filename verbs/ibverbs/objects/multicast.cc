@@ -11,8 +11,6 @@
 namespace uroce::ibv {
 namespace {
 
-Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
-
 proto::Gid gid_of(const union ibv_gid& gid) {
   proto::Gid out;
   std::memcpy(out.raw.data(), gid.raw, out.raw.size());

@@ -151,6 +151,7 @@ inline QueuePair* own(struct ibv_qp_ex* qp) { return static_cast<QueuePair*>(qp)
 inline QueuePair* own(struct ibv_qp* qp) { return own(reinterpret_cast<struct ibv_qp_ex*>(qp)); }
 
 inline Context& context_of(struct ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
+inline Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
 
 /// After these the NIC knows the object no more, and raises no event for it.
 void take_from_nic(QueuePair& qp);

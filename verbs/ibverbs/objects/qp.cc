@@ -16,8 +16,6 @@
 namespace uroce::ibv {
 namespace {
 
-Adapter& adapter_of(const QueuePair& qp) { return *context_of(qp.qp_base.context).adapter; }
-
 /// Sets the path of `attr`, with a source port that the caller now holds.
 Result<HeldSourcePort, int> hold_path(NicLock& lock, const QueuePair& qp, const struct ibv_qp_attr& attr, int mask,
                                       nic::QpAttr& out) {

@@ -32,7 +32,7 @@ Scenario one_connect(cm::Transport transport) {
   return scenario;
 }
 
-Tally clean_run(const Scenario& scenario) {
+Tally clean_cm_run(const Scenario& scenario) {
   const RunResult result = run(scenario, {});
   EXPECT_FALSE(result.violation) << result.violation->what;
   return result.tally;
@@ -56,37 +56,37 @@ std::string run_with_lies(const Scenario& scenario, Attribute attribute, std::fu
 }
 
 TEST(ConnectionManagement, EveryTransportConnects) {
-  Tally rc = clean_run(one_connect(cm::Transport::kRc));
+  Tally rc = clean_cm_run(one_connect(cm::Transport::kRc));
   EXPECT_EQ(rc.counts["CM: connections of which both sides know the same"], 1u);
   EXPECT_EQ(rc.counts["CM: messages over what was connected"], 2u);
   EXPECT_EQ(rc.counts["CM: DISCONNECTED"], 2u);
-  Tally uc = clean_run(one_connect(cm::Transport::kUc));
+  Tally uc = clean_cm_run(one_connect(cm::Transport::kUc));
   EXPECT_EQ(uc.counts["CM: connections of which both sides know the same"], 1u);
-  Tally ud = clean_run(one_connect(cm::Transport::kUd));
+  Tally ud = clean_cm_run(one_connect(cm::Transport::kUd));
   EXPECT_EQ(ud.counts["CM: datagram services found"], 1u);
 }
 
 TEST(ConnectionManagement, RefusalsAndSilence) {
   Scenario scenario = one_connect(cm::Transport::kRc);
   scenario.cm.attempts[0].answer = CmAttemptPlan::Answer::kReject;
-  EXPECT_EQ(clean_run(scenario).counts["CM: REJECTED 28"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: REJECTED 28"], 1u);
   scenario.cm.attempts[0].answer = CmAttemptPlan::Answer::kIgnore;
-  EXPECT_EQ(clean_run(scenario).counts["CM: UNREACHABLE"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: UNREACHABLE"], 1u);
   scenario.cm.attempts[0].to_nobody = true;
-  EXPECT_EQ(clean_run(scenario).counts["CM: REJECTED 8"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: REJECTED 8"], 1u);
 }
 
 TEST(ConnectionManagement, DeathsAreNoticed) {
   Scenario scenario = one_connect(cm::Transport::kRc);
   scenario.cm.attempts[0].lives = milliseconds{100};
   scenario.cm.processes[1].dies_at = milliseconds{5};
-  EXPECT_EQ(clean_run(scenario).counts["CM: DISCONNECTED, the peer is silent"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: DISCONNECTED, the peer is silent"], 1u);
   scenario.cm.processes[1].says_goodbye = true;
-  EXPECT_EQ(clean_run(scenario).counts["CM: DISCONNECTED"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: DISCONNECTED"], 1u);
   scenario.cm.processes[1].dies_at = microseconds{1};  // Before the request arrives.
-  EXPECT_EQ(clean_run(scenario).counts["CM: UNREACHABLE"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: UNREACHABLE"], 1u);
   scenario.cm.processes[1].gone_for = milliseconds{1};
-  EXPECT_EQ(clean_run(scenario).counts["CM: established, client"], 1u);
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: established, client"], 1u);
 }
 
 TEST(ConnectionManagement, NoticesNumbersThatDoNotCross) {

@@ -41,7 +41,7 @@ TEST(ResponderCredits, ASendUnderWayCountsUntilItsMessageCounts) {
 // IBTA 9.7.7.2: READ responses and atomic acknowledgements carry credits too.
 TEST(ResponderCredits, EveryAethCarriesThem) {
   Script s;
-  for (std::uint64_t i : {1, 2, 3}) s.post_recv(i, 8);
+  for (std::uint64_t i : {1u, 2u, 3u}) s.post_recv(i, 8);
   s.recv(read_request(0, 3 * kMtu));
   s.expect(read_first(0).msn(1).credits(3));
   s.expect(read_middle(1));
@@ -107,7 +107,7 @@ TEST(RequesterCredits, TheFirstSendIsTriedAndTheSecondWaits) {
 // IBTA 9.7.7.2: one limited request at a time, however long the peer takes.
 TEST(RequesterCredits, OnlyOneRequestGoesBeyondTheLimit) {
   Script s({.timeout = 0});
-  for (std::uint64_t i : {1, 2, 3}) s.post_send(i, SendOp::kSend, 8);
+  for (std::uint64_t i : {1u, 2u, 3u}) s.post_send(i, SendOp::kSend, 8);
   s.expect(send_only(0).ack_req());
   s.advance(1s);
   s.expect_silence();
@@ -176,7 +176,7 @@ TEST(RequesterCredits, OnlyWhatTakesAReceiveNeedsOne) {
   s.recv(ack(1).msn(2).credits(1));
   s.recv(read_only(2).bytes(8).msn(3).credits(1));
   s.recv(atomic_ack(3, 0).msn(4).credits(1));
-  for (std::uint64_t id : {1, 2, 3}) s.expect_done(id, WcStatus::kSuccess);
+  for (std::uint64_t id : {1u, 2u, 3u}) s.expect_done(id, WcStatus::kSuccess);
   s.expect_silence();
   s.recv(ack(5).msn(6).credits(1));
   s.expect_done(4, WcStatus::kSuccess);

@@ -59,7 +59,7 @@ bool fits(Before before, Opcode next) {
 TEST_P(Sequence, InvalidRequestUnlessItFits) {
   const auto [before, code] = GetParam();
   Script s;
-  for (std::uint64_t i : {7, 8, 9}) s.post_recv(i, 4096);
+  for (std::uint64_t i : {7u, 8u, 9u}) s.post_recv(i, 4096);
   int psn = 0;
   switch (before) {
     case Before::kNothing:

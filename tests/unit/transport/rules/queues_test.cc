@@ -28,7 +28,7 @@ TEST(Fence, WaitsForReadsAndAtomics) {
 // IBTA 9.7.5.2.1?: no more READs and atomics outstanding than max_rd_atomic.
 TEST(MaxRdAtomic, BoundsWhatIsOutstanding) {
   Script s({.max_rd_atomic = 2});
-  for (std::uint64_t id : {1, 2, 3}) s.post_send(id, SendOp::kRead, 8);
+  for (std::uint64_t id : {1u, 2u, 3u}) s.post_send(id, SendOp::kRead, 8);
   s.expect(read_request(0, 8));
   s.expect(read_request(1, 8));
   s.expect_silence();
@@ -58,7 +58,7 @@ TEST(Err, FlushesEverything) {
   s.post_send(2, SendOp::kWrite, 8, unsignaled);
   s.ignore_rest();
   s.move_to(QpState::kErr);
-  for (std::uint64_t id : {11, 12, 1, 2}) s.expect_done(id, WcStatus::kWrFlushErr);
+  for (std::uint64_t id : {11u, 12u, 1u, 2u}) s.expect_done(id, WcStatus::kWrFlushErr);
   s.post_recv(13, 8);
   s.post_send(3, SendOp::kWrite, 8);
   s.expect_done(13, WcStatus::kWrFlushErr);

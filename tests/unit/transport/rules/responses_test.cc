@@ -7,10 +7,10 @@ namespace {
 // IBTA 9.7.5.1.2: one ACK acknowledges everything up to its PSN; completions come in the order of posting.
 TEST(Ack, Coalesces) {
   Script s;
-  for (std::uint64_t id : {1, 2, 3}) s.post_send(id, SendOp::kWrite, 8);
+  for (std::uint64_t id : {1u, 2u, 3u}) s.post_send(id, SendOp::kWrite, 8);
   s.ignore_rest();
   s.recv(ack(2));
-  for (std::uint64_t id : {1, 2, 3}) s.expect_done(id, WcStatus::kSuccess);
+  for (std::uint64_t id : {1u, 2u, 3u}) s.expect_done(id, WcStatus::kSuccess);
 }
 
 // IBTA 9.7.3.?: the last packet of a message asks for an ACK, and in a long one so does every sixteenth.

@@ -4,12 +4,12 @@
 namespace uroce::test::rules {
 namespace {
 
-constexpr std::uint32_t kGrh = 40;
+constexpr std::uint32_t kGrhBytes = 40;
 
 // 9.9.3 (class D): a datagram that is longer than the receive is dropped, and the receive stays for whoever needs it.
 TEST(SharedReceive, IsNotTakenByADatagramThatIsTooLong) {
   Script s({.type = nic::QpType::kUd, .mtu_code = 5, .srq_wr = 8});
-  s.post_srq(7, kGrh + 60);
+  s.post_srq(7, kGrhBytes + 60);
   ASSERT_EQ(s.srq->arm(1), 0);
   for (int i = 0; i < 3; ++i) s.recv(packet(Opcode::kUdSendOnly, 0).bytes(61));
   s.expect_not_done();

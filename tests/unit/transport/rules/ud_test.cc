@@ -10,7 +10,7 @@ struct Ud : testing::Test {
   Script s{{.type = nic::QpType::kUd, .mtu_code = 5}};
 };
 
-Pkt only(std::size_t n = 100) { return packet(Opcode::kUdSendOnly, 0).bytes(n, 0xDD); }
+Pkt datagram(std::size_t n = 100) { return packet(Opcode::kUdSendOnly, 0).bytes(n, 0xDD); }
 
 // 9.8.3 and 11.4.2.1: 40 bytes for the GRH come first; source QP and flags are told.
 TEST_F(Ud, AReceiveBeginsWithTheGrh) {
@@ -44,7 +44,7 @@ TEST_F(Ud, TheGrhOfIpv6IsItsHeader) {
   path.tclass = 0x2A;
   path.flow_label = 0x12345;
   path.hop_limit = 3;
-  s.recv_on(path, only(8));
+  s.recv_on(path, datagram(8));
   EXPECT_EQ(s.expect_done(1, WcStatus::kSuccess).sl, 0x9);  // As mlx5: UDP, IPv6.
   const std::uint8_t head[] = {0x62, 0xA1, 0x23, 0x45, 0, 8 + 12 + 8 + 8 + 4, 17, 3};
   EXPECT_TRUE(std::equal(std::begin(head), std::end(head), s.memory.begin()));
@@ -55,13 +55,13 @@ TEST_F(Ud, TheGrhOfIpv6IsItsHeader) {
 // 10.2.5: the wrong Q_Key is nobody's message.
 TEST_F(Ud, TheQkeyMustBeRight) {
   s.post_recv(1, 200);
-  s.recv(only().qkey(Script::kQkey + 1));
+  s.recv(datagram().qkey(Script::kQkey + 1));
   s.expect_not_done();
   EXPECT_EQ(s.nic.counters().qkey_violations, 1u);
   s.move_to(QpState::kRts, nic::kAttrQkey, [](nic::QpAttr& a) { a.qkey = 5; });
-  s.recv(only());
+  s.recv(datagram());
   s.expect_not_done();
-  s.recv(only().qkey(5));
+  s.recv(datagram().qkey(5));
   s.expect_done(1, WcStatus::kSuccess);
 }
 
@@ -77,17 +77,17 @@ TEST_F(Ud, AnyPsnFromAnywhere) {
   EXPECT_EQ(s.expect_done(2, WcStatus::kSuccess).byte_len, kGrh + 2);
 }
 
-// 9.9.3 (class D): no receive, or one that is too short, even only for the GRH: lost. The receive stays.
+// 9.9.3 (class D): no receive, or one that is too short, even datagram for the GRH: lost. The receive stays.
 TEST_F(Ud, NoReceiveOrAShortOne) {
-  s.recv(only());
+  s.recv(datagram());
   s.post_recv(1, kGrh + 60);
-  s.recv(only(61));
+  s.recv(datagram(61));
   s.expect_not_done();
   EXPECT_EQ(s.memory, std::vector<std::uint8_t>(s.memory.size()));
-  s.recv(only(60));
+  s.recv(datagram(60));
   EXPECT_EQ(s.expect_done(1, WcStatus::kSuccess).byte_len, kGrh + 60);
   s.post_recv(2, kGrh - 1);
-  s.recv(only(0));
+  s.recv(datagram(0));
   s.expect_not_done();
   s.expect_state(QpState::kRts);
 }
@@ -95,7 +95,7 @@ TEST_F(Ud, NoReceiveOrAShortOne) {
 // 9.9.3: a receive that the program may not have is its error, and the QP's.
 TEST_F(Ud, AReceiveWithAWrongLkey) {
   s.post_recv(1, {{Script::kVa, 200, 0x1234}});
-  s.recv(only());
+  s.recv(datagram());
   s.expect_done(1, WcStatus::kLocProtErr);
   s.expect_event(Event::Kind::kQpFatal);
   s.expect_state(QpState::kErr);
@@ -105,10 +105,10 @@ TEST_F(Ud, AReceiveWithAWrongLkey) {
 TEST(UdStates, ReceivesFromRtrOn) {
   Script s{{.type = nic::QpType::kUd, .state = QpState::kInit}};
   s.post_recv(1, 200);
-  s.recv(only());
+  s.recv(datagram());
   s.expect_not_done();
   s.move_to(QpState::kRtr);
-  s.recv(only());
+  s.recv(datagram());
   s.expect_done(1, WcStatus::kSuccess);
 }
 
