@@ -8,7 +8,7 @@ PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpca
   libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev"
 PACKAGES_PACKAGE="dpkg-dev file fakeroot zstd flex bison python3"
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils python3"
-PACKAGES_TEST="clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
+PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
   qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
