@@ -112,6 +112,16 @@ TEST(Exports, RatesAreTheSystems) {
   for (int mult = -1; mult <= 500; ++mult) EXPECT_EQ(from_mult.ours(mult), from_mult.system(mult)) << mult;
 }
 
+TEST(Exports, WordsAreTheSystems) {
+  const Library ours = open_library(UROCE_LIBIBVERBS);
+  const Library system = open_library(UROCE_SYSTEM_LIBIBVERBS);
+  ASSERT_NE(system, nullptr);
+  for (const char* name : {"ibv_wc_status_str", "ibv_event_type_str", "ibv_port_state_str", "ibv_node_type_str"}) {
+    const Both<const char*(int)> words(ours, system, name);
+    for (int value = -1; value < 32; ++value) EXPECT_STREQ(words.ours(value), words.system(value)) << name << value;
+  }
+}
+
 /// Converts a struct in which every byte differs with both libraries; the results must not.
 template <class To, class From>
 void expect_same_conversion(const Library& ours, const Library& system, const char* name) {

@@ -1,4 +1,5 @@
-// Names of enumerators for people.
+// Names of enumerators, as libibverbs has them: people search for them, and scripts look for them in what programs
+// print.
 #include <array>
 #include <cstddef>
 
@@ -22,59 +23,66 @@ constexpr std::array kStatuses{
     "local QP operation error",
     "local EE context operation error",
     "local protection error",
-    "work request flushed",
-    "memory window bind error",
-    "bad response",
+    "Work Request Flushed Error",
+    "memory management operation error",
+    "bad response error",
     "local access error",
-    "remote invalid request",
+    "remote invalid request error",
     "remote access error",
     "remote operation error",
-    "transport retries exceeded",
-    "RNR retries exceeded",
-    "local RDD violation",
+    "transport retry counter exceeded",
+    "RNR retry counter exceeded",
+    "local RDD violation error",
     "remote invalid RD request",
-    "remote aborted",
+    "aborted error",
     "invalid EE context number",
     "invalid EE context state",
     "fatal error",
-    "response timeout",
+    "response timeout error",
     "general error",
-    "tag matching error",
-    "tag matching rendezvous incomplete",
+    "TM error",
+    "TM software rendezvous",
 };
 static_assert(kStatuses.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
 constexpr std::array kNodeTypes{
-    kUnknown, "channel adapter", "switch", "router", "RDMA NIC", "usNIC", "usNIC over UDP", "unspecified",
+    kUnknown,
+    "InfiniBand channel adapter",
+    "InfiniBand switch",
+    "InfiniBand router",
+    "iWARP NIC",
+    "usNIC",
+    "usNIC UDP",
+    "unspecified",
 };
 static_assert(kNodeTypes.size() == IBV_NODE_UNSPECIFIED + 1);
 
 constexpr std::array kPortStates{
-    "no state change", "down", "initialising", "armed", "active", "active, deferred",
+    "no state change (NOP)", "down", "init", "armed", "active", "active defer",
 };
 static_assert(kPortStates.size() == IBV_PORT_ACTIVE_DEFER + 1);
 
 constexpr std::array kEvents{
     "CQ error",
-    "QP fatal error",
-    "QP invalid request",
-    "QP access error",
+    "local work queue catastrophic error",
+    "invalid request local work queue error",
+    "local access violation work queue error",
     "communication established",
     "send queue drained",
     "path migrated",
-    "path migration failed",
-    "device fatal error",
+    "path migration request error",
+    "local catastrophic error",
     "port active",
     "port error",
-    "LID changed",
-    "P_Key table changed",
-    "subnet manager changed",
-    "SRQ error",
+    "LID change",
+    "P_Key change",
+    "SM change",
+    "SRQ catastrophic error",
     "SRQ limit reached",
     "last WQE reached",
-    "client reregistration wanted",
-    "GID table changed",
-    "WQ fatal error",
+    "client reregistration",
+    "GID table change",
+    "WQ fatal",
 };
 static_assert(kEvents.size() == IBV_EVENT_WQ_FATAL + 1);
 
