@@ -182,7 +182,7 @@ TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
   const auto send = [&](proto::Opcode opcode, std::uint32_t psn, bool back) {
     Packet packet;
     packet.place = {0, ++frame};
-    packet.time_ns = static_cast<std::int64_t>(frame) * 1000;
+    packet.time_ns = static_cast<std::int64_t>(frame - 1) * 1000;  // Virtual time begins at 0.
     packet.source = proto::Gid::from_v4(10, 0, 0, back ? 2 : 1);
     packet.destination = proto::Gid::from_v4(10, 0, 0, back ? 1 : 2);
     packet.op = &proto::info(opcode);
@@ -198,7 +198,10 @@ TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
   EXPECT_EQ(send(proto::Opcode::kRcAcknowledge, 0x102, true).notes.at(0).code, "nak_sequence");
   // Its message has a higher number than that of PSN 0x102, which has not been answered.
   EXPECT_EQ(send(proto::Opcode::kRcReadResponseOnly, 0x101, true).reason, Reason::kAnswer);
-  EXPECT_EQ(story.connections().at(0)->to_right.numbers().latency.count(), 2u);
+  const Connection& told = *story.connections().at(0);
+  EXPECT_EQ(told.to_right.numbers().latency.count(), 2u);
+  EXPECT_EQ((std::array{story.totals().first_ns, told.first_ns, told.to_right.numbers().first_ns}),
+            (std::array<std::int64_t, 3>{}));
 }
 
 /// The story itself, from packets whose ICRC is right whatever they say: fields at random, little order in them.

@@ -29,7 +29,7 @@ const Connection* Story::connection(std::uint32_t number) const {
 Told Story::tell(const Packet& packet) {
   Told told;
   ++totals_.packets;
-  if (totals_.first_ns == 0) totals_.first_ns = packet.time_ns;
+  if (totals_.packets == 1) totals_.first_ns = packet.time_ns;
   totals_.last_ns = std::max(totals_.last_ns, packet.time_ns);
   switch (packet.icrc) {
     case Icrc::kRight:
@@ -52,7 +52,7 @@ Told Story::tell(const Packet& packet) {
   }
   if (Connection* const connection = told.connection == 0 ? nullptr : connections_[told.connection - 1].get()) {
     ++connection->packets;
-    if (connection->first_ns == 0) connection->first_ns = packet.time_ns;
+    if (connection->packets == 1) connection->first_ns = packet.time_ns;
     connection->last_ns = std::max(connection->last_ns, packet.time_ns);
     if ((packet.tclass & proto::kEcnMask) == proto::kEcnMask) {
       ++connection->marked;

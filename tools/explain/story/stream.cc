@@ -122,8 +122,10 @@ void Stream::request(const Packet& packet, Told& told) {
   }
   learn_mtu(packet);
   ++numbers_.packets;
-  if (numbers_.first_ns == 0) numbers_.first_ns = packet.time_ns;
-  if (!numbers_.first_psn) numbers_.first_psn = packet.psn;
+  if (!numbers_.first_psn) {
+    numbers_.first_psn = packet.psn;
+    numbers_.first_ns = packet.time_ns;
+  }
   numbers_.last_ns = packet.time_ns;
   judge_way(packet, told);
   PsnIndex index = index_of(packet.psn);
