@@ -34,7 +34,7 @@ run_tests() { # run_tests PRESET CTEST_ARGUMENT...
 }
 
 # Labels of tests, which are the names of their folders, as targets to build and as a pattern for ctest.
-ASAN="proto nic transport cm rules replay faults engine broker ibverbs fuzz conformance sim"
+ASAN="proto nic transport cm rules replay faults engine broker ibverbs record fuzz conformance sim"
 TSAN="engine ibverbs"
 targets() { printf 'tests_%s ' $1; }
 labels() { echo "^(${1// /|})\$"; }

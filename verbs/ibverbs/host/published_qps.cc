@@ -49,14 +49,20 @@ struct PublishedQps::Record {
   QpCounts counts;
 };
 
-struct PublishedQps::Memory {
+/// In front of the records.
+struct PublishedQps::Head {
   static constexpr std::uint64_t kMagic = 0x3170'7171'0000'0000 + sizeof(Record);
-  static constexpr std::uint32_t kRecords = 4096;  // A power of two; pages that nobody touches cost nothing.
 
   std::uint64_t magic;
   std::uint32_t pid, index;
   std::array<char, 32> program;
   std::array<char, 48> address;
+};
+
+struct PublishedQps::Memory {
+  static constexpr std::uint32_t kRecords = 4096;  // A power of two; pages that nobody touches cost nothing.
+
+  Head head;
   std::array<Record, kRecords> records;
 };
 
@@ -66,11 +72,11 @@ std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::u
   engine::Fd fd = publish_memory(qps_memory(name), sizeof(Memory), &memory);
   if (!fd) return nullptr;
   auto* const all = static_cast<Memory*>(memory);
-  all->magic = Memory::kMagic;
-  all->pid = static_cast<std::uint32_t>(::getpid());
-  all->index = index;
-  set_text(all->program, program_invocation_short_name);
-  set_text(all->address, proto::to_string(address));
+  all->head.magic = Head::kMagic;
+  all->head.pid = static_cast<std::uint32_t>(::getpid());
+  all->head.index = index;
+  set_text(all->head.program, program_invocation_short_name);
+  set_text(all->head.address, proto::to_string(address));
   return std::unique_ptr<PublishedQps>(new PublishedQps(std::move(fd), all));
 }
 
@@ -225,15 +231,13 @@ std::vector<view::QpView> published_qps(const std::string& name) {
 std::vector<LiveNic> live_nics(std::uint32_t pid) {
   std::vector<LiveNic> nics;
   for_each_published_of(pid, std::string(kPrefix), [&](int memory, std::uint32_t owner) {
-    constexpr std::size_t kHead = offsetof(PublishedQps::Memory, records);
-    alignas(PublishedQps::Memory) std::array<std::uint8_t, kHead> bytes;
-    if (::pread(memory, bytes.data(), kHead, 0) != static_cast<ssize_t>(kHead)) return;
-    const auto* const head = reinterpret_cast<const PublishedQps::Memory*>(bytes.data());
-    if (head->magic != PublishedQps::Memory::kMagic) return;
+    PublishedQps::Head head;
+    if (::pread(memory, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return;
+    if (head.magic != PublishedQps::Head::kMagic) return;
     LiveNic nic{.pid = owner,
-                .index = head->index,
-                .program = text_of(head->program),
-                .address = text_of(head->address),
+                .index = head.index,
+                .program = text_of(head.program),
+                .address = text_of(head.address),
                 .qps = {}};
     for (const auto& record : PublishedQps::records_in(memory)) {
       nic.qps.push_back({static_cast<std::uint32_t>(record.qpn), record.fixed, record.moving, record.counts});

@@ -75,6 +75,7 @@ class PublishedQps {
 
  private:
   struct Record;
+  struct Head;
   struct Memory;
   friend std::vector<view::QpView> published_qps(const std::string& name);
   friend std::vector<LiveNic> live_nics(std::uint32_t pid);
