@@ -9,12 +9,15 @@ cd "$(dirname "$0")/../.."
 . tests/packaging/system.sh
 
 scenarios=(
-  "deb bookworm" "examples bookworm-dev"
+  "deb bookworm" "examples bookworm-dev" "action bookworm"
   "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball jammy" "tarball noble"
 )
 [ $# -eq 0 ] || scenarios=("$*")
 [ "$(id -u)" -eq 0 ] || die "needs root: it makes root file systems"
 [ -e build/packages/SHA256SUMS ] || die "no packages: tools/package.sh first"
+
+mkdir -p "$SYSTEMS"
+gcc -static -O1 -o "$SYSTEMS/deny_io_uring" tests/support/deny_io_uring.c
 
 failed=()
 for scenario in "${scenarios[@]}"; do

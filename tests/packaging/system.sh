@@ -45,7 +45,8 @@ in_root() { # in_root FOLDER COMMAND...
 }
 
 # in_system RELEASE SCENARIO: runs scenarios/SCENARIO.sh as root in a copy of the system that is thrown away afterwards, with
-# a network of its own. It finds the packages in /packages and this folder in /tests.
+# a network of its own. It finds the packages in /packages, this folder in /tests, the
+# repository in /uroce.
 in_system() {
   local system=$SYSTEMS/$1 scenario=$2
   local layer=$SYSTEMS/$1.layer
@@ -56,10 +57,11 @@ in_system() {
       mount -t tmpfs none "$LAYER" && mkdir "$LAYER/top" "$LAYER/work" "$LAYER/root"
       mount -t overlay overlay -o "lowerdir=$SYSTEM,upperdir=$LAYER/top,workdir=$LAYER/work" "$LAYER/root"
       cd "$LAYER/root"
-      mkdir packages tests examples
+      mkdir packages tests examples uroce
       mount --bind -o ro "$PACKAGES" packages
       mount --bind -o ro "$TESTS" tests
       mount --bind -o ro "$TESTS/../../docs/examples" examples
+      mount --bind -o ro "$TESTS/../.." uroce
       mount -t proc proc proc
       mount --rbind /dev dev
       ip link set lo up
