@@ -33,7 +33,7 @@ std::uint32_t icrc_by_hand(uroce::Bytes frame) {
   ip[8] = 0xFF;            // Time to live: every router counts it down,
   ip[10] = ip[11] = 0xFF;  // and then the header checksum changes, too.
   udp[6] = udp[7] = 0xFF;  // UDP checksum.
-  bth[4] = 0xFF;           // FECN, BECN and six reserved bits: set in the network.
+  bth[4] = 0xFF;           // FECN, BECN and six reserved bits: may change on the way.
   return crc32(covered);
 }
 

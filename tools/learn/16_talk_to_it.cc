@@ -40,7 +40,7 @@ int open_socket() {
 
 /// Builds a SEND ONLY for the queue pair, sends it, prints what comes back.
 void talk(int fd, const Gid& nic, std::uint32_t qpn, std::uint32_t psn, std::string_view text) {
-  // Our socket sends from port 4791: the source port is free, and so is ours. It is in the ICRC.
+  // A NIC accepts any source port; our socket has 4791. The ICRC covers it.
   const Path path{.source = kWe, .destination = nic, .source_port = kRocePort};
   std::array<std::uint8_t, 256> packet{};
   PacketBuilder builder(packet, Opcode::kRcSendOnly);

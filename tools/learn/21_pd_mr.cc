@@ -41,7 +41,7 @@ int main() {
   std::printf("  our work requests name it by lkey; the peer gets address and rkey, in a message of ours\n");
   ibv_dereg_mr(mr);
 
-  // 2. Rights. Reading locally is always allowed. Who may write remotely must be allowed to write locally.
+  // 2. Rights. Reading locally is always allowed. REMOTE_WRITE needs LOCAL_WRITE as well.
   std::printf("rights\n");
   try_rights(nic.pd, memory.data(), memory.size(), 0, "none (local read)");
   try_rights(nic.pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE, "LOCAL_WRITE");

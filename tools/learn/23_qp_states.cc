@@ -55,7 +55,7 @@ int main() {
   init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;  // What peers may do, on top of each MR's rights.
   step(qp, init, init_mask, "RESET -> INIT");
 
-  endpoint.post_recv(1, 64);  // Now, and not later: the peer may send as soon as we are in RTR.
+  endpoint.post_recv(1, 64);  // From INIT on: the peer may send as soon as we are in RTR.
   std::printf("  %-42s %s\n", "ibv_post_recv in INIT", "ok");
 
   ibv_qp_attr rtr = to(IBV_QPS_RTR);

@@ -1,5 +1,5 @@
-// Lesson 26: atomics. The responder's NIC reads eight bytes, changes them, and returns what was there, and nothing
-// comes in between. Fetch-and-add counts; compare-and-swap takes a lock.
+// Lesson 26: atomics. The responder's NIC reads eight bytes, changes them, and returns what was there; no other
+// atomic comes in between. Fetch-and-add counts; compare-and-swap takes a lock.
 #include <cinttypes>
 
 #include "tools/learn/verbs.h"
