@@ -1,6 +1,7 @@
 #include "verbs/record/cause.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "proto/address.h"
 #include "proto/packet.h"
@@ -26,7 +27,7 @@ std::string hex(std::uint64_t value) {
 std::string span_text(Duration time) {
   const double ns = static_cast<double>(time.count());
   const auto in = [](double value, const char* unit) {
-    const int scaled = static_cast<int>(value * 10 + 0.5);
+    const int scaled = static_cast<int>(std::lround(value * 10));
     std::string text = std::to_string(scaled / 10);
     if (scaled < 100 && scaled % 10 != 0) text += "." + std::to_string(scaled % 10);
     return text + ' ' + unit;
