@@ -25,12 +25,6 @@ std::string type_text(nic::QpType type) {
   return "?";
 }
 
-std::string state_text(nic::QpState state) {
-  constexpr std::array<const char*, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-  const auto index = static_cast<std::size_t>(state);
-  return index < kNames.size() ? kNames.at(index) : "?";
-}
-
 std::string peer_text(const ibv::LiveQp& qp) {
   const nic::QpAttr& attr = qp.fixed.attr;
   if (qp.fixed.type == nic::QpType::kUd || attr.path.destination.is_zero()) return "";
@@ -47,7 +41,7 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
   Object object{
       {"qpn", qp.qpn},
       {"type", type_text(qp.fixed.type)},
-      {"state", state_text(qp.moving.state)},
+      {"state", to_string(qp.moving.state)},
       {"address", proto::to_string(attr.path.source)},
       {"peer", proto::to_string(attr.path.destination)},
       {"dest_qpn", attr.dest_qpn},

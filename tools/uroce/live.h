@@ -5,11 +5,11 @@
 #include <string>
 
 #include "verbs/ibverbs/host/published_qps.h"
+#include "verbs/nic/model/names.h"
 
 namespace uroce::tools {
 
 std::string type_text(nic::QpType type);
-std::string state_text(nic::QpState state);
 /// "127.0.0.2 QP 0x11", or "" of a QP without a peer.
 std::string peer_text(const ibv::LiveQp& qp);
 /// PSNs between the oldest that is not acknowledged and the next one.

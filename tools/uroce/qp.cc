@@ -8,8 +8,8 @@
 #include "proto/address.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
+#include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/record/reasons.h"
-#include "verbs/record/store.h"
 
 namespace uroce::tools {
 namespace {
@@ -46,7 +46,7 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   const nic::QpAttr& a = qp.fixed.attr;
   const nic::QpInside& in = qp.moving.inside;
   const auto line = [](const char* name, const std::string& text) { fmt::print("  {:<12}{}\n", name, text); };
-  fmt::print("QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type), state_text(qp.moving.state),
+  fmt::print("QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type), to_string(qp.moving.state),
              nic.program, nic.pid, nic.index, nic.address);
   if (const std::string peer = peer_text(qp); !peer.empty()) line("peer", peer);
   line("attributes", fmt::format("MTU {}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, max_rd_atomic {}, "
@@ -101,7 +101,7 @@ int show_qp(const std::string& name, bool json) {
     return 2;
   }
   const std::vector<ibv::LiveNic> nics = ibv::live_nics(*pid);
-  const std::vector<uroce::record::Recording> rings = uroce::record::rings_of(*pid);
+  const std::vector<uroce::record::Recording> rings = ibv::rings_of(*pid);
   const Instant now = engine::os_now();
   auto found = nlohmann::ordered_json::array();
   for (const ibv::LiveNic& nic : nics) {

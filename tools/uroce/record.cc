@@ -3,12 +3,13 @@
 #include <sys/stat.h>
 
 #include "tools/uroce/commands.h"
+#include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/record/store.h"
 
 namespace uroce::tools {
 
 int record(std::uint32_t pid, const std::string& directory) {
-  const std::vector<uroce::record::Recording> recordings = uroce::record::rings_of(pid);
+  const std::vector<uroce::record::Recording> recordings = ibv::rings_of(pid);
   if (pid == 0 || recordings.empty()) {
     fmt::print(stderr, "uroce: process {} has no NIC of this build of uroce open, or we may not look into it\n", pid);
     return 1;

@@ -6,6 +6,7 @@
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/syndrome.h"
+#include "verbs/nic/model/names.h"
 #include "verbs/nic/model/types.h"
 
 namespace uroce::record {
@@ -37,35 +38,6 @@ std::string span_text(Duration time) {
 
 std::string counted(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
-}
-
-std::string status_name(WcStatus status) {
-  switch (status) {
-    case WcStatus::kLocLenErr:
-      return "LOC_LEN_ERR";
-    case WcStatus::kLocQpOpErr:
-      return "LOC_QP_OP_ERR";
-    case WcStatus::kLocProtErr:
-      return "LOC_PROT_ERR";
-    case WcStatus::kMwBindErr:
-      return "MW_BIND_ERR";
-    case WcStatus::kBadRespErr:
-      return "BAD_RESP_ERR";
-    case WcStatus::kLocAccessErr:
-      return "LOC_ACCESS_ERR";
-    case WcStatus::kRemInvReqErr:
-      return "REM_INV_REQ_ERR";
-    case WcStatus::kRemAccessErr:
-      return "REM_ACCESS_ERR";
-    case WcStatus::kRemOpErr:
-      return "REM_OP_ERR";
-    case WcStatus::kRetryExcErr:
-      return "RETRY_EXC_ERR";
-    case WcStatus::kRnrRetryExcErr:
-      return "RNR_RETRY_EXC_ERR";
-    default:
-      return "status " + std::to_string(static_cast<int>(status));
-  }
 }
 
 /// One error, and the search for what led to it.
@@ -196,7 +168,7 @@ std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
   std::string status, text;
   if (event.kind == TraceKind::kSendFailed) {
     const auto code = static_cast<WcStatus>(event.a);
-    status = status_name(code);
+    status = to_string(code);
     switch (code) {
       case WcStatus::kRetryExcErr:
         text = search.sent_in_vain();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "proto/packet.h"
+#include "verbs/record/text_field.h"
 
 namespace uroce::record {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 std::uint64_t oldest(std::uint64_t count, std::uint64_t after, std::uint64_t kept) {
   const std::uint64_t begun = std::max(after, count);
   return std::min(count, begun > kept ? begun - kept : 0);
-}
-
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& field) {
-  return {field.data(), ::strnlen(field.data(), N)};
 }
 
 Recording::Event event_of(const EventSlot& slot) {

@@ -9,9 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <set>
 
 #include "proto/base/fd.h"
 #include "proto/quiet_signals.h"
@@ -41,23 +39,33 @@ bool write_all(int fd, const void* data, std::size_t size) {
   return true;
 }
 
-/// Makes room for one more.
-void remove_oldest(const std::string& directory) {
+/// Files of ours with that suffix, the oldest first.
+std::vector<fs::path> by_age(const std::string& directory, std::string_view suffix) {
   std::error_code error;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (is_ours(entry.path(), kDocument)) found.emplace_back(entry.last_write_time(error), entry.path());
+    if (is_ours(entry.path(), suffix)) found.emplace_back(entry.last_write_time(error), entry.path());
   }
-  if (found.size() < kRecordingsKept) return;
   std::sort(found.begin(), found.end());
-  found.resize(found.size() - kRecordingsKept + 1);
-  for (auto& [time, path] : found) {
+  std::vector<fs::path> paths;
+  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+/// Makes room for one more.
+void remove_oldest(const std::string& directory) {
+  std::error_code error;
+  std::vector<fs::path> found = by_age(directory, kDocument);
+  for (std::size_t left = found.size(); left >= kRecordingsKept; --left) {
+    fs::path& path = found[found.size() - left];
     fs::remove(path, error);
     fs::remove(path.replace_extension(".pcapng"), error);
   }
 }
 
 }  // namespace
+
+bool is_ring(const std::string& path) { return is_ours(path, kRingSuffix); }
 
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic) {
   std::string safe = program.empty() ? "program" : program;
@@ -117,37 +125,13 @@ void save_left_rings(const std::string& directory) {
 
 void remove_old_rings(const std::string& directory) {
   std::error_code error;
-  std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (is_ours(entry.path(), kRingSuffix)) found.emplace_back(entry.last_write_time(error), entry.path());
-  }
-  std::sort(found.begin(), found.end(), std::greater<>());
+  const std::vector<fs::path> found = by_age(directory, kRingSuffix);
   std::size_t left = 0;
-  for (const auto& [time, path] : found) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  for (auto path = found.rbegin(); path != found.rend(); ++path) {
+    const Fd fd(::open(path->c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     const bool is_left = fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    if (is_left && ++left > kRingsLeft) fs::remove(path, error);
+    if (is_left && ++left > kRingsLeft) fs::remove(*path, error);
   }
-}
-
-std::vector<Recording> rings_of(std::uint32_t pid) {
-  std::vector<Recording> found;
-  std::set<std::pair<dev_t, ino_t>> seen;  // A child of fork() may have its parent's open as well.
-  std::error_code error;
-  for (const auto& process : fs::directory_iterator("/proc", error)) {
-    const std::string name = process.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (pid != 0 && name != std::to_string(pid)) continue;
-    for (const auto& file : fs::directory_iterator(process.path() / "fd", error)) {
-      const std::string link = fs::read_symlink(file.path(), error).string();
-      if (!link.starts_with("/memfd:uroce-flight") && !is_ours(link, kRingSuffix)) continue;
-      const Fd fd(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
-      struct stat facts {};
-      if (!fd || ::fstat(fd.get(), &facts) != 0 || !seen.insert({facts.st_dev, facts.st_ino}).second) continue;
-      if (auto recording = read_ring_file(fd.get())) found.push_back(std::move(*recording));
-    }
-  }
-  return found;
 }
 
 }  // namespace uroce::record

@@ -3,7 +3,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "proto/base/result.h"
 #include "verbs/record/ring.h"
@@ -20,6 +20,9 @@ inline constexpr std::string_view kRingSuffix = ".ring";
 /// "uroce-PROGRAM-PID-NIC": what the files of a NIC are called, before a number and the suffix.
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic);
 
+/// Whether a file of this name is a ring of ours.
+bool is_ring(const std::string& path);
+
 /// Reads a ring, which its owner may write meanwhile. Nothing when it is none of this build.
 std::optional<Recording> read_ring_file(int fd);
 
@@ -31,8 +34,5 @@ void save_left_rings(const std::string& directory);
 
 /// Removes the oldest of those rings, beyond kRingsLeft: nobody may ever ask for them.
 void remove_old_rings(const std::string& directory);
-
-/// The rings of process `pid`; 0: of all processes that we may look into. Takes milliseconds.
-std::vector<Recording> rings_of(std::uint32_t pid);
 
 }  // namespace uroce::record

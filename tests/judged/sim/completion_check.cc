@@ -10,42 +10,6 @@ using nic::SendOp;
 using nic::WcOpcode;
 using nic::WcStatus;
 
-std::string_view to_string(WcStatus status) {
-  switch (status) {
-    case WcStatus::kSuccess:
-      return "SUCCESS";
-    case WcStatus::kLocLenErr:
-      return "LOC_LEN_ERR";
-    case WcStatus::kLocQpOpErr:
-      return "LOC_QP_OP_ERR";
-    case WcStatus::kLocProtErr:
-      return "LOC_PROT_ERR";
-    case WcStatus::kWrFlushErr:
-      return "WR_FLUSH_ERR";
-    case WcStatus::kMwBindErr:
-      return "MW_BIND_ERR";
-    case WcStatus::kBadRespErr:
-      return "BAD_RESP_ERR";
-    case WcStatus::kLocAccessErr:
-      return "LOC_ACCESS_ERR";
-    case WcStatus::kRemInvReqErr:
-      return "REM_INV_REQ_ERR";
-    case WcStatus::kRemAccessErr:
-      return "REM_ACCESS_ERR";
-    case WcStatus::kRemOpErr:
-      return "REM_OP_ERR";
-    case WcStatus::kRetryExcErr:
-      return "RETRY_EXC_ERR";
-    case WcStatus::kRnrRetryExcErr:
-      return "RNR_RETRY_EXC_ERR";
-    case WcStatus::kFatalErr:
-      return "FATAL_ERR";
-    case WcStatus::kGeneralErr:
-      return "GENERAL_ERR";
-  }
-  return "?";
-}
-
 std::string_view to_string(SendOp op) {
   constexpr std::string_view kNames[] = {"WRITE", "WRITE_IMM", "SEND",    "SEND_IMM",    "READ", "CAS",
                                          "FAA",   "LOCAL_INV", "BIND_MW", "SEND_INV",    "?",    "?",

@@ -6,6 +6,7 @@
 
 #include "tests/judged/sim/atomic_word.h"
 #include "tests/judged/sim/memory.h"
+#include "verbs/nic/model/names.h"
 #include "verbs/nic/model/types.h"
 
 namespace uroce::simulator {
@@ -14,7 +15,6 @@ namespace uroce::simulator {
 using Statuses = std::uint32_t;
 constexpr Statuses only(nic::WcStatus status) { return 1u << static_cast<unsigned>(status); }
 constexpr bool contains(Statuses set, nic::WcStatus status) { return (set & only(status)) != 0; }
-std::string_view to_string(nic::WcStatus status);
 std::string_view to_string(nic::SendOp op);
 
 inline constexpr std::size_t kSgesMax = 8;

@@ -1,4 +1,6 @@
 // What is on disk after something broke.
+#include "verbs/ibverbs/host/flight_recorder.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -115,8 +117,7 @@ TEST_F(Recordings, WithoutErrorsNothingIsWritten) {
     EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_SUCCESS);
     // Others see the packets while the process runs.
     std::size_t packets = 0;
-    for (const auto& recording : record::rings_of(static_cast<std::uint32_t>(::getpid())))
-      packets += recording.packets.size();
+    for (const auto& recording : rings_of(static_cast<std::uint32_t>(::getpid()))) packets += recording.packets.size();
     EXPECT_GE(packets, 3u);
   }
   EXPECT_TRUE(fs::is_empty(folder));
@@ -130,7 +131,7 @@ TEST(FlightRecorder, WithoutADirectoryEventsAreKeptAllTheSame) {
   ASSERT_EQ(post(pair.qa.get(), wr), 0);
   EXPECT_EQ(wait_completion(pair.a.send_cq).status, IBV_WC_REM_ACCESS_ERR);
   std::size_t events = 0;
-  for (const auto& recording : record::rings_of(static_cast<std::uint32_t>(::getpid()))) {
+  for (const auto& recording : rings_of(static_cast<std::uint32_t>(::getpid()))) {
     EXPECT_TRUE(recording.packets.empty());
     events += recording.events.size();
   }

@@ -17,6 +17,7 @@
 #include "verbs/ibverbs/host/published_memory.h"
 #include "verbs/nic/model/qp_state.h"
 #include "verbs/record/store.h"
+#include "verbs/record/text_field.h"
 
 namespace uroce::ibv {
 namespace {
@@ -24,6 +25,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kBetweenSaves = 1s;
+/// The memory's name, where it is no file.
+constexpr const char* kPublished = "uroce-flight";
 
 std::string program() { return program_invocation_short_name; }
 
@@ -60,7 +63,7 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
     fd = std::move(*made);
     memory = ::mmap(nullptr, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   } else {
-    fd = publish_memory("uroce-flight", sizeof(record::Ring), &memory);
+    fd = publish_memory(kPublished, sizeof(record::Ring), &memory);
   }
   if (!fd || memory == MAP_FAILED) {  // Nobody else sees it then.
     memory = ::mmap(nullptr, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -72,8 +75,8 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
   ring->nic = index;
   ring->wall_offset_ns = engine::wall_clock_now().count() - engine::os_now().time_since_epoch().count();
   ring->keeps_packets = folder.empty() ? 0 : 1;
-  set_text(ring->program, program());
-  set_text(ring->address, proto::to_string(address));
+  record::set_text(ring->program, program());
+  record::set_text(ring->address, proto::to_string(address));
   return std::unique_ptr<FlightRecorder>(new FlightRecorder(std::move(fd), ring, folder, std::move(file)));
 }
 
@@ -137,6 +140,18 @@ void FlightRecorder::abandon() {
 std::optional<std::string> FlightRecorder::last_cause() const {
   const auto cause = record::last_cause(read());
   return cause ? std::optional(cause->sentence) : std::nullopt;
+}
+
+std::vector<record::Recording> rings_of(std::uint32_t pid) {
+  const std::string memory = std::string(kMemoryPrefix) + kPublished;
+  const auto holds_ring = [&memory](const std::string& name) {
+    return name.starts_with(memory) || record::is_ring(name);
+  };
+  std::vector<record::Recording> found;
+  for_each_open_file(pid, holds_ring, [&found](int file, std::uint32_t /*pid*/) {
+    if (auto recording = record::read_ring_file(file)) found.push_back(std::move(*recording));
+  });
+  return found;
 }
 
 }  // namespace uroce::ibv

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/os/fd.h"
 #include "engine/sans_io.h"
@@ -117,5 +118,8 @@ class Recorded {
   N& nic_;
   FlightRecorder& recorder_;
 };
+
+/// What the recorders of process `pid` hold; 0: those of all processes that we may look into. Takes milliseconds.
+std::vector<record::Recording> rings_of(std::uint32_t pid);
 
 }  // namespace uroce::ibv

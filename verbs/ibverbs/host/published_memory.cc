@@ -30,12 +30,13 @@ engine::Fd publish_memory(const std::string& published, std::size_t size, void**
 }
 
 void for_each_published(const std::string& published, const std::function<void(int, std::uint32_t)>& see) {
-  for_each_published_of(0, published + " (deleted)", see);
+  const std::string link = std::string(kMemoryPrefix) + published + " (deleted)";
+  for_each_open_file(
+      0, [&link](const std::string& name) { return name == link; }, see);
 }
 
-void for_each_published_of(std::uint32_t only_pid, const std::string& prefix,
-                           const std::function<void(int, std::uint32_t)>& see) {
-  const std::string link = "/memfd:" + prefix;
+void for_each_open_file(std::uint32_t only_pid, const std::function<bool(const std::string& name)>& wanted,
+                        const std::function<void(int, std::uint32_t)>& see) {
   std::set<std::pair<dev_t, ino_t>> seen;  // A child of fork() has its parent's open as well.
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
@@ -43,7 +44,7 @@ void for_each_published_of(std::uint32_t only_pid, const std::string& prefix,
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (only_pid != 0 && pid != std::to_string(only_pid)) continue;
     for (const auto& file : std::filesystem::directory_iterator(process.path() / "fd", error)) {
-      if (!std::filesystem::read_symlink(file.path(), error).string().starts_with(link)) continue;
+      if (!wanted(std::filesystem::read_symlink(file.path(), error).string())) continue;
       const engine::Fd memory(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
       struct stat status {};
       if (!memory || ::fstat(memory.get(), &status) != 0) continue;

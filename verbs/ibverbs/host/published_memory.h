@@ -2,11 +2,9 @@
 // has open and nobody else. It has a name for who looks through /proc, and is gone with its process.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "engine/os/fd.h"
 
@@ -23,14 +21,12 @@ engine::Fd publish_memory(const std::string& published, std::size_t size, void**
 /// milliseconds.
 void for_each_published(const std::string& published, const std::function<void(int, std::uint32_t)>& see);
 
-/// The same for names that begin like this, of process `only_pid` (0: of all).
-void for_each_published_of(std::uint32_t only_pid, const std::string& prefix,
-                           const std::function<void(int, std::uint32_t)>& see);
+/// Calls `see(descriptor, pid)` for each file that processes of ours have open under a name (what /proc/PID/fd shows)
+/// that is `wanted`, once for each file. `only_pid`: for that process; 0: for all. Takes milliseconds.
+void for_each_open_file(std::uint32_t only_pid, const std::function<bool(const std::string& name)>& wanted,
+                        const std::function<void(int, std::uint32_t)>& see);
 
-/// Text in a field of fixed size, which is zero before; what does not fit is cut off.
-template <std::size_t N>
-void set_text(std::array<char, N>& field, const std::string& text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
-}
+/// What such names of published memory begin with.
+inline constexpr std::string_view kMemoryPrefix = "/memfd:";
 
 }  // namespace uroce::ibv

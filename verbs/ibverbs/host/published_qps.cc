@@ -11,6 +11,7 @@
 
 #include "proto/address.h"
 #include "verbs/ibverbs/host/published_memory.h"
+#include "verbs/record/text_field.h"
 
 namespace uroce::ibv {
 
@@ -31,14 +32,9 @@ void add(std::uint64_t& count, std::uint64_t more) {
   std::atomic_ref(count).store(count + more, std::memory_order_relaxed);
 }
 
-constexpr std::string_view kPrefix = "uroce-qps-";
+const std::string kPrefix = std::string(kMemoryPrefix) + "uroce-qps-";
 
 std::string qps_memory(const std::string& name) { return published_name("qps", name); }
-
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& field) {
-  return {field.data(), ::strnlen(field.data(), N)};
-}
 
 }  // namespace
 
@@ -76,8 +72,8 @@ std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::u
   all->head.magic = Head::kMagic;
   all->head.pid = static_cast<std::uint32_t>(::getpid());
   all->head.index = index;
-  set_text(all->head.program, program_invocation_short_name);
-  set_text(all->head.address, proto::to_string(address));
+  record::set_text(all->head.program, program_invocation_short_name);
+  record::set_text(all->head.address, proto::to_string(address));
   return std::unique_ptr<PublishedQps>(new PublishedQps(std::move(fd), all));
 }
 
@@ -231,14 +227,15 @@ std::vector<view::QpView> published_qps(const std::string& name) {
 
 std::vector<LiveNic> live_nics(std::uint32_t pid) {
   std::vector<LiveNic> nics;
-  for_each_published_of(pid, std::string(kPrefix), [&](int memory, std::uint32_t owner) {
+  const auto is_table = [](const std::string& link) { return link.starts_with(kPrefix); };
+  for_each_open_file(pid, is_table, [&](int memory, std::uint32_t owner) {
     PublishedQps::Head head;
     if (::pread(memory, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return;
     if (head.magic != PublishedQps::Head::kMagic) return;
     LiveNic nic{.pid = owner,
                 .index = head.index,
-                .program = text_of(head.program),
-                .address = text_of(head.address),
+                .program = record::text_of(head.program),
+                .address = record::text_of(head.address),
                 .qps = {}};
     for (const auto& record : PublishedQps::records_in(memory)) {
       nic.qps.push_back({static_cast<std::uint32_t>(record.qpn), record.fixed, record.moving, record.counts});

@@ -7,6 +7,7 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/newer.h"
+#include "verbs/nic/model/names.h"
 
 namespace uroce::ibv {
 namespace {
@@ -42,7 +43,6 @@ int refuse_unknown_access(unsigned int flags) {
   return refuse(EINVAL, "access flags " + std::to_string(flags) + ": one does not exist");
 }
 
-constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array kAttrNames{"IBV_QP_STATE",
                                 "IBV_QP_CUR_STATE",
                                 "IBV_QP_EN_SQD_ASYNC_NOTIFY",
@@ -239,8 +239,7 @@ void merge(struct ibv_qp_attr& to, const struct ibv_qp_attr& from, int mask) {
 std::string explain(nic::QpType type, nic::QpState from, nic::QpState to, int mask) {
   using Code = nic::TransitionVerdict::Code;
   const nic::TransitionVerdict verdict = nic::check_transition(type, from, to, static_cast<std::uint32_t>(mask));
-  const std::string move = std::string(kStateNames[static_cast<std::size_t>(from)]) + " -> " +
-                           kStateNames[static_cast<std::size_t>(to)] + ": ";
+  const std::string move = std::string(to_string(from)) + " -> " + std::string(to_string(to)) + ": ";
   switch (verdict.code) {
     case Code::kIllegalTransition:
       return move + "there is no such transition";

@@ -1,0 +1,22 @@
+// Text in fields of fixed size, in memory that other processes read.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+namespace uroce::record {
+
+/// The field is all zeros before; what does not fit is cut off.
+template <std::size_t N>
+void set_text(std::array<char, N>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+}
+
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& field) {
+  return {field.data(), ::strnlen(field.data(), N)};
+}
+
+}  // namespace uroce::record
