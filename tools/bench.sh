@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and measures every figure beside its baseline: docs/performance.md says what they mean.
-#   tools/bench.sh             5 rounds of a second each: some 6 minutes
-#   tools/bench.sh quick       under two minutes with the build's cache warm: to see that it works
+#   tools/bench.sh             5 rounds of a second each: some 12 minutes
+#   tools/bench.sh quick       some two minutes with the build's cache warm: to see that it works
 #   tools/bench.sh record      as without a word, and adds a line to docs/bench-history.ndjson, to be committed
 #   tools/bench.sh plot        also throughput over message size, into docs/ (another 6 minutes)
 # More arguments go to tests/bench/bench.py, e.g. parts of names: tools/bench.sh quick WRITE
@@ -19,7 +19,7 @@ case ${1:-} in
 esac
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $packages
-build release uroce_bench_udp uroce_bench_verbs uroce_bench_micro
+build release uroce_bench_udp uroce_bench_verbs uroce_bench_micro uroce
 say "measuring (machines differ, and other programs disturb: look at the ratios)"
 # Debian's, which its matplotlib belongs to.
 exec /usr/bin/python3 "$ROOT/tests/bench/bench.py" "${options[@]}" --json "$ROOT/build/bench.json" "$@"

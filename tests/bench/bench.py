@@ -3,7 +3,7 @@
 
     bench.py [--rounds N] [--seconds S] [--bin DIR] [--json FILE] [--record FILE] [--plot FILE] [PATTERN...]
 
-Prints a table: what was measured, its baseline, their ratio, the target. PATTERN: only points whose name contains one.
+Prints a table: what was measured, its baseline, their ratio, the target, how far rounds differ. PATTERN: only points whose name contains one.
 Performance is no pass mark: the exit status tells only whether everything ran and all data arrived intact."""
 import argparse
 import json
@@ -12,15 +12,18 @@ import sys
 
 import history
 import measure
+import perftest
 
 GIB = 2**30
+STEADY = 1.5  # A figure whose rounds differ by more than this factor is marked.
 
 
 class Point:
     """A figure and what it is measured against. `ours` and `base` take the seconds they may use and return a number."""
 
-    def __init__(self, name, unit, ours, base, base_name, target, digits=2):
+    def __init__(self, name, unit, ours, base, base_name, target, digits=2, why=""):
         self.name, self.unit, self.digits = name, unit, digits
+        self.why = why        # it misses the target, when it does
         self.ours, self.base, self.base_name = ours, base, base_name
         self.target = target  # ">= 0.85": of ours / base
         self.values = []      # (ours, base) of each round
@@ -31,17 +34,20 @@ class Point:
     def summary(self):
         ours, base = (statistics.median(column) for column in zip(*self.values))
         ratio = statistics.median(a / b for a, b in self.values)
+        spread, base_spread = (max(column) / max(min(column), 1e-9) for column in zip(*self.values))
         relation, limit = self.target.split()
         met = ratio >= float(limit) if relation == ">=" else ratio <= float(limit)
         return {"name": self.name, "unit": self.unit, "ours": ours, "baseline": base, "baseline_name": self.base_name,
-                "ratio": ratio, "target": self.target, "met": met, "rounds": self.values}
+                "ratio": ratio, "target": self.target, "met": met, "why": "" if met else self.why,
+                "spread": spread, "base_spread": base_spread, "rounds": self.values}
 
 
 class Runs:
-    """Results of verbs runs, kept for the second table; and the latest, which other points of the round refer to."""
+    """Results kept for the tables behind the first; and the latest, which other points of the round refer to."""
 
     def __init__(self):
-        self.all = {}
+        self.all = {}        # Of verbs runs.
+        self.latencies = {}  # By name, ours and the baseline's.
 
     def gigabits(self, name, mode="bw", **options):
         def run(seconds):
@@ -50,12 +56,23 @@ class Runs:
             return result["gigabits_per_second"]
         return run
 
+    def time(self, name, whose, run, key="half_round_trip_us"):
+        """`run`, whose times are kept for the table of latencies; the point itself is about `key`."""
+        def timed(seconds):
+            result = run(seconds)
+            self.latencies.setdefault(name, {"ours": [], "baseline": []})[whose].append(result)
+            return result[key]
+        return timed
+
     def latency(self, name, **options):
         def run(seconds):
             result = measure.verbs(seconds, "lat", **options)
             self.all.setdefault(name, []).append(result)
-            return result["half_round_trip_us"]
-        return run
+            return result
+        return self.time(name, "ours", run)
+
+    def pingpong(self, name, via, size):
+        return self.time(name, "baseline", lambda seconds: measure.raw_pingpong(seconds, size, via))
 
     def again(self, name, key="gigabits_per_second"):
         """What `name` has measured in this round, to compare with."""
@@ -126,6 +143,26 @@ def points_of_networks(runs):
         yield Point(name, "Gb/s", write(name, delay=half), write("networks, no delay"), "no delay", ">= 0.8")
 
 
+def points_of_perftest(runs):
+    """Each name begins with "perftest". Times are averages: what a user waits for in all."""
+    for row in perftest.ROWS:
+        for condition, before, has_load in row.conditions:
+            name = f"perftest, {condition}{row.command}"
+
+            def under(run, row=row, before=before, has_load=has_load):
+                def conditioned(seconds):
+                    with perftest.load(has_load):
+                        return run(row, seconds, before)
+                return conditioned
+            if row.raw == "blast":
+                yield Point(name, "Gb/s", under(perftest.gigabits), under(perftest.raw_gigabits), f"raw UDP, {row.bytes} B",
+                            row.target, why=row.why)
+            else:
+                yield Point(name, "us", runs.time(name, "ours", under(perftest.latency), "average_us"),
+                            runs.time(name, "baseline", under(perftest.raw_latency), "average_us"), f"raw {row.raw}",
+                            row.target, 1, row.why)
+
+
 def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
@@ -144,13 +181,12 @@ def points(runs):
     yield Point("SEND 64 B, pipelined", "thousand/s", small_sends,
                 lambda seconds: measure.raw(seconds, 80)["packets_per_second"] / 1e3, "raw UDP, 80 B", ">= 0.6", 0)
 
-    def pingpong(via, size):
-        return lambda seconds: measure.raw_pingpong(seconds, size, via)["half_round_trip_us"]
     for op, size in (("send", 20), ("write", 36)):
-        yield Point(f"{op.upper()} 2 B, half round trip, polling", "us", runs.latency(f"{op.upper()} 2 B", op=op, bytes=2),
-                    pingpong("io_uring", size), "raw io_uring", "<= 1.5")
+        name = f"{op.upper()} 2 B"
+        yield Point(f"{name}, half round trip, polling", "us", runs.latency(name, op=op, bytes=2),
+                    runs.pingpong(name, "io_uring", size), "raw io_uring", "<= 1.5")
     yield Point("SEND 2 B, half round trip, events", "us", runs.latency("SEND 2 B, events", op="send", bytes=2, events=True),
-                pingpong("blocking", 20), "raw blocking", "<= 1.5", 1)
+                runs.pingpong("SEND 2 B, events", "blocking", 20), "raw blocking", "<= 1.5", 1)
 
     offload = runs.gigabits("WRITE 1 MiB, offload", op="write", bytes=MIB, offload=True)
     if measure.installed("iperf3"):
@@ -162,6 +198,8 @@ def points(runs):
     yield Point("WRITE 1 MiB, offload  ", "Gb/s", offload, runs.gigabits("WRITE 1 MiB", op="write", bytes=MIB),
                 "strict mode", ">= 3", 1)
 
+    if measure.installed("ib_write_bw"):
+        yield from points_of_perftest(runs)
     yield from points_of_shared_memory(runs)
     yield from points_of_networks(runs)
 
@@ -199,11 +237,38 @@ def points(runs):
                 constant(0.2), "0.2", "<= 1", 3)
 
 
+def remarks(s, reasons):
+    """What is to be said of a figure, if anything; `reasons` are numbered below the table."""
+    if not s["met"]:
+        yield "MISSED" + (f" [{reasons.index(s['why']) + 1}]" if s["why"] else "")
+    if s["spread"] > STEADY:
+        yield "rounds differ"
+    if s["base_spread"] > STEADY:
+        yield f"baseline's by {s['base_spread']:.1f}"
+
+
 def print_table(summaries, digits):
-    print(f"{'':40} {'ours':>10} {'baseline':>10}  {'':18} {'ratio':>6}  target")
+    reasons = list(dict.fromkeys(s["why"] for s in summaries if s["why"]))
+    print(f"{'':52} {'ours':>8} {'baseline':>9}  {'':18} {'ratio':>6}  {'target':8} {'spread':>6}")
     for s, d in zip(summaries, digits):
-        print(f"{s['name'].strip() + ' [' + s['unit'] + ']':40} {s['ours']:10.{d}f} {s['baseline']:10.{d}f}  "
-              f"{s['baseline_name']:18} {s['ratio']:6.2f}  {s['target']}{'' if s['met'] else '   MISSED'}")
+        spread = f"{s['spread']:6.2f}" if len(s["rounds"]) > 1 else ""
+        print(f"{s['name'].strip() + ' [' + s['unit'] + ']':52} {s['ours']:8.{d}f} {s['baseline']:9.{d}f}  "
+              f"{s['baseline_name']:18} {s['ratio']:6.2f}  {s['target']:8} {spread:6}   {'; '.join(remarks(s, reasons))}".rstrip())
+    for number, reason in enumerate(reasons, 1):
+        print(f"[{number}] {reason}")
+
+
+TIMES = {"average_us": "average", "half_round_trip_us": "p50", "p99_us": "p99", "p999_us": "p99.9"}
+
+
+def print_latencies(latencies):
+    """Medians over the rounds."""
+    heads = "".join(f"{head:>9}" for head in TIMES.values())
+    print(f"\n{'half round trips [us]':42}{'ours':^36}   {'baseline':^36}\n{'':42}{heads}   {heads}")
+    for name, times in latencies.items():
+        def columns(results):
+            return "".join(f"{statistics.median(r[key] for r in results):9.1f}" for key in TIMES) if results else ""
+        print(f"{name:42}{columns(times['ours'])}   {columns(times['baseline'])}".rstrip())
 
 
 def print_costs(rows):
@@ -250,11 +315,13 @@ def main():
 
     summaries = [p.summary() for p in chosen]
     machine = measure.machine()
-    print(f"medians of {args.rounds} rounds of {args.seconds:g} s; {machine['processor']}, {machine['cores']} cores, "
-          f"Linux {machine['kernel']}; data verified in every run\n")
+    print(f"{machine['processor']} (family/model {machine['model']}), {machine['cores']} cores, Linux {machine['kernel']}\n"
+          f"medians of {args.rounds} rounds of {args.seconds:g} s; spread: the largest of ours over the smallest; data verified in "
+          "every run of our own programs\n")
     print_table(summaries, [p.digits for p in chosen])
+    print_latencies(runs.latencies)
     print_costs(runs.costs())
-    report = {"machine": machine, "points": summaries, "costs": runs.costs()}
+    report = {"machine": machine, "points": summaries, "costs": runs.costs(), "latencies": runs.latencies}
     if not args.patterns:
         report["micro_ns"] = micro_costs(args.seconds)
         print("\n" + "; ".join(f"{what} {ns:.1f} ns" for what, ns in report["micro_ns"].items()))

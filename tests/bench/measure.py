@@ -16,7 +16,7 @@ BIN = os.path.join(ROOT, "build", "release", "bin")
 LIMIT = 120  # Seconds after which a program is taken for hung.
 
 
-def _run(command, env=None):
+def output(command, env=None):
     done = subprocess.run(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=LIMIT, check=False)
     if done.returncode != 0:
@@ -25,7 +25,7 @@ def _run(command, env=None):
 
 
 def _json(command, env=None):
-    return json.loads(_run(command, env))
+    return json.loads(output(command, env))
 
 
 def verbs(seconds, mode, offload=False, wire="udp", delay=None, **options):
@@ -45,15 +45,17 @@ def verbs(seconds, mode, offload=False, wire="udp", delay=None, **options):
     return result
 
 
-def raw(seconds, bytes):
-    """Raw UDP datagrams, the faster of two ways to send and receive them."""
-    program = os.path.join(BIN, "uroce_bench_udp")
-    ways = [_json([program, "blast", via, str(bytes), str(seconds / 2)]) for via in ("sendmmsg", "io_uring")]
+def raw(seconds, bytes, before=()):
+    """Raw UDP datagrams that arrived: the fastest of sendmmsg and io_uring, each with a window and without. `before`:
+    what stands before the command."""
+    program = [*before, os.path.join(BIN, "uroce_bench_udp")]
+    ways = [_json([*program, mode, via, str(bytes), str(seconds / 4)])
+            for mode in ("blast", "flood") for via in ("sendmmsg", "io_uring")]
     return max(ways, key=lambda way: way["packets_per_second"])
 
 
-def raw_pingpong(seconds, bytes, via):
-    return _json([os.path.join(BIN, "uroce_bench_udp"), "pingpong", via, str(bytes), str(seconds)])
+def raw_pingpong(seconds, bytes, via, before=()):
+    return _json([*before, os.path.join(BIN, "uroce_bench_udp"), "pingpong", via, str(bytes), str(seconds)])
 
 
 def _with_server(server, client, ready, env=None):
@@ -65,7 +67,7 @@ def _with_server(server, client, ready, env=None):
             for line in process.stdout:
                 if ready in line:
                     break
-            return _run(client, env)
+            return output(client, env)
         finally:
             process.kill()
 
@@ -133,7 +135,7 @@ def rdma_cm(connections=1000):
         deadline = time.monotonic() + 5  # It does not say when it listens; until then clients are refused.
         while True:
             try:
-                output = _run([*program, "127.0.0.1", "--", "cmtime", "-c", str(connections), "-s", "127.0.0.2"])
+                output = output([*program, "127.0.0.1", "--", "cmtime", "-c", str(connections), "-s", "127.0.0.2"])
                 break
             except RuntimeError:
                 if time.monotonic() > deadline or server.poll() is not None:
@@ -164,6 +166,13 @@ def tcp_connections(seconds):
             os.waitpid(child, 0)
 
 
+def listens(port):
+    """Whether somebody listens on the TCP port in this network namespace."""
+    with open("/proc/net/tcp", encoding="ascii") as v4, open("/proc/net/tcp6", encoding="ascii") as v6:
+        fields = [line.split() for line in [*v4, *v6]]
+    return any(f[1].endswith(f":{port:04X}") and f[3] == "0A" for f in fields)
+
+
 def installed(program):
     return shutil.which(program) is not None
 
@@ -177,6 +186,8 @@ def micro(seconds, pattern):
 
 
 def machine():
+    """`model` tells processors of one name apart: virtual machines often hide the rest of it."""
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        model = re.search(r"model name\s*:\s*(.*)", file.read())
-    return {"processor": model.group(1) if model else "unknown", "cores": os.cpu_count(), "kernel": os.uname().release}
+        facts = dict(re.findall(r"^(.*?)\s*: (.*)$", file.read(), re.MULTILINE))
+    return {"processor": facts.get("model name", "unknown"), "model": f"{facts.get('cpu family', '?')}/{facts.get('model', '?')}",
+            "cores": os.cpu_count(), "kernel": os.uname().release}

@@ -2,18 +2,21 @@
 // of their bytes. UDP checksums are off, as in RoCEv2.
 //
 //   uroce_bench_udp blast    sendmmsg|io_uring         BYTES SECONDS
+//   uroce_bench_udp flood    sendmmsg|io_uring         BYTES SECONDS
 //   uroce_bench_udp pingpong spin|io_uring|blocking    BYTES SECONDS
 //
 // blast: one side sends as fast as it can, in batches; a window of acknowledgements keeps the receiver's buffer from
-// overflowing, so that what is counted has arrived. pingpong: one datagram to and fro. Prints one line of JSON.
+// overflowing, so that what is counted has arrived. flood: without a window; what arrives is counted, the rest is lost.
+// pingpong: one datagram to and fro. Prints one line of JSON.
 #include <arpa/inet.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "engine/port/ring.h"
+#include "tests/bench/latency.h"
 #include "tests/bench/usage.h"
 
 namespace uroce::bench {
@@ -180,6 +184,18 @@ std::unique_ptr<End> make_end(const std::string& via, Socket& own, Socket& peer,
   for (std::uint64_t received = 0;;) end.send_small(received += end.receive());
 }
 
+/// A number that a process and its children share.
+std::atomic<std::uint64_t>& shared_count() {
+  void* const page =
+      mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) die("mmap");
+  return *new (page) std::atomic<std::uint64_t>(0);
+}
+
+[[noreturn]] void serve_flood(End& end, std::atomic<std::uint64_t>& arrived) {
+  for (;;) arrived.fetch_add(end.receive(), std::memory_order_relaxed);
+}
+
 [[noreturn]] void serve_pingpong(End& end) {
   for (;;) {
     end.receive();
@@ -198,6 +214,12 @@ nlohmann::json blast(End& end, double seconds) {
   return {{"packets_per_second", static_cast<double>(acknowledged) / seconds_since(start)}};
 }
 
+nlohmann::json flood(End& end, double seconds, const std::atomic<std::uint64_t>& arrived) {
+  const auto start = Clock::now();
+  while (seconds_since(start) < seconds) end.send(kBatch);
+  return {{"packets_per_second", static_cast<double>(arrived.load(std::memory_order_relaxed)) / seconds_since(start)}};
+}
+
 nlohmann::json pingpong(End& end, double seconds) {
   std::vector<double> microseconds;
   const auto start = Clock::now();
@@ -208,29 +230,31 @@ nlohmann::json pingpong(End& end, double seconds) {
     microseconds.push_back(std::chrono::duration<double, std::micro>(after - before).count() / 2);
     before = after;
   }
-  std::nth_element(microseconds.begin(), microseconds.begin() + static_cast<std::ptrdiff_t>(microseconds.size() / 2),
-                   microseconds.end());
-  return {{"half_round_trip_us", microseconds[microseconds.size() / 2]}};
+  return latencies(std::move(microseconds));
 }
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "usage: uroce_bench_udp blast sendmmsg|io_uring BYTES SECONDS\n"
+               "usage: uroce_bench_udp blast|flood sendmmsg|io_uring BYTES SECONDS\n"
                "       uroce_bench_udp pingpong spin|io_uring|blocking BYTES SECONDS\n");
   std::exit(64);
 }
 
 int run(const std::string& mode, const std::string& via, std::size_t size, double seconds) {
   const bool is_pingpong = mode == "pingpong";
+  std::atomic<std::uint64_t>& arrived = shared_count();
   Socket server, client;
   const pid_t child = fork();
   if (child < 0) die("fork");
   if (child == 0) {
     const auto end = make_end(via, server, client, size, is_pingpong);
+    if (mode == "flood") serve_flood(*end, arrived);
     is_pingpong ? serve_pingpong(*end) : serve_blast(*end);
   }
   const auto end = make_end(via, client, server, size, is_pingpong);
-  nlohmann::json result = is_pingpong ? pingpong(*end, seconds) : blast(*end, seconds);
+  nlohmann::json result = is_pingpong       ? pingpong(*end, seconds)
+                          : mode == "flood" ? flood(*end, seconds, arrived)
+                                            : blast(*end, seconds);
   kill(child, SIGKILL);
   rusage served{};
   wait4(child, nullptr, 0, &served);
@@ -248,7 +272,7 @@ int run(const std::string& mode, const std::string& via, std::size_t size, doubl
 int main(int argc, char** argv) {
   if (argc != 5) uroce::bench::usage();
   const std::string mode = argv[1], via = argv[2];
-  const bool known = (mode == "blast" && (via == "sendmmsg" || via == "io_uring")) ||
+  const bool known = ((mode == "blast" || mode == "flood") && (via == "sendmmsg" || via == "io_uring")) ||
                      (mode == "pingpong" && (via == "spin" || via == "io_uring" || via == "blocking"));
   const std::size_t size = std::strtoul(argv[3], nullptr, 10);
   const double seconds = std::strtod(argv[4], nullptr);

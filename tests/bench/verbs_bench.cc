@@ -18,6 +18,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/bench/latency.h"
 #include "tests/bench/verbs_side.h"
 
 namespace uroce::bench {
@@ -241,11 +242,10 @@ json run_lat(Side& side, const Line& line, const Options& options) {
   json client = meter.report();
   const json server = line.hear();
   line.meet();
-  std::sort(microseconds.begin(), microseconds.end());
-  const auto at = [&](double share) {
-    return microseconds[static_cast<std::size_t>(share * static_cast<double>(rounds - 1))];
-  };
-  return {{"half_round_trip_us", at(0.5)}, {"p99_us", at(0.99)}, {"client", client}, {"server", server}};
+  json result = latencies(std::move(microseconds));
+  result["client"] = client;
+  result["server"] = server;
+  return result;
 }
 
 std::size_t resident_bytes() {

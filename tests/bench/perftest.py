@@ -1,0 +1,105 @@
+"""Rows measured with perftest, the programs that users run, each beside raw datagrams under the same condition."""
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+import measure
+
+PORT = 18571  # TCP, over which the two sides meet.
+
+BURNER = """
+import time
+while True:
+    end = time.perf_counter() + 0.005
+    while time.perf_counter() < end: pass
+    time.sleep(0.010)
+"""
+
+# What a row is measured under: its name, what stands before each command, and whether a program of somebody else runs
+# beside, which keeps a third of a core busy.
+QUIET, ONE_CORE, LOAD = CONDITIONS = [("", [], False), ("one core, ", ["taskset", "-c", "0"], False),
+                                      ("beside a load, ", [], True)]
+
+
+@dataclass
+class Row:
+    """A program of perftest with its arguments, and what raw datagrams do instead."""
+    command: str
+    raw: str             # "blast", or the way of the ping-pong.
+    target: str          # Of ours / raw, for the average where it is a time.
+    bytes: int           # Of a raw datagram.
+    rounds: int = 0      # Of a ping-pong, in a second.
+    why: str = ""        # Why it misses the target, when it does.
+    conditions: tuple = (QUIET,)
+
+
+EVENTS = "a packet wakes the background thread, and that thread the program: two wake-ups, and raw datagrams need one"
+MEMORY = "the program polls its memory and not its CQ: the background thread moves the packets, and has to get a core first"
+
+ROWS = (
+    Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD)),
+    Row("ib_read_bw -s 65536", "blast", ">= 0.85", 4112),
+    Row("ib_send_bw -s 65536", "blast", ">= 0.85", 4112),
+    Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, conditions=(QUIET, ONE_CORE, LOAD)),
+    Row("ib_write_lat -s 2", "io_uring", "<= 4", 36, 10_000, MEMORY, (QUIET, ONE_CORE, LOAD)),
+    Row("ib_send_lat -s 2 -e", "blocking", "<= 1.5", 20, 10_000, EVENTS, (QUIET, ONE_CORE, LOAD)),
+)
+
+
+def run(command, before=()):
+    """The numbers in the client's last line; a server on 127.0.0.1, the client on 127.0.0.2."""
+    def side(address):
+        return [*before, os.path.join(measure.BIN, "uroce"), "run", "--addr", address, "--", *command.split(), "-x", "1", "-F",
+                "-p", str(PORT)]
+    with tempfile.TemporaryFile("w+") as said:
+        server = subprocess.Popen(side("127.0.0.1"), stdout=said, stderr=said)
+        try:
+            deadline = time.monotonic() + 20
+            while not measure.listens(PORT):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    said.seek(0)
+                    raise RuntimeError(f"the server of {command} does not listen: {said.read()}")
+                time.sleep(0.01)
+            output = measure.output([*side("127.0.0.2"), "127.0.0.1"])
+            server.wait(timeout=10)
+        finally:
+            server.kill()
+            server.wait()
+    numbers = [line for line in output.splitlines() if re.match(r"^ *\d+ +\d+ ", line)]
+    return [float(word) for word in numbers[-1].split()]
+
+
+def gigabits(row, seconds, before):
+    # It measures whole seconds, and of these the middle half.
+    return run(f"{row.command} -D {max(1, round(seconds))}", before)[3] * 8 * 2**20 / 1e9
+
+
+def latency(row, seconds, before):
+    """As of the raw ping-pong."""
+    numbers = run(f"{row.command} -n {max(100, round(row.rounds * seconds))}", before)
+    return dict(zip(("half_round_trip_us", "average_us", "_", "p99_us", "p999_us"), numbers[4:9]))
+
+
+def raw_gigabits(row, seconds, before):
+    return measure.raw(seconds, row.bytes, before)["packets_per_second"] * 4096 * 8e-9
+
+
+def raw_latency(row, seconds, before):
+    return measure.raw_pingpong(seconds, row.bytes, row.raw, before)
+
+
+@contextlib.contextmanager
+def load(wanted):
+    """While it lasts, somebody else's program runs, as on every machine that is not kept quiet."""
+    process = subprocess.Popen([sys.executable, "-c", BURNER]) if wanted else None
+    try:
+        yield
+    finally:
+        if process:
+            process.kill()
+            process.wait()
