@@ -119,7 +119,8 @@ void save_left_rings(const std::string& directory) {
     const auto recording = read_ring_file(fd.get());
     const bool saved =
         recording && save(*recording, "the process ended without closing its NIC: killed, or crashed", directory).ok();
-    if (saved || !recording) fs::remove(entry.path(), error);
+    // A file that is not a ring yet belongs to a process that is just opening its NIC.
+    if (saved) fs::remove(entry.path(), error);
   }
 }
 

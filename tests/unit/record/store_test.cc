@@ -73,6 +73,18 @@ TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   EXPECT_EQ(count(".json"), 1u);
 }
 
+// Between making the file, locking it and writing into it, a process has a file that looks left behind.
+TEST_F(Store, TheFileOfAProcessThatIsJustOpeningItsNicStays) {
+  const std::string made = folder + "/uroce-opening-1-0.ring", sized = folder + "/uroce-opening-2-0.ring";
+  std::ofstream(made).flush();
+  std::ofstream(sized).flush();
+  fs::resize_file(sized, sizeof(Ring));
+  save_left_rings(folder);
+  EXPECT_TRUE(fs::exists(made));
+  EXPECT_TRUE(fs::exists(sized));
+  EXPECT_EQ(count(".json"), 0u);
+}
+
 TEST_F(Store, KilledProcessesDoNotFillTheDisk) {
   const std::string alive = folder + "/uroce-alive-1-0.ring";
   std::ofstream(alive).put('x');

@@ -37,7 +37,7 @@ Result<engine::Fd, std::string> make_file(const std::string& path) {
   // Its pages must be there: a full disk would be a SIGBUS for the program later.
   const int error = !fd ? errno : ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
   if (error != 0) return Err{"UROCE_RECORD: can't write " + path + ": " + std::strerror(error)};
-  ::flock(fd.get(), LOCK_EX | LOCK_NB);
+  ::flock(fd.get(), LOCK_EX);  // A reader of left rings has it for a moment.
   return fd;
 }
 
