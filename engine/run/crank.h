@@ -2,6 +2,9 @@
 // calls it (Runner, tests) makes sure that nobody else uses the two at the same time.
 #pragma once
 
+#include <optional>
+
+#include "engine/os/os_clock.h"
 #include "engine/port/port.h"
 #include "engine/run/tunables.h"
 #include "engine/sans_io.h"
@@ -40,19 +43,26 @@ enum class Answers : std::uint8_t {
 
 /// Sends, receives, runs timers, and sends what came of that unless it may wait. One system call when nothing arrives,
 /// or when answers wait for the next turn. `on_progress()` is called whenever the NIC may have got events, and before
-/// answers are sent: who sleeps for an event wakes up meanwhile, and does so before the peer can know.
+/// answers are sent: who sleeps for an event wakes up meanwhile, and does so before the peer can know. `now` is the
+/// time at which the turn begins.
 template <SansIoNic N, class OnProgress>
 Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnProgress& on_progress) {
+  // Sending can take longer than an RNR wait of 10 us: what arrived after it would be told a time before its arrival,
+  // and waits that the peer asks for would end too early.
   struct Sink final : DatagramSink {
-    Sink(N& n, Instant t) : nic(n), now(t) {}
-    void on_datagram(const proto::Datagram& datagram) override { nic.on_datagram(datagram, now); }
+    explicit Sink(N& n) : nic(n) {}
+    void on_datagram(const proto::Datagram& datagram) override {
+      if (!arrival) arrival = os_now();
+      nic.on_datagram(datagram, *arrival);
+    }
     N& nic;
-    Instant now;
-  } sink{nic, now};
+    std::optional<Instant> arrival;
+  } sink{nic};
 
   Progress progress;
   progress.transmitted = take_transmits(nic, port, now);
   progress.received = port.exchange(sink, kCrankBurst);
+  now = sink.arrival.value_or(now);
   const std::optional<Instant> deadline = nic.next_deadline();
   const bool is_due = deadline && *deadline <= now;
   if (is_due) nic.on_timeout(now);

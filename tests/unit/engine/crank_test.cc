@@ -1,0 +1,56 @@
+// One turn of the crank, over a port that takes its time.
+#include "engine/run/crank.h"
+
+#include "tests/support/echo_nic.h"
+#include "tests/support/port_fixture.h"
+
+namespace uroce::test {
+namespace {
+
+using engine::os_now;
+
+/// A port for which sending takes a while; then one packet is there.
+class SlowPort final : public engine::Port {
+ public:
+  Instant sent{};
+
+  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t wanted) override { return wanted; }
+  void release_source_port(const proto::Gid&, std::uint16_t) override {}
+  MutBytes tx_frame() override { return {}; }
+  void tx_commit(const proto::Transmit&) override {}
+  void flush() override {}
+  std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
+    const Instant end = os_now() + 50us;
+    while (os_now() < end) continue;
+    sent = os_now();
+    const std::array<std::uint8_t, 64> packet{};
+    sink.on_datagram({{}, packet});
+    return 1;
+  }
+  bool wait(std::optional<Instant>) override { return false; }
+  void mask_packets(bool) override {}
+  void wake() override {}
+  void abandon_after_fork() override {}
+  engine::PortInfo info() const override { return {}; }
+  engine::PortCounters counters() const override { return {}; }
+};
+
+// An RNR wait begins when the NAK is here.
+TEST(Crank, PacketsArriveAfterWhatWasSentBeforeThem) {
+  EchoNic nic({});
+  SlowPort port;
+  turn_crank(nic, port, os_now(), engine::Answers::kNextTurn, [] {});
+  EXPECT_GE(nic.last_activity, port.sent);
+}
+
+TEST(Crank, TimersThatAreDueWhenPacketsArriveAreNotLeftToTheNextTurn) {
+  EchoNic nic({});
+  SlowPort port;
+  const Instant begin = os_now();
+  nic.set_timer(begin + 10us);
+  turn_crank(nic, port, begin, engine::Answers::kNextTurn, [] {});
+  EXPECT_EQ(nic.timeouts, 1);
+}
+
+}  // namespace
+}  // namespace uroce::test
