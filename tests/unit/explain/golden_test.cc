@@ -5,8 +5,10 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/unit/explain/retold.h"
+#include "tests/unit/explain/rewritten.h"
 
 namespace uroce::explain::test {
 namespace {
@@ -191,6 +193,53 @@ TEST(Golden, BothEndsTellWhatTheWireDid) {
     ++topics;
   }
   EXPECT_EQ(topics, 35u);
+}
+
+/// Messages and their bytes, and the bytes that were acknowledged: "SEND 1 8192, 8192".
+std::string messages_of(const std::string& capture) {
+  const Retold retold = retell({capture});
+  if (retold.story->connections().empty()) return "";
+  const Numbers& n = retold.story->connections()[0]->to_right.numbers();
+  std::string text;
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    const auto& row = n.operations[i];
+    if (row.count == 0) continue;
+    text += std::string(to_string(static_cast<Operation>(i))) + ' ' + std::to_string(row.count) + ' ' +
+            std::to_string(row.whole) + ' ' + std::to_string(row.bytes) + ", ";
+  }
+  return text + std::to_string(n.acked_bytes);
+}
+
+/// What was lost on the way is missing in the responder's capture, or comes late: the messages are the same.
+TEST(Golden, MessagesAreTheSameSeenFromTheResponder) {
+  std::size_t topics = 0;
+  for (const std::string& name : all_captures()) {
+    if (!name.starts_with("rxe/") || !name.ends_with(".atA")) continue;
+    const std::string topic = name.substr(0, name.size() - 4);
+    if (topic.find("retry_exceeded") != std::string::npos) continue;  // Nothing came.
+    if (topic.starts_with("rxe/uc_")) continue;
+    EXPECT_EQ(messages_of(topic + ".atB"), messages_of(name)) << topic;
+    ++topics;
+  }
+  EXPECT_EQ(topics, 31u);
+  // What UC loses is lost: the responder drops the message.
+  EXPECT_EQ(messages_of("rxe/uc_loss_send.atA"), "SEND 3 3 9000, 9000");
+  EXPECT_EQ(messages_of("rxe/uc_loss_send.atB"), "SEND 3 3 9000, 6000");
+}
+
+/// A capture that has missed packets in the middle of a WRITE, which reached the responder: RETH says how long it is.
+TEST(Golden, AMessageIsAsLongAsItsHeaderSays) {
+  const auto told = [](const std::set<std::size_t>& missed) {
+    const Retold retold = retell_bytes(pcap("rxe/rc_write_157pkt_mtu256", {.without = missed}));
+    const Numbers& n = retold.story->connections().at(0)->to_right.numbers();
+    const auto& row = n.operations[static_cast<std::size_t>(Operation::kWrite)];
+    return std::array{row.count, row.whole, row.bytes, n.acked_bytes};
+  };
+  const std::array<std::uint64_t, 4> whole{1, 1, 40'000, 40'000};
+  EXPECT_EQ(told({}), whole);
+  EXPECT_EQ(told({2}), whole);
+  EXPECT_EQ(told({40, 41, 42, 90}), whole);
+  EXPECT_EQ(told({1, 2}), (std::array<std::uint64_t, 4>{1, 0, 39'488, 39'488}));  // RETH itself is missing.
 }
 
 TEST(Golden, TheConnectionManagerNamesBothQps) {

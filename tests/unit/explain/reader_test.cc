@@ -10,100 +10,45 @@
 
 #include "proto/pcap_format.h"
 #include "tests/unit/explain/retold.h"
+#include "tests/unit/explain/rewritten.h"
 
 namespace uroce::explain::test {
 namespace {
-
-using Octets = std::vector<std::uint8_t>;
-
-struct Writer {
-  Octets out;
-  bool swapped = false;
-
-  Writer& word(std::uint32_t value) {
-    if (swapped) value = __builtin_bswap32(value);
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&value);
-    out.insert(out.end(), bytes, bytes + 4);
-    return *this;
-  }
-  Writer& half(std::uint16_t value) {
-    if (swapped) value = __builtin_bswap16(value);
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&value);
-    out.insert(out.end(), bytes, bytes + 2);
-    return *this;
-  }
-  Writer& bytes(Bytes more) {
-    out.insert(out.end(), more.begin(), more.end());
-    return *this;
-  }
-};
-
-/// The frames of a capture of ours.
-std::vector<std::pair<std::int64_t, Octets>> frames_of(const std::string& name) {
-  auto reader = Reader::open(Input(read_capture(name)));
-  std::vector<std::pair<std::int64_t, Octets>> frames;
-  Frame frame;
-  while (reader->next(frame) == Reader::Next::kFrame) {
-    frames.emplace_back(frame.time_ns, Octets(frame.bytes.begin(), frame.bytes.end()));
-  }
-  return frames;
-}
-
-/// `name` as pcap of another link type; `convert` makes its frames from those of Ethernet.
-template <class Convert>
-Octets pcap(const std::string& name, std::uint32_t link_type, Convert convert, bool swapped = false,
-            bool microseconds = false, std::size_t snap = 65535) {
-  Writer writer;
-  writer.swapped = swapped;
-  writer.word(microseconds ? 0xA1B2C3D4 : 0xA1B23C4D).half(2).half(4).word(0).word(0).word(65535).word(link_type);
-  for (const auto& [time, frame] : frames_of(name)) {
-    const Octets converted = convert(frame);
-    const std::size_t captured = std::min(snap, converted.size());
-    writer.word(static_cast<std::uint32_t>(time / 1'000'000'000))
-        .word(static_cast<std::uint32_t>(time % 1'000'000'000 / (microseconds ? 1000 : 1)))
-        .word(static_cast<std::uint32_t>(captured))
-        .word(static_cast<std::uint32_t>(converted.size()))
-        .bytes(Bytes(converted).first(captured));
-  }
-  return writer.out;
-}
-
-Octets behind_ethernet(const Octets& frame, std::size_t header, std::size_t type_at = 0) {
-  Octets out(header);
-  if (type_at != 0 || header == 20)
-    std::copy_n(frame.begin() + 12, 2, out.begin() + static_cast<std::ptrdiff_t>(type_at));
-  out.insert(out.end(), frame.begin() + 14, frame.end());
-  return out;
-}
 
 const std::string kName = "rxe/loss_send_middle.atA";
 const std::string kCounts = "nak:5 nak_sequence:1";
 
 TEST(Reader, EachLinkTypeGivesTheSameStory) {
-  const auto same = [](const Octets& frame) { return frame; };
-  EXPECT_EQ(retell_bytes(pcap(kName, 1, same)).counts(), kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 1, same, true)).counts(), kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 1, same, false, true)).counts(), kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 101, [](const Octets& f) { return behind_ethernet(f, 0); })).counts(), kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 0, [](const Octets& f) { return behind_ethernet(f, 4); })).counts(), kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 113, [](const Octets& f) { return behind_ethernet(f, 16, 14); })).counts(),
-            kCounts);
-  EXPECT_EQ(retell_bytes(pcap(kName, 276, [](const Octets& f) { return behind_ethernet(f, 20, 0); })).counts(),
-            kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName)).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, {.swapped = true})).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, {.microseconds = true})).counts(), kCounts);
+  EXPECT_EQ(retell_bytes(pcap(kName, {.link_type = 0x50000001})).counts(), kCounts);  // With a frame check sequence.
+  const auto behind = [](std::uint32_t link_type, std::size_t header, std::optional<std::size_t> type_at) {
+    const auto convert = [=](const Octets& frame) { return behind_ethernet(frame, header, type_at); };
+    return retell_bytes(pcap(kName, {.link_type = link_type, .convert = convert})).counts();
+  };
+  EXPECT_EQ(behind(101, 0, {}), kCounts);
+  EXPECT_EQ(behind(0, 4, {}), kCounts);
+  EXPECT_EQ(behind(113, 16, 14), kCounts);
+  EXPECT_EQ(behind(276, 20, 0), kCounts);
 }
 
 TEST(Reader, FramesThatWereCutOffAreToldWithoutIcrc) {
-  const Retold retold = retell_bytes(pcap(
-      kName, 1, [](const Octets& f) { return f; }, false, false, 80));
+  const Retold retold = retell_bytes(pcap(kName, {.snap = 80}));
   EXPECT_EQ(retold.counts(), kCounts);
   EXPECT_EQ(retold.story->totals().icrc_unknown, 13u);  // ACKs are shorter.
   EXPECT_EQ(retold.story->totals().icrc_wrong, 0u);
 }
 
 TEST(Reader, UnknownNetworksAreSaid) {
-  const Retold retold = retell_bytes(pcap(kName, 147, [](const Octets& f) { return f; }));
-  EXPECT_TRUE(retold.lines.empty());
-  EXPECT_EQ(retold.files[0].unknown_link, "link type 147");
+  const auto unknown = [](std::uint32_t link_type) {
+    const Retold retold = retell_bytes(pcap(kName, {.link_type = link_type}));
+    EXPECT_TRUE(retold.lines.empty());
+    return retold.files[0].unknown_link;
+  };
+  EXPECT_EQ(unknown(147), "link type 147");
+  EXPECT_EQ(unknown(197), "link type 197 (Endace ERF)");
+  EXPECT_EQ(unknown(247), "link type 247 (InfiniBand)");
 }
 
 /// Both ends in one file, as uroce writes it: each packet twice, with its direction and its interface.

@@ -26,7 +26,10 @@ std::optional<Packet> Capture::next() {
   while (reader_.next(frame) == Reader::Next::kFrame) {
     ++facts_.frames;
     auto packet = dissector_.packet(frame, facts_.frames);
-    if (packet) return std::move(*packet);
+    if (packet) {
+      if (!packet->tunnel.empty() && facts_.tunneled++ == 0) facts_.tunnel = packet->tunnel;
+      return std::move(*packet);
+    }
     const Untold& untold = packet.error();
     switch (untold.why) {
       case Untold::Why::kNotRoce:

@@ -17,9 +17,11 @@ namespace uroce::explain {
 struct FileFacts {
   std::string name;
   std::uint64_t frames = 0, not_roce = 0, broken = 0;
-  std::string first_broken;  ///< The first broken frame, in words.
-  std::string unknown_link;  ///< A network that we do not know.
-  std::string damage;        ///< Where and why the capture ends early.
+  std::uint64_t tunneled = 0;  ///< Packets told that travelled in a tunnel ...
+  std::string tunnel;          ///< ... of this kind (that of the first one).
+  std::string first_broken;    ///< The first broken frame, in words.
+  std::string unknown_link;    ///< A network that we do not know.
+  std::string damage;          ///< Where and why the capture ends early.
 };
 
 /// The packets of one file.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proto/packet.h"
+#include "tools/explain/packets/wrapping.h"
 
 namespace uroce::explain {
 namespace {
@@ -17,8 +18,10 @@ enum LinkType : std::uint32_t {
   kRaw = 101,
   kLoop = 108,
   kCooked = 113,
+  kEndace = 197,
   kIpv4Only = 228,
   kIpv6Only = 229,
+  kInfiniband = 247,
   kCooked2 = 276,
 };
 constexpr std::size_t kNullSize = 4, kCookedSize = 16, kCooked2Size = 20;
@@ -26,6 +29,14 @@ constexpr std::size_t kLongest = 262'144;
 
 std::uint16_t ip_type(Bytes network) {
   return !network.empty() && network[0] >> 4 == 6 ? kEtherTypeIpv6 : kEtherTypeIpv4;
+}
+
+/// Of a network that we do not read.
+std::string name_of(std::uint32_t link_type) {
+  std::string text = "link type " + std::to_string(link_type);
+  if (link_type == kEndace) text += " (Endace ERF)";
+  if (link_type == kInfiniband) text += " (InfiniBand)";
+  return text;
 }
 
 Direction cooked_direction(std::uint64_t type) {
@@ -114,7 +125,7 @@ void read_headers(const PacketView& view, Packet& out) {
     const auto reth = view.header<Reth>();
     out.va = reth.get<Reth::Va>();
     out.rkey = reth.get<Reth::RKey>();
-    out.length = reth.get<Reth::DmaLength>();
+    if (!out.length_cut) out.length = reth.get<Reth::DmaLength>();
   }
   if (view.has<AtomicEth>()) {
     const auto atomic = view.header<AtomicEth>();
@@ -131,6 +142,12 @@ void read_headers(const PacketView& view, Packet& out) {
     out.source_qp = view.header<Deth>().get<Deth::SourceQp>();
     out.qkey = view.header<Deth>().get<Deth::QKey>();
   }
+}
+
+/// Bytes from BTH on without which nothing true can be told: of RETH, only the length is missed.
+std::size_t headers_needed(const OpcodeInfo& op) {
+  const int reth = op.stack.offset_of(HeaderId::kReth);
+  return reth > 0 ? static_cast<std::size_t>(reth) : op.stack.bytes;
 }
 
 Untold untold(FrameError error) {
@@ -150,38 +167,35 @@ Untold untold(FrameError error) {
 /// An Ethernet frame around what lies behind another link header. `cut` bytes of it were not captured; they become
 /// zeros, so that the headers in front of them can be read.
 Bytes Dissector::as_ethernet(std::uint16_t type, Bytes network, std::size_t cut) {
-  scratch_.assign(Ethernet::kSize, 0);
-  store_be<2>(scratch_.data() + Ethernet::kSize - 2, type);
-  scratch_.insert(scratch_.end(), network.begin(), network.end());
-  scratch_.resize(scratch_.size() + std::min(cut, kLongest));
+  std::vector<std::uint8_t> frame(Ethernet::kSize);
+  store_be<2>(frame.data() + Ethernet::kSize - 2, type);
+  frame.insert(frame.end(), network.begin(), network.end());
+  frame.resize(frame.size() + std::min(cut, kLongest));
+  scratch_ = std::move(frame);  // `network` may lie in it.
   return scratch_;
 }
 
 std::optional<Dissector::Link> Dissector::link(const Frame& frame) {
   const Bytes bytes = frame.bytes;
-  const std::size_t cut = frame.wire_size - bytes.size();
   const auto behind = [&](std::size_t header) { return bytes.subspan(std::min(header, bytes.size())); };
   switch (frame.link_type) {
     case kEthernet:
-      if (cut == 0) return Link{bytes, frame.direction, 0};
-      scratch_.assign(bytes.begin(), bytes.end());
-      scratch_.resize(scratch_.size() + std::min(cut, kLongest));
-      return Link{scratch_, frame.direction, 0};
+      return Link{bytes, frame.direction, 0};
     case kNull:
     case kLoop:
-      return Link{as_ethernet(ip_type(behind(kNullSize)), behind(kNullSize), cut), frame.direction, 0};
+      return Link{as_ethernet(ip_type(behind(kNullSize)), behind(kNullSize), 0), frame.direction, 0};
     case kRaw:
     case kRawOld:
     case kIpv4Only:
     case kIpv6Only:
-      return Link{as_ethernet(ip_type(bytes), bytes, cut), frame.direction, 0};
+      return Link{as_ethernet(ip_type(bytes), bytes, 0), frame.direction, 0};
     case kCooked:
       if (bytes.size() < kCookedSize) break;
-      return Link{as_ethernet(static_cast<std::uint16_t>(load_be<2>(bytes.data() + 14)), behind(kCookedSize), cut),
+      return Link{as_ethernet(static_cast<std::uint16_t>(load_be<2>(bytes.data() + 14)), behind(kCookedSize), 0),
                   cooked_direction(load_be<2>(bytes.data())), 0};
     case kCooked2:
       if (bytes.size() < kCooked2Size) break;
-      return Link{as_ethernet(static_cast<std::uint16_t>(load_be<2>(bytes.data())), behind(kCooked2Size), cut),
+      return Link{as_ethernet(static_cast<std::uint16_t>(load_be<2>(bytes.data())), behind(kCooked2Size), 0),
                   cooked_direction(bytes[10]), static_cast<std::uint32_t>(load_be<4>(bytes.data() + 4))};
     default:
       return std::nullopt;
@@ -189,13 +203,26 @@ std::optional<Dissector::Link> Dissector::link(const Frame& frame) {
   return Link{{}, frame.direction, 0};
 }
 
+/// Takes off what lies around the frame, and makes up for what was cut off: `outside` bytes, if the IP header does not
+/// tell.
+Dissector::Core Dissector::core(Bytes ethernet, std::size_t outside) {
+  const Unwrapped inner = unwrap(ethernet);
+  const std::size_t cut = missing_bytes(inner.type, inner.network).value_or(outside);
+  const std::size_t captured = Ethernet::kSize + inner.network.size();
+  if (inner.tunnel.empty() && inner.tags < 2 && cut == 0) return {ethernet, ethernet.size(), false, {}};
+  return {as_ethernet(inner.type, inner.network, cut), captured, cut != 0, inner.tunnel};
+}
+
 Result<Packet, Untold> Dissector::packet(const Frame& frame, std::uint64_t number) {
   const auto link_layer = link(frame);
-  if (!link_layer) return Err{Untold{Untold::Why::kLinkType, "link type " + std::to_string(frame.link_type)}};
-  const auto parsed = parse_frame(link_layer->ethernet);
+  if (!link_layer) return Err{Untold{Untold::Why::kLinkType, name_of(frame.link_type)}};
+  const Core frame_core = core(link_layer->ethernet, frame.wire_size - frame.bytes.size());
+  const auto parsed = parse_frame(frame_core.ethernet);
   if (!parsed) return Err{untold(parsed.error())};
   const auto view = parse_packet(parsed->packet);
   if (!view) return Err{Untold{Untold::Why::kBroken, std::string(to_string(view.error()))}};
+  const std::size_t in_front = parsed->packet.data() - frame_core.ethernet.data();
+  const std::size_t captured = frame_core.captured_end - std::min(frame_core.captured_end, in_front);
 
   Packet out;
   const FrameFields& fields = parsed->fields;
@@ -209,7 +236,12 @@ Result<Packet, Untold> Dissector::packet(const Frame& frame, std::uint64_t numbe
   out.ip_id = fields.ip_id;
   out.tclass = fields.path.tclass;
   out.roce_v1 = fields.version == RoceVersion::kV1;
-  out.cut = frame.bytes.size() < frame.wire_size;
+  out.cut = frame_core.cut;
+  out.tunnel = frame_core.tunnel;
+  if (out.cut && captured < headers_needed(view->op())) {
+    return Err{Untold{Untold::Why::kBroken, "cut off inside its headers"}};
+  }
+  out.length_cut = out.cut && captured < view->op().stack.bytes;
   read_headers(*view, out);
   out.comment.assign(frame.comment);
   if (out.cut) return out;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/cm/message.h"
@@ -57,7 +58,9 @@ struct Packet {
   std::uint16_t ip_id = 0;
   std::uint8_t tclass = 0;
   bool roce_v1 = false;
-  bool cut = false;  ///< Not all of it was captured.
+  bool cut = false;         ///< Not all of it was captured ...
+  bool length_cut = false;  ///< ... and RETH is not whole: addresses and length are 0, which says nothing.
+  std::string_view tunnel;  ///< In which it travelled: "ERSPAN", ...; empty: none.
   Icrc icrc = Icrc::kNotCaptured;
 
   const proto::OpcodeInfo* op = nullptr;
@@ -117,6 +120,14 @@ class Dissector {
     Direction direction;
     std::uint32_t interface;  ///< Of the host, where the link layer tells it.
   };
+  /// The frame inside of all tags and tunnels.
+  struct Core {
+    Bytes ethernet;            ///< Zeros in place of what was not captured ...
+    std::size_t captured_end;  ///< ... behind this.
+    bool cut;
+    std::string_view tunnel;
+  };
+  Core core(Bytes ethernet, std::size_t outside);
   std::optional<Link> link(const Frame& frame);
   Bytes as_ethernet(std::uint16_t type, Bytes network, std::size_t cut);
 

@@ -10,12 +10,21 @@ SentPacket* History::packet(PsnIndex index) {
   return at != packets_.end() && at->index == index ? &*at : nullptr;
 }
 
-Message* History::message(PsnIndex index) {
+Message* History::before(PsnIndex index) {
   const auto behind = std::upper_bound(messages_.begin(), messages_.end(), index,
                                        [](PsnIndex i, const Message& m) { return i < m.first; });
-  if (behind == messages_.begin()) return nullptr;
-  Message& found = *std::prev(behind);
-  return index < found.end() ? &found : nullptr;
+  return behind == messages_.begin() ? nullptr : &*std::prev(behind);
+}
+
+Message* History::message(PsnIndex index) {
+  Message* const found = before(index);
+  return found != nullptr && index < found->end() ? found : nullptr;
+}
+
+void History::remove(const Message& message) {
+  const auto at = std::lower_bound(messages_.begin(), messages_.end(), message.first,
+                                   [](const Message& m, PsnIndex i) { return m.first < i; });
+  if (at != messages_.end() && at->first == message.first) messages_.erase(at);
 }
 
 std::deque<Message>::iterator History::from(PsnIndex index) {

@@ -26,12 +26,15 @@ struct Message {
   std::uint64_t number = 0;  ///< From 1.
   proto::Kind kind{};
   PsnIndex first = 0;
-  std::int64_t psns = 0;     ///< So far; of a READ: all, 0 while the MTU is not known.
-  std::uint64_t length = 0;  ///< As RETH says; else the bytes so far.
-  std::uint64_t bytes = 0;   ///< So far.
-  bool whole = false;        ///< Its last packet was sent.
-  bool begun = true;         ///< Its first packet is in the capture.
-  bool done = false;         ///< Acknowledged, or answered.
+  std::int64_t psns = 0;                      ///< So far; of a READ: all, 0 while the MTU is not known.
+  std::uint64_t length = 0;                   ///< As RETH says; else the bytes so far.
+  bool length_known = false;                  ///< RETH says it.
+  std::uint64_t bytes = 0;                    ///< So far.
+  bool whole = false;                         ///< Its last packet was sent ...
+  std::optional<std::uint32_t> last_payload;  ///< ... and is in the capture, with so many bytes.
+  bool begun = true;                          ///< Its first packet is in the capture.
+  bool gap = false;                           ///< Packets of it were missing when later ones came.
+  bool done = false;                          ///< Acknowledged, or answered.
   Place place;
   std::int64_t time_ns = 0;
   std::uint64_t va = 0;
@@ -63,10 +66,13 @@ class History {
   SentPacket* packet(PsnIndex index);
   Message* message(PsnIndex index);
   Hole* hole(PsnIndex index);
+  /// The message that begins last before `index`.
+  Message* before(PsnIndex index);
 
   /// Behind all others.
   SentPacket& add_packet(const SentPacket& packet);
   Message& add_message(const Message& message);
+  void remove(const Message& message);
   void add_hole(const Hole& hole);
   /// A packet of a hole has come: what is left of the hole.
   void fill_hole(PsnIndex index, std::int64_t psns);

@@ -48,15 +48,13 @@ void Stream::learn_mtu(const Packet& packet) {
   }
 }
 
-void Stream::set_read_length(Message& message) {
-  message.psns = message.length == 0 ? 1 : static_cast<std::int64_t>((message.length + mtu_ - 1) / mtu_);
-  next_ = std::max(next_, message.end());
-  cursor_ = std::max(cursor_, message.end());
-}
-
 /// How many PSNs a READ takes is not known before the MTU is; the next request tells it.
 void Stream::guess_read_psns(PsnIndex index, const Packet& packet) {
   Message* const open = history_.newest();
+  if (open != nullptr && open->is_read() && !open->length_known && open->psns == 0 && index > open->first) {
+    open->psns = index - open->first;
+    return;
+  }
   if (mtu_ != 0 || open == nullptr || !open->is_read() || open->psns != 0 || index <= open->first) return;
   const auto psns = static_cast<std::uint64_t>(index - open->first);
   const bool part = packet.op->kind == proto::Kind::kReadRequest && packet.va > open->va &&
@@ -181,43 +179,8 @@ void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
   }
   incident(packet, told, Severity::kProblem, "gap", text);
   history_.add_hole({next_, index, packet.time_ns, packet.place});
-  if (order_.in_message() && history_.newest() != nullptr) history_.newest()->whole = packet.op->starts();
+  if (order_.in_message() && history_.newest() != nullptr) history_.newest()->gap = true;
   order_.forget();
-}
-
-/// Puts a new packet into the message that it continues, or into one that it begins.
-void Stream::join_message(PsnIndex index, const Packet& packet) {
-  Message* open = history_.newest();
-  const bool continues = open != nullptr && !packet.op->starts() && !open->whole && open->kind == packet.op->kind;
-  if (!continues) {
-    Message fresh;
-    fresh.number = ++message_count_;
-    fresh.kind = packet.op->kind;
-    fresh.first = fresh.next_answer = index;
-    fresh.begun = packet.op->starts();
-    fresh.place = packet.place;
-    fresh.time_ns = packet.time_ns;
-    fresh.va = packet.va;
-    fresh.rkey = packet.rkey;
-    fresh.length = packet.length;
-    open = &history_.add_message(fresh);
-    ++numbers_.operations[static_cast<std::size_t>(operation_of(fresh.kind))].count;
-  }
-  if (open->is_read()) {
-    if (mtu_ != 0) set_read_length(*open);
-    open->bytes = open->length;
-  } else {
-    open->psns = index + 1 - open->first;
-    open->bytes += open->is_atomic() ? 8 : packet.payload;
-    open->length = std::max(open->length, open->bytes);
-  }
-  open->whole = packet.op->ends();
-  if (!open->whole) return;
-  auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(open->kind))];
-  row.bytes += open->bytes;
-  row.least = row.whole++ == 0 ? open->bytes : std::min(row.least, open->bytes);
-  row.most = std::max(row.most, open->bytes);
-  if (!reliable_) complete(*open, packet.time_ns);
 }
 
 void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
@@ -231,6 +194,7 @@ void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
     }
   };
   if (reliable_) proto::rules::check_flags(facts, found);
+  if (packet.length_cut) return order_.forget();
   if (const auto breach = order_.add(facts, mtu_)) {
     found(*breach);
     if (breach->rule == proto::rules::Rule::kOpcodeSequence) {
@@ -238,19 +202,6 @@ void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
       static_cast<void>(order_.add(facts, mtu_));
     }
   }
-}
-
-void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
-  const Message* const message = history_.message(index);
-  if (message == nullptr) return;
-  told.part.message = message->number;
-  const auto psns = static_cast<std::uint64_t>(index - message->first);
-  told.part.size = message->is_atomic() ? 8 : packet.payload;
-  if (packet.op->kind == proto::Kind::kReadRequest) told.part.size = packet.length;
-  if (message->begun) told.part.offset = psns * (mtu_ != 0 ? mtu_ : packet.payload);
-  // Of a SEND, nobody knows before its end.
-  const bool known = message->whole || message->kind == proto::Kind::kWrite || message->is_read();
-  if (message->begun && known) told.part.total = message->length;
 }
 
 void Stream::damaged(const Packet& packet, Told& told) {

@@ -41,19 +41,26 @@ class Stream {
   static proto::Psn psn_of(PsnIndex index) { return proto::Psn{static_cast<std::uint32_t>(index & 0xFFFFFF)}; }
   void start(proto::Psn psn);
   void learn_mtu(const Packet& packet);
-  void set_read_length(Message& message);
   void guess_read_psns(PsnIndex index, const Packet& packet);
 
   // Requests.
   static SentPacket sent_packet(PsnIndex index, const Packet& packet);
   void add_new(PsnIndex index, const Packet& packet, Told& told);
   void note_hole(PsnIndex index, const Packet& packet, Told& told);
-  void join_message(PsnIndex index, const Packet& packet);
   void repeat(PsnIndex index, const Packet& packet, Told& told);
   void check_repetition(PsnIndex index, const Packet& packet, const SentPacket& before, Told& told);
   void note_round(PsnIndex index, const Packet& packet, Told& told);
-  void fill_part(PsnIndex index, const Packet& packet, Told& told);
   void check_new(PsnIndex index, const Packet& packet, Told& told);
+
+  // Messages.
+  PsnIndex psns_of_length(const Message& message) const;
+  void set_read_length(Message& message);
+  Message* continued(PsnIndex index, const Packet& packet);
+  Message& begin_message(PsnIndex index, const Packet& packet);
+  void join_message(PsnIndex index, const Packet& packet);
+  void end_message(Message& message);
+  void merge_behind(Message& message);
+  void fill_part(PsnIndex index, const Packet& packet, Told& told);
 
   // Answers.
   bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);

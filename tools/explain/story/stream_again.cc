@@ -64,12 +64,15 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     if (!copy) round_.reset();
   }
   if (before != nullptr) check_repetition(index, packet, *before, told);
-  if (before == nullptr && hole != nullptr) {
+  const Message* const behind = history_.message(index + 1);
+  const bool begins = hole == nullptr && history_.message(index) == nullptr && packet.op->starts() &&
+                      behind != nullptr && !behind->begun;  // It was lost before the capture's first packet.
+  if (before == nullptr && (hole != nullptr || begins)) {
     join_message(index, packet);
     SentPacket& fresh = history_.add_packet(sent_packet(index, packet));
     fresh.late = told.reason == Reason::kReordered;
     history_.fill_hole(index, 1);
-    if (numbers_.missing > 0) --numbers_.missing;
+    if (hole != nullptr && numbers_.missing > 0) --numbers_.missing;
     if (told.reason != Reason::kReordered) {
       told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture");
     }
@@ -141,6 +144,7 @@ void Stream::check_repetition(PsnIndex index, const Packet& packet, const SentPa
   }
   const Message* const message = history_.message(index);
   if (message != nullptr && message->is_read()) {
+    if (packet.length_cut) return;
     const std::uint64_t offset = static_cast<std::uint64_t>(index - message->first) * mtu_;
     if (packet.va != message->va + offset || packet.rkey != message->rkey ||
         offset + packet.length != message->length) {

@@ -248,7 +248,10 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
 }
 
 void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
-  Message* const message = history_.message(index);
+  Message* message = history_.message(index);
+  Message* const newest = history_.newest();
+  const bool endless = newest != nullptr && newest->is_read() && newest->psns == 0 && newest->first <= index;
+  if (message == nullptr && endless) message = newest;  // Its length was cut off.
   if (message != nullptr && message->is_answered_empty()) return empty_response(*message, packet, told);
   if (message == nullptr || !message->is_read()) {
     const bool old = index < una_;

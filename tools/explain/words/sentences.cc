@@ -140,9 +140,12 @@ std::string text_of(proto::Service service) {
 
 std::string operation_text(Operation operation, const Numbers::PerOperation& row) {
   std::string text = counted(row.count, to_string(operation));
-  if (row.whole == 0) return text + " (not whole)";
-  if (row.least == row.most) return text + fmt::format(" of {} bytes", row.most);
-  return text + fmt::format(" of {} to {} bytes, {} in all", row.least, row.most, row.bytes);
+  if (row.whole == 0) return text + fmt::format(" (not whole: {} bytes)", row.bytes);
+  if (row.least == row.most && row.whole == row.count) return text + fmt::format(" of {} bytes", row.most);
+  const std::string size =
+      row.least == row.most ? std::to_string(row.most) : fmt::format("{} to {}", row.least, row.most);
+  const std::string parts = row.whole == row.count ? "" : fmt::format(" ({} not whole)", row.count - row.whole);
+  return text + fmt::format(" of {} bytes{}, {} in all", size, parts, row.bytes);
 }
 
 std::string rate_text(std::uint64_t bytes, std::int64_t ns) {

@@ -1,0 +1,29 @@
+// What switches and clouds wrap around a frame: VLAN tags, and the tunnels in which mirrored packets travel. RoCE lies
+// inside.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "proto/bytes.h"
+
+namespace uroce::explain {
+
+/// What lies inside of all wrappings.
+struct Unwrapped {
+  std::uint16_t type = 0;  ///< EtherType of `network`.
+  Bytes network;           ///< From the IP header, or the GRH, on.
+  unsigned tags = 0;       ///< VLAN tags of the innermost frame.
+  /// "ERSPAN", "GRE", "VXLAN" (RFC 2784, 2890, 7348; draft-foschiano-erspan-03), the innermost; empty: none.
+  std::string_view tunnel;
+};
+
+/// Takes the wrappings off an Ethernet frame. Any bytes; what can't be taken off stays.
+Unwrapped unwrap(Bytes ethernet);
+
+/// Bytes that the IP header (or GRH) speaks of and `network` does not have: a switch or a capture has cut them off.
+/// Nothing when the header does not tell: it is cut off itself, or damaged.
+std::optional<std::size_t> missing_bytes(std::uint16_t type, Bytes network);
+
+}  // namespace uroce::explain

@@ -1,0 +1,131 @@
+// Which packets make up a message, and how long it is: also where the capture has not all of them.
+#include <algorithm>
+
+#include "tools/explain/story/stream.h"
+
+namespace uroce::explain {
+
+namespace {
+
+/// A packet that is not the first of its message, nor of a READ or atomic.
+bool goes_on(const Message& message, const Packet& packet) {
+  return !packet.op->starts() && !message.whole && message.kind == packet.op->kind;
+}
+
+}  // namespace
+
+/// PSNs that the message takes, as its RETH says; 0 when that is not known.
+PsnIndex Stream::psns_of_length(const Message& message) const {
+  if (!message.length_known || mtu_ == 0) return 0;
+  return message.length == 0 ? 1 : static_cast<PsnIndex>((message.length + mtu_ - 1) / mtu_);
+}
+
+void Stream::set_read_length(Message& message) {
+  message.psns = psns_of_length(message);
+  next_ = std::max(next_, message.end());
+  cursor_ = std::max(cursor_, message.end());
+}
+
+/// The message that a packet continues; null when it begins one, or the beginning is not in the capture.
+Message* Stream::continued(PsnIndex index, const Packet& packet) {
+  if (packet.op->starts()) return nullptr;
+  // A hole in it is filled later.
+  if (Message* const around = history_.message(index); around != nullptr && around->kind == packet.op->kind)
+    return around;
+  Message* const before = history_.before(index);
+  if (before == nullptr || !goes_on(*before, packet)) return nullptr;
+  const PsnIndex psns = psns_of_length(*before);
+  const bool behind_it = psns != 0 && index >= before->first + psns;
+  // Its end is missing, and so is the beginning of the next one.
+  return behind_it || (before != history_.newest() && before->end() != index) ? nullptr : before;
+}
+
+Message& Stream::begin_message(PsnIndex index, const Packet& packet) {
+  Message fresh;
+  fresh.number = ++message_count_;
+  fresh.kind = packet.op->kind;
+  fresh.first = fresh.next_answer = index;
+  fresh.begun = packet.op->starts();
+  fresh.place = packet.place;
+  fresh.time_ns = packet.time_ns;
+  fresh.va = packet.va;
+  fresh.rkey = packet.rkey;
+  fresh.length = packet.length;
+  fresh.length_known = packet.op->has(proto::HeaderId::kReth) && !packet.length_cut;
+  ++numbers_.operations[static_cast<std::size_t>(operation_of(fresh.kind))].count;
+  return history_.add_message(fresh);
+}
+
+/// Puts a packet that is seen for the first time into the message that it continues, or into one that it begins.
+void Stream::join_message(PsnIndex index, const Packet& packet) {
+  Message* open = continued(index, packet);
+  if (open == nullptr) {
+    if (Message* const newest = history_.newest(); newest != nullptr && newest->first < index) end_message(*newest);
+    open = &begin_message(index, packet);
+  }
+  if (open->is_read()) {
+    if (mtu_ != 0) set_read_length(*open);
+    open->bytes = open->length;
+  } else {
+    open->psns = std::max(open->psns, index + 1 - open->first);
+    if (!open->whole) open->bytes += open->is_atomic() ? 8 : packet.payload;
+    if (!open->length_known) open->length = std::max(open->length, open->bytes);
+  }
+  if (packet.op->ends()) {
+    open->last_payload = packet.payload;
+    end_message(*open);
+  } else {
+    merge_behind(*open);
+  }
+}
+
+/// Nothing more of it will come, as it seems.
+void Stream::end_message(Message& message) {
+  if (message.whole) return;
+  message.whole = true;
+  if (message.length_known) {
+    message.bytes = message.length;
+  } else if (message.last_payload && mtu_ != 0 && message.psns > 1 && !message.is_read()) {
+    message.bytes = message.length = static_cast<std::uint64_t>(message.psns - 1) * mtu_ + *message.last_payload;
+  }
+  auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))];
+  row.bytes += message.bytes;
+  if (message.begun && (message.length_known || message.last_payload)) {
+    row.least = row.whole++ == 0 ? message.bytes : std::min(row.least, message.bytes);
+    row.most = std::max(row.most, message.bytes);
+  }
+  if (!reliable_ && message.begun && !message.gap) complete(message, 0);
+}
+
+/// The first part of a message was sent again: what is behind it was taken for a message without beginning.
+void Stream::merge_behind(Message& message) {
+  Message* const rest = history_.message(message.end());
+  if (rest == nullptr || rest->begun || rest->done || rest->kind != message.kind || rest->first != message.end())
+    return;
+  auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))];
+  --row.count;
+  if (rest->whole) row.bytes -= rest->bytes;
+  message.psns += rest->psns;
+  message.bytes += rest->bytes;
+  if (!message.length_known) message.length = message.bytes;
+  message.time_ns = std::min(message.time_ns, rest->time_ns);
+  message.last_payload = rest->last_payload;
+  const bool whole = rest->whole;
+  history_.remove(*rest);
+  if (whole) end_message(message);
+}
+
+void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
+  const Message* const message = history_.message(index);
+  if (message == nullptr) return;
+  told.part.message = message->number;
+  const auto psns = static_cast<std::uint64_t>(index - message->first);
+  told.part.size = message->is_atomic() ? 8 : packet.payload;
+  if (packet.op->kind == proto::Kind::kReadRequest) told.part.size = packet.length;
+  if (message->begun) told.part.offset = psns * (mtu_ != 0 ? mtu_ : packet.payload);
+  // Of a SEND, nobody knows before its end.
+  const bool known = message->whole || message->length_known;
+  if (message->begun && known) told.part.total = message->length;
+}
+
+}  // namespace uroce::explain
