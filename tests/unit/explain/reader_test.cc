@@ -119,6 +119,27 @@ TEST(Reader, FlippedBytesAreSurvived) {
   }
 }
 
+/// What a NIC does in each packet (Huawei's sets a reserved bit of BTH) is told once of each side, and counted.
+TEST(Story, AHabitIsToldOnce) {
+  const auto convert = [](const Octets& frame) {
+    Octets other = frame;
+    other[14 + 20 + 8 + 4] |= 0x10;  // The ICRC does not cover it.
+    return other;
+  };
+  const Retold retold = retell_bytes(pcap(kName, {.convert = convert}));
+  std::vector<std::uint64_t> told;
+  for (const Line& line : retold.lines) {
+    ASSERT_EQ(line.packet.icrc, Icrc::kRight);
+    const auto& notes = line.told.notes;
+    if (std::any_of(notes.begin(), notes.end(), [](const Note& n) { return n.code == "header" && !n.repeated; }))
+      told.push_back(line.packet.place.frame);
+  }
+  EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 9}));
+  const Connection& connection = *retold.story->connections().at(0);
+  EXPECT_EQ(connection.left_habits.all().at(0).packets, 13u);
+  EXPECT_EQ(connection.right_habits.all().at(0).packets, 2u);
+}
+
 /// A request that the network delays gets its message late, and is still answered in the order of PSNs.
 TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
   const Names names(false);

@@ -1,6 +1,7 @@
 // Two QPs that talk to each other, as far as the capture tells who they are; and flows of datagrams.
 #pragma once
 
+#include "tools/explain/story/habits.h"
 #include "tools/explain/story/stream.h"
 
 namespace uroce::explain {
@@ -49,7 +50,10 @@ struct Connection {
   std::int64_t first_ns = 0, last_ns = 0;
   std::optional<std::uint32_t> part_of;  ///< Both were one.
 
+  Habits left_habits, right_habits;
+
   Stream& stream(bool from_left) { return from_left ? to_right : to_left; }
+  Habits& habits(bool of_left) { return of_left ? left_habits : right_habits; }
 };
 
 }  // namespace uroce::explain

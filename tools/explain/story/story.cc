@@ -129,10 +129,7 @@ void Story::tell_datagram(const Packet& packet, Told& told) {
     told.note(Severity::kProblem, "icrc_wrong", "ICRC wrong: damaged on the way, its receiver drops it");
     return;
   }
-  for (const auto& breach : packet.breaches) {
-    told.note(proto::rules::breaks_standard(breach.rule) ? Severity::kBreach : Severity::kUnusual, "header",
-              breach.text);
-  }
+  connection.habits(told.from_left).tell(packet, told);
   told.reason = Reason::kFirst;
   ++connection.datagrams.count;
   connection.datagrams.bytes += packet.payload;
@@ -176,6 +173,7 @@ void Story::tell_connected(const Packet& packet, Told& told) {
   if (stream.mtu() == 0)
     stream.set_mtu(connection.stream(packet.is_response() ? seat.from_left : !seat.from_left).mtu());
   packet.is_response() ? stream.response(packet, told) : stream.request(packet, told);
+  connection.habits(seat.from_left).tell(packet, told);
 }
 
 void Story::finish() {

@@ -129,10 +129,6 @@ void Stream::request(const Packet& packet, Told& told) {
   PsnIndex index = index_of(packet.psn);
   guess_read_psns(index, packet);
   index = index_of(packet.psn);
-  for (const auto& breach : packet.breaches) {
-    told.note(proto::rules::breaks_standard(breach.rule) ? Severity::kBreach : Severity::kUnusual, "header",
-              breach.text);
-  }
   if (fatal_ && index >= una_) {
     told.note(Severity::kUnusual, "after_fatal_nak",
               "sent although " + (*names_)(fatal_place_) + " has ended the connection");

@@ -30,10 +30,6 @@ void Stream::response(const Packet& packet, Told& told) {
     return;
   }
   learn_mtu(packet);
-  for (const auto& breach : packet.breaches) {
-    told.note(proto::rules::breaks_standard(breach.rule) ? Severity::kBreach : Severity::kUnusual, "header",
-              breach.text);
-  }
   const PsnIndex index = index_of(packet.psn);
   if (covers_nothing(index, packet, told)) return;
   if (packet.op->has(proto::HeaderId::kAeth)) {

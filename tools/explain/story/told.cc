@@ -22,7 +22,8 @@ std::string_view to_string(Severity severity) {
 bool Told::is_problem() const {
   if (is_resent(reason) || reason == Reason::kNetworkCopy || reason == Reason::kReordered) return true;
   if (reason == Reason::kAnswerAgain || reason == Reason::kBehindGap || reason == Reason::kManagementAgain) return true;
-  return std::any_of(notes.begin(), notes.end(), [](const Note& n) { return n.severity >= Severity::kProblem; });
+  return std::any_of(notes.begin(), notes.end(),
+                     [](const Note& n) { return n.severity >= Severity::kProblem && !n.repeated; });
 }
 
 std::string Names::operator()(Place place) const {

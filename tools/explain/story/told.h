@@ -48,6 +48,7 @@ struct Note {
   Severity severity = Severity::kRemark;
   std::string code;  ///< For programs: "nak_sequence", "icrc_wrong", ...
   std::string text;
+  bool repeated = false;  ///< Said of an earlier packet of this sender: not worth repeating.
 };
 
 /// Which part of which message a packet carries.
@@ -70,7 +71,7 @@ struct Told {
   std::vector<Note> notes;
 
   void note(Severity severity, std::string_view code, std::string text) {
-    notes.push_back({severity, std::string(code), std::move(text)});
+    notes.push_back({severity, std::string(code), std::move(text), false});
   }
   bool is_problem() const;
 };

@@ -98,6 +98,7 @@ std::string because(Reason reason, bool sure, Place cause, std::int64_t wait_ns,
 std::string why(const Packet& packet, const Told& told, const Names& names) {
   std::string text = main_reason(packet, told, names);
   for (const Note& note : told.notes) {
+    if (note.repeated) continue;
     if (!text.empty()) text += "; ";
     if (note.severity == Severity::kProblem) text += "! ";
     if (note.severity == Severity::kBreach) text += "!! ";

@@ -164,6 +164,14 @@ void Text::direction(const Connection& connection, bool from_left, const Story& 
   troubles(n, story);
 }
 
+void Text::habits(char side, const Habits& habits) {
+  for (const Habit& habit : habits.all()) {
+    line(fmt::format("  {}: in {} of {}, first {}: {}",
+                     habit.note.severity == Severity::kBreach ? "breaks a rule" : "unusual",
+                     counted(habit.packets, "packet"), side, (*names_)(habit.first), habit.note.text));
+  }
+}
+
 void Text::connection(const Connection& connection, const Story& story) {
   if (connection.part_of) {
     line(
@@ -184,6 +192,8 @@ void Text::connection(const Connection& connection, const Story& story) {
     line(fmt::format("  congestion: {}, {}", counted(connection.marked, "packet marked", "packets marked"),
                      counted(connection.cnps, "CNP")));
   }
+  habits('A', connection.left_habits);
+  habits('B', connection.right_habits);
   if (connection.service == proto::Service::kUd) {
     line(fmt::format("  {}, {} bytes{}", counted(connection.datagrams.count, "datagram"), connection.datagrams.bytes,
                      connection.datagrams.lost == 0 ? "" : fmt::format(", {} lost", connection.datagrams.lost)));

@@ -29,6 +29,7 @@ class Text : public Output {
   void introduce(const Connection& connection);
   void connection(const Connection& connection, const Story& story);
   void direction(const Connection& connection, bool from_left, const Story& story);
+  void habits(char side, const Habits& habits);
   void troubles(const Numbers& numbers, const Story& story);
   void management(const Story& story);
   void totals(const Story& story, const std::vector<FileFacts>& files);
