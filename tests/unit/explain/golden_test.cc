@@ -195,6 +195,21 @@ TEST(Golden, BothEndsTellWhatTheWireDid) {
   EXPECT_EQ(topics, 35u);
 }
 
+/// Two hosts, two pcap files, two clocks: one story, whatever the clocks say.
+TEST(Golden, TheClocksOfTwoHostsDiffer) {
+  for (const std::string topic :
+       {"rxe/loss_nak", "rxe/dup_send_last", "rxe/reorder_send", "rxe/loss_read_two_middle"}) {
+    const Retold same = retell({topic + ".atA", topic + ".atB"});
+    for (const std::int64_t clock : {5'500'000'000ll, -3'600'000'000'000ll, -20'000'000ll, 300'000ll}) {
+      const Retold retold = retell_files({pcap(topic + ".atA"), pcap(topic + ".atB", {.clock_ns = clock})});
+      EXPECT_EQ(retold.counts(), same.counts()) << topic << ' ' << clock;
+      EXPECT_EQ(retold.lines.size(), same.lines.size()) << topic << ' ' << clock;
+      ASSERT_EQ(retold.files.size(), 2u);
+      EXPECT_EQ(retold.files[1].clock_ahead_ns.value_or(0) - same.files[1].clock_ahead_ns.value_or(0), clock) << topic;
+    }
+  }
+}
+
 /// Messages and their bytes, and the bytes that were acknowledged: "SEND 1 8192, 8192".
 std::string messages_of(const std::string& capture) {
   const Retold retold = retell({capture});

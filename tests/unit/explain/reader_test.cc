@@ -140,6 +140,30 @@ TEST(Story, AHabitIsToldOnce) {
   EXPECT_EQ(connection.right_habits.all().at(0).packets, 2u);
 }
 
+/// Clocks that run apart by 50 us in each millisecond make no packet slow; a packet that is 30 ms late is.
+TEST(Story, ClocksMayRunApart) {
+  for (const std::int64_t drift : {50'000, -50'000}) {
+    const Names names(true);
+    Story story(names);
+    std::vector<std::uint64_t> slow;
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      Packet packet;
+      packet.place = {0, i + 1};
+      packet.other = {1, i + 1};
+      packet.op = &proto::info(proto::Opcode::kRcWriteOnly);
+      packet.icrc = Icrc::kRight;
+      packet.psn = proto::Psn{i};
+      packet.time_ns = i * 1'000'000ll;
+      packet.fate = Fate::kArrived;
+      packet.other_time_ns = packet.time_ns + 10'000 + drift * i + (i == 700 ? 30'000'000 : 0);
+      for (const Note& note : story.tell(packet).notes) {
+        if (note.code == "slow") slow.push_back(packet.place.frame);
+      }
+    }
+    EXPECT_EQ(slow, std::vector<std::uint64_t>{701}) << drift;
+  }
+}
+
 /// A request that the network delays gets its message late, and is still answered in the order of PSNs.
 TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
   const Names names(false);

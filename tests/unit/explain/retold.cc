@@ -64,10 +64,18 @@ Retold retell(const std::vector<std::string>& captures) {
 }
 
 Retold retell_bytes(std::vector<std::uint8_t> bytes) {
+  std::vector<std::vector<std::uint8_t>> files;
+  files.push_back(std::move(bytes));
+  return retell_files(std::move(files));
+}
+
+Retold retell_files(std::vector<std::vector<std::uint8_t>> files) {
   BothEnds both;
-  auto capture = Capture::open(Input(std::move(bytes)), "bytes", 0);
-  if (capture) both.add(std::move(*capture));
-  return tell_all(both, false);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    auto capture = Capture::open(Input(std::move(files[i])), "bytes", static_cast<std::uint32_t>(i));
+    if (capture) both.add(std::move(*capture));
+  }
+  return tell_all(both, files.size() > 1);
 }
 
 std::vector<std::string> all_captures() {

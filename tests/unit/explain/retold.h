@@ -30,8 +30,9 @@ struct Retold {
 
 /// Files of pcaps/ ("rxe/loss_nak.atA"), those of both ends or one.
 Retold retell(const std::vector<std::string>& captures);
-/// Bytes of a capture file.
+/// Bytes of a capture file, or of those of both ends.
 Retold retell_bytes(std::vector<std::uint8_t> bytes);
+Retold retell_files(std::vector<std::vector<std::uint8_t>> files);
 std::vector<std::uint8_t> read_capture(const std::string& name);
 /// All captures below pcaps/, by name.
 std::vector<std::string> all_captures();

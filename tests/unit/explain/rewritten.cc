@@ -42,7 +42,8 @@ Octets pcap(const std::string& name, const Rewriting& how) {
   writer.word(how.microseconds ? 0xA1B2C3D4 : 0xA1B23C4D).half(2).half(4).word(0).word(0).word(65535);
   writer.word(how.link_type);
   std::size_t number = 0;
-  for (const auto& [time, frame] : frames_of(name)) {
+  for (auto& [time, frame] : frames_of(name)) {
+    time += how.clock_ns;
     if (how.without.contains(++number)) continue;
     const Octets converted = how.convert(frame);
     const std::size_t captured = std::min(how.snap, converted.size());

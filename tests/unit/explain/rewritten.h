@@ -33,6 +33,7 @@ struct Rewriting {
   std::function<Octets(const Octets&)> convert = [](const Octets& frame) { return frame; };
   bool swapped = false, microseconds = false;
   std::size_t snap = 65535;         ///< Most bytes of a packet.
+  std::int64_t clock_ns = 0;        ///< To add to each time.
   std::set<std::size_t> without{};  ///< Packets to leave out, from 1.
 };
 /// `name` as pcap.

@@ -90,12 +90,12 @@ void BothEnds::prepare() {
   std::size_t silent = 0;
   for (const Source& source : sources_) silent += source.ended && source.ahead.empty() ? 1u : 0u;
   twins_.set_silent_end(sources_.size() == 2 && silent == 1);
-  for (std::size_t i = 1; i < sources_.size(); ++i) sources_[i].offset_ns = clock_offset(sources_[0], sources_[i]);
+  for (std::size_t i = 1; i < sources_.size(); ++i) sources_[i].ahead_ns = clock_offset(sources_[0], sources_[i]);
   if (!twins_used_) return look_for_doubles();
   Twins rehearsal;
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
-      packet.time_ns -= source.offset_ns;
+      packet.time_ns -= source.ahead_ns.value_or(0);
       rehearsal.add(std::move(packet));
     }
   }
@@ -118,8 +118,9 @@ void BothEnds::look_for_doubles() {
   doubled_ = all >= kEnough && twice * 10 >= all * 8;
 }
 
-/// By how much the clock of `other` is ahead, if the way there takes as long as the way back.
-std::int64_t BothEnds::clock_offset(const Source& first, const Source& other) const {
+/// By how much the clock of `other` is ahead, if the way there takes as long as the way back; nothing when no packet is
+/// in both captures.
+std::optional<std::int64_t> BothEnds::clock_offset(const Source& first, const Source& other) const {
   std::unordered_map<std::uint64_t, std::int64_t> seen;
   for (const Packet& packet : first.ahead) seen.emplace(identity_of(packet), packet.time_ns);
   std::map<std::array<std::uint8_t, 16>, std::vector<std::int64_t>> differences;  // By sender.
@@ -127,7 +128,7 @@ std::int64_t BothEnds::clock_offset(const Source& first, const Source& other) co
     const auto twin = seen.find(identity_of(packet));
     if (twin != seen.end()) differences[packet.source.raw].push_back(packet.time_ns - twin->second);
   }
-  if (differences.empty()) return 0;
+  if (differences.empty()) return std::nullopt;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = std::numeric_limits<std::int64_t>::min();
   for (auto& [sender, values] : differences) {
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
@@ -145,7 +146,7 @@ BothEnds::Source* BothEnds::earliest() {
   Source* best = nullptr;
   for (Source& source : sources_) {
     if (!peek(source)) continue;
-    const auto time = [](const Source& s) { return s.ahead.front().time_ns - s.offset_ns; };
+    const auto time = [](const Source& s) { return s.ahead.front().time_ns - s.ahead_ns.value_or(0); };
     if (best == nullptr || time(source) < time(*best)) best = &source;
   }
   return best;
@@ -161,7 +162,7 @@ std::optional<Packet> BothEnds::next() {
     if (source == nullptr) return twins_.take(true);
     Packet packet = std::move(source->ahead.front());
     source->ahead.pop_front();
-    packet.time_ns -= source->offset_ns;
+    packet.time_ns -= source->ahead_ns.value_or(0);
     if (!twins_used_) return packet;
     twins_.add(std::move(packet));
   }
@@ -169,7 +170,10 @@ std::optional<Packet> BothEnds::next() {
 
 std::vector<FileFacts> BothEnds::facts() const {
   std::vector<FileFacts> facts;
-  for (const Source& source : sources_) facts.push_back(source.capture->facts());
+  for (const Source& source : sources_) {
+    facts.push_back(source.capture->facts());
+    facts.back().clock_ahead_ns = source.ahead_ns;
+  }
   return facts;
 }
 

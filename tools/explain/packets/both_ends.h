@@ -19,9 +19,11 @@ struct FileFacts {
   std::uint64_t frames = 0, not_roce = 0, broken = 0;
   std::uint64_t tunneled = 0;  ///< Packets told that travelled in a tunnel ...
   std::string tunnel;          ///< ... of this kind (that of the first one).
-  std::string first_broken;    ///< The first broken frame, in words.
-  std::string unknown_link;    ///< A network that we do not know.
-  std::string damage;          ///< Where and why the capture ends early.
+  /// By how much its clock is ahead of the first file's, if packets are in both; the times told are without it.
+  std::optional<std::int64_t> clock_ahead_ns;
+  std::string first_broken;  ///< The first broken frame, in words.
+  std::string unknown_link;  ///< A network that we do not know.
+  std::string damage;        ///< Where and why the capture ends early.
 };
 
 /// The packets of one file.
@@ -67,13 +69,13 @@ class BothEnds {
   struct Source {
     std::unique_ptr<Capture> capture;
     std::deque<Packet> ahead;
-    std::int64_t offset_ns = 0;  ///< Of its clock to that of the first capture.
+    std::optional<std::int64_t> ahead_ns;  ///< Its clock, of that of the first capture.
     bool ended = false;
   };
   bool peek(Source& source);
   void prepare();
   void look_for_doubles();
-  std::int64_t clock_offset(const Source& first, const Source& other) const;
+  std::optional<std::int64_t> clock_offset(const Source& first, const Source& other) const;
   Source* earliest();
 
   bool live_;

@@ -76,7 +76,7 @@ void Stream::incident(const Packet& packet, Told& told, Severity severity, std::
 
 /// What became of a packet between the captures of both ends.
 void Stream::judge_way(const Packet& packet, Told& told) {
-  constexpr std::int64_t kSlow = 10'000'000;
+  constexpr std::int64_t kSlow = 10'000'000, kSmooth = 16;
   if (packet.fate == Fate::kUnknown) return;
   const bool ack = packet.op->kind == proto::Kind::kAcknowledge;
   const std::string name = ack ? proto::describe(packet.decoded()) : std::string(packet.op->name);
@@ -93,9 +93,13 @@ void Stream::judge_way(const Packet& packet, Told& told) {
   }
   const std::int64_t way =
       packet.is_response() ? packet.time_ns - packet.other_time_ns : packet.other_time_ns - packet.time_ns;
-  if (way > kSlow) {
+  // Two clocks run apart with time, which looks as if the way got longer or shorter.
+  std::int64_t& usual = packet.is_response() ? usual_way_back_ns_ : usual_way_ns_;
+  const std::int64_t late = way - usual;
+  usual = late < 0 ? way : usual + late / kSmooth;
+  if (late > kSlow) {
     incident(packet, told, Severity::kProblem, "slow",
-             name + ", PSN " + hex(packet.psn) + ", was on the way for " + duration_text(way));
+             name + ", PSN " + hex(packet.psn) + ", was on the way for " + duration_text(late) + " longer than usual");
   }
   if (packet.is_response()) return;
   if (packet.other_time_ns < latest_arrival_ns_) {

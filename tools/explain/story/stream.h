@@ -103,7 +103,8 @@ class Stream {
   std::int64_t last_request_ns_ = 0;
   Place latest_arrival_;  ///< The request that reached the other end last so far.
   std::int64_t latest_arrival_ns_ = 0;
-  Place overtaken_;  ///< The last one that was told to be overtaken.
+  std::int64_t usual_way_ns_ = 0, usual_way_back_ns_ = 0;  ///< By both ends' clocks.
+  Place overtaken_;                                        ///< The last one that was told to be overtaken.
   std::string failure_;
   Numbers numbers_;
 };

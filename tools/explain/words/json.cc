@@ -184,7 +184,9 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
                     {"frames", file.frames},
                     {"not_roce", file.not_roce},
                     {"broken", file.broken},
-                    {"damage", file.damage}});
+                    {"damage", file.damage},
+                    {"clock_ahead_ns", nullptr}});
+    if (file.clock_ahead_ns) rows.back()["clock_ahead_ns"] = *file.clock_ahead_ns;
   }
   Object causes = Object::array();
   for (const Verdict& verdict : verdicts_) {

@@ -11,6 +11,16 @@ namespace {
 
 constexpr std::size_t kBuffered = 1 << 16;
 
+/// How the clock of file number `i` was read.
+std::string clock_text(const FileFacts& file, std::size_t i) {
+  constexpr std::int64_t kSame = 1000;
+  if (i == 0 || !file.clock_ahead_ns) return {};
+  const std::int64_t ahead = *file.clock_ahead_ns;
+  if (ahead > -kSame && ahead < kSame) return "; its clock is that of a";
+  return fmt::format("; its clock is {} {} that of a, which is allowed for", duration_text(ahead < 0 ? -ahead : ahead),
+                     ahead < 0 ? "behind" : "ahead of");
+}
+
 }  // namespace
 
 void Text::line(const std::string& text) {
@@ -228,6 +238,7 @@ void Text::totals(const Story& story, const std::vector<FileFacts>& files) {
     if (file.tunneled != 0) text += fmt::format(", {} inside {}", file.tunneled, file.tunnel);
     if (file.broken != 0) text += fmt::format(", {} broken (first: {})", file.broken, file.first_broken);
     if (!file.unknown_link.empty()) text += ", can't read " + file.unknown_link;
+    text += clock_text(file, i);
     text += file.damage.empty() ? "" : ". THE CAPTURE IS NOT WHOLE: " + file.damage;
     line(text);
   }
