@@ -1,6 +1,7 @@
 #include "engine/faults/faulty.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::engine::faults {
 
@@ -55,6 +56,31 @@ constexpr int kCatchUp = 8;
 }  // namespace
 
 Schedule::Schedule(const FaultSpec& spec, Instant start) : spec_(spec), start_(start) { find_next(done_); }
+
+void Schedule::add(const FaultSpec& more, Instant now) {
+  // Later than what has been carried out, also when that was at this very moment.
+  const Duration age = std::max(now - start_, done_ + Duration{1});
+  const auto is_over = [this](const auto& fault) { return fault.at <= done_; };
+  std::erase_if(spec_.qp_fatal, is_over);
+  std::erase_if(spec_.cq_overflow, is_over);
+  std::erase_if(spec_.blackouts, [age](const Interval& dark) { return dark.period.count() == 0 && dark.to <= age; });
+  const auto add_intervals = [age](const std::vector<Interval>& from, std::vector<Interval>& to) {
+    for (Interval interval : from) {
+      interval.from += age;
+      interval.to += age;
+      to.push_back(std::move(interval));
+    }
+  };
+  const auto add_events = [age](const std::vector<QpFault>& from, std::vector<QpFault>& to) {
+    for (const QpFault& fault : from) to.push_back({fault.qp, fault.at + age});
+  };
+  add_intervals(more.blackouts, spec_.blackouts);
+  add_intervals(more.port_down, spec_.port_down);
+  add_events(more.qp_fatal, spec_.qp_fatal);
+  add_events(more.cq_overflow, spec_.cq_overflow);
+  if (more.device_fatal) spec_.device_fatal = age + *more.device_fatal;
+  find_next(done_);
+}
 
 void Schedule::find_next(Duration now) {
   std::optional<Duration> best;

@@ -65,6 +65,10 @@ class Schedule {
  public:
   Schedule(const FaultSpec& spec, Instant start);
   std::optional<Instant> next() const { return next_; }
+  /// The times of `more` as well, counted from `now`.
+  void add(const FaultSpec& more, Instant now);
+  /// Whether the last that was told of the port is that it is down.
+  bool has_told_port_down() const { return port_down_; }
   /// Calls `act` for everything that is due.
   void run(Instant now, const std::function<void(const TimedFault&)>& act);
   /// What keeps every packet from getting through at `now`, as written; empty when nothing does.
@@ -94,6 +98,21 @@ class Faulty {
         schedule_(spec, start),
         act_(std::move(act)),
         witness_(std::move(witness)) {}
+
+  /// From now on `spec`, in the place of what was asked for before: numbers of packets and times count from `now`. A
+  /// port that is down comes up; a device that had a fatal error stays dead.
+  void replace_faults(const FaultSpec& spec, Instant now) {
+    begin_change();
+    injector_.replace(spec);
+    const bool was_down = std::exchange(schedule_, Schedule(spec, now)).has_told_port_down();
+    if (was_down && act_) act_({TimedFault::Kind::kPortUp});
+  }
+  /// The faults of `more` besides; its seed does not count.
+  void add_faults(const FaultSpec& more, Instant now) {
+    begin_change();
+    injector_.add(more);
+    schedule_.add(more, now);
+  }
 
   /// What will be done to `datagram`, which on_datagram() gets next: for a capture, which has it first.
   std::string foresee(const proto::Datagram& datagram, Instant now) {
@@ -184,6 +203,10 @@ class Faulty {
       return {};
     }
   }
+  void begin_change() {
+    active_ = true;  // And stays so: something may be held back for later.
+    foreseen_.reset();
+  }
   static Instant until(const Fate& fate, Instant now) {
     return now + (fate.distance != 0 ? kOvertakenWithin + fate.delay : fate.delay);
   }
@@ -235,7 +258,7 @@ class Faulty {
   }
 
   N& nic_;
-  const bool active_;
+  bool active_;
   Injector injector_;
   Schedule schedule_;
   Act act_;

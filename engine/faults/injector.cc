@@ -99,12 +99,38 @@ std::string to_comment(const Fate& fate) {
   return text;
 }
 
-Injector::Injector(const FaultSpec& spec, Identify identify) : spec_(spec), streams_(std::move(identify)) {
-  for (const PacketFault& fault : spec_.packets) {
-    // What it does, and how many before it do the same: a fault of another kind more or less changes nothing.
-    std::uint64_t concern = static_cast<std::uint64_t>(fault.kind) << 32;
-    for (std::size_t i = 0; i < states_.size(); ++i) concern += spec_.packets[i].kind == fault.kind ? 1 : 0;
-    states_.push_back({concern, 0});
+Injector::Injector(const FaultSpec& spec, Identify identify) : streams_(std::move(identify)) { replace(spec); }
+
+void Injector::replace(const FaultSpec& spec) {
+  spec_ = spec;
+  spec_.packets.clear();
+  states_.clear();
+  for (const PacketFault& fault : spec.packets) add_packet_fault(fault);
+}
+
+void Injector::add(const FaultSpec& more) {
+  forget_spent();
+  for (const PacketFault& fault : more.packets) add_packet_fault(fault);
+  spec_.wrs.insert(spec_.wrs.end(), more.wrs.begin(), more.wrs.end());
+  if (more.rnr != 0) spec_.rnr = more.rnr;
+}
+
+void Injector::add_packet_fault(const PacketFault& fault) {
+  // What it does, and how many before it do the same: a fault of another kind more or less changes nothing.
+  std::uint64_t concern = static_cast<std::uint64_t>(fault.kind) << 32;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (spec_.packets[i].kind == fault.kind) concern = states_[i].concern + 1;
+  }
+  spec_.packets.push_back(fault);
+  states_.push_back({concern, 0});
+}
+
+/// Tests may ask for the next packet's loss again and again.
+void Injector::forget_spent() {
+  for (std::size_t i = spec_.packets.size(); i-- > 0;) {
+    if (states_[i].seen < spec_.packets[i].which.last) continue;
+    spec_.packets.erase(spec_.packets.begin() + static_cast<std::ptrdiff_t>(i));
+    states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 

@@ -56,6 +56,12 @@ class Injector {
  public:
   explicit Injector(const FaultSpec& spec, Identify identify = {});
 
+  /// From now on `spec`, in the place of what was asked for before. Numbers of packets count from now; what has been
+  /// counted and which packets have got through stays.
+  void replace(const FaultSpec& spec);
+  /// The faults of `more` besides; its seed does not count.
+  void add(const FaultSpec& more);
+
   /// What happens to `packet` (BTH .. ICRC), the next one in this direction; counts it. Faults that a loss makes
   /// pointless are not injected.
   Fate decide(Direction direction, Bytes packet, const Sender& sender = {});
@@ -77,8 +83,10 @@ class Injector {
  private:
   std::uint64_t random(std::uint64_t concern, std::uint64_t stream, std::int64_t place, std::uint64_t losses) const;
   void strike(const PacketFault& fault, std::uint64_t bits, Fate& fate);
+  void add_packet_fault(const PacketFault& fault);
+  void forget_spent();
 
-  const FaultSpec spec_;
+  FaultSpec spec_;
   struct State {
     std::uint64_t concern = 0;  ///< Tells it from the other faults, in the hash.
     std::uint64_t seen = 0;     ///< Packets that met its conditions.

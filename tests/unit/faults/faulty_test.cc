@@ -201,6 +201,80 @@ TEST_F(FaultyTest, AWitnessHearsWhatHappensToWhichPacket) {
   EXPECT_THAT(arrived(), ElementsAre(2, 2, 3, 4));
 }
 
+TEST_F(FaultyTest, NewFaultsCountFromTheChange) {
+  start("");
+  post(1);
+  world.run_idle();
+  faulty->replace_faults(*parse_faults("drop=#2"), world.now());
+  for (std::uint64_t tag = 2; tag <= 4; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1, 2, 4));
+  faulty->replace_faults(*parse_faults(""), world.now());
+  for (std::uint64_t tag = 5; tag <= 6; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1, 2, 4, 5, 6));
+  EXPECT_EQ(faulty->counters().of(Kind::kDrop), 1u) << "what has happened stays counted";
+}
+
+TEST_F(FaultyTest, AddedFaultsLeaveTheOthersAsTheyAre) {
+  start("drop=#3");
+  post(1);
+  world.run_idle();
+  faulty->add_faults(*parse_faults("drop=#1"), world.now());
+  for (std::uint64_t tag = 2; tag <= 4; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1, 4)) << "2 is the next, 3 is the third";
+  for (int i = 0; i < 100; ++i) faulty->add_faults(*parse_faults("drop=#1"), world.now());
+  for (std::uint64_t tag = 5; tag <= 6; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(1, 4, 6)) << "one packet, though many times";
+}
+
+TEST_F(FaultyTest, WhatIsHeldBackArrivesAlsoWithoutTheFault) {
+  start("delay=1ms");
+  post(1);
+  world.run_for(100us);
+  faulty->replace_faults(*parse_faults(""), world.now());
+  post(2);
+  world.run_idle();
+  EXPECT_THAT(arrived(), ElementsAre(2, 1));
+}
+
+TEST_F(FaultyTest, TimesCountFromTheChange) {
+  start("");
+  world.run_for(5ms);
+  faulty->add_faults(*parse_faults("blackout=0s..1ms,port=down@2ms..3ms,qp_fatal=qp:1st@0s"), world.now());
+  faulty->on_timeout(world.now());
+  post(1);
+  world.run_for(1500us);
+  post(2);
+  world.run_for(1ms);
+  EXPECT_THAT(acts, ElementsAre(TimedFault::Kind::kQpFatal, TimedFault::Kind::kPortDown));
+  EXPECT_TRUE(faulty->is_port_down(world.now()));
+  post(3);
+  world.run_for(100us);
+  faulty->replace_faults(*parse_faults("device_fatal=1ms"), world.now());
+  EXPECT_EQ(acts.back(), TimedFault::Kind::kPortUp) << "nothing keeps it down any longer";
+  post(4);
+  world.run_for(2ms);
+  post(5);
+  world.run_for(1ms);
+  EXPECT_THAT(arrived(), ElementsAre(2, 4));
+  EXPECT_EQ(acts.back(), TimedFault::Kind::kDeviceFatal);
+}
+
+TEST_F(FaultyTest, AFaultAtTheVeryMomentOfAnotherIsCarriedOut) {
+  start("");
+  for (int i = 1; i <= 3; ++i) {
+    faulty->add_faults(*parse_faults("qp_fatal=qp:1st@0s"), world.now());
+    world.run_for(1ms);
+    faulty->add_faults(*parse_faults("qp_fatal=qp:2nd@0s"), world.now());
+    faulty->on_timeout(world.now());
+  }
+  world.run_for(1ms);
+  EXPECT_EQ(acts.size(), 6u);
+}
+
 TEST_F(FaultyTest, WhatIsForeseenHappens) {
   start("rx.drop=50%");
   int dropped = 0;
