@@ -32,7 +32,7 @@ const char* step_of(CmFault::Kind kind) {
 
 }  // namespace
 
-CmFaults::CmFaults(const FaultSpec& spec) : seed_(spec.seed) {
+CmFaults::CmFaults(const FaultSpec& spec, std::uint64_t injected) : seed_(spec.seed), injected_(injected) {
   for (const CmFault& fault : spec.connections) armed_.emplace_back(fault);
 }
 

@@ -10,7 +10,8 @@ namespace uroce::engine::faults {
 
 class CmFaults {
  public:
-  explicit CmFaults(const FaultSpec& spec);
+  /// `injected`: how many there have been already.
+  explicit CmFaults(const FaultSpec& spec, std::uint64_t injected = 0);
 
   /// To be called at each step that a fault of `kind` can happen to: at rdma_resolve_addr, rdma_resolve_route and
   /// rdma_connect, when a request reaches a listener, when a connection is established. Counts it. Null: all is well.

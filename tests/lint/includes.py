@@ -13,8 +13,8 @@ PROTO = {"proto", "proto/base", "proto/cm", "proto/describe", "proto/rules"}
 NIC = {"verbs/nic/model", "verbs/nic/resources", "verbs/nic/transport/base", "verbs/nic/transport/rc",
        "verbs/nic/transport/unreliable", "verbs/nic/transport", "verbs/nic/device"}
 ENGINE = {"engine", "engine/os", "engine/port", "engine/run", "engine/faults", "engine/broker", "engine/shm"}
-IBVERBS = {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks", "verbs/ibverbs/host", "verbs/ibverbs/objects",
-           "verbs/ibverbs"}
+IBVERBS = {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks", "verbs/ibverbs/host", "verbs/ibverbs/control",
+           "verbs/ibverbs/objects", "verbs/ibverbs"}
 
 ROOMS = {
     "proto/base": set(),
@@ -50,13 +50,18 @@ ROOMS = {
     "engine/shm": PROTO | {"engine/os", "engine/port"},
     "engine/broker": PROTO | {"engine/os", "engine/port"},
 
-    # The C face: objects -> host -> hooks -> catalogue.
+    # What the packages offer to programs: plain C, alone.
+    "verbs/include/uroce": set(),
+
+    # The C face: objects -> control -> host -> hooks -> catalogue.
     "verbs/view": PROTO | {"verbs/nic/model"},
     "verbs/ibverbs/catalogue": set(),
     "verbs/ibverbs/hooks": PROTO | ENGINE | {"verbs/ibverbs/catalogue"},
     "verbs/ibverbs/host": PROTO | NIC | ENGINE | {"verbs/cm", "verbs/record", "verbs/view", "verbs/ibverbs/catalogue", "verbs/ibverbs/hooks"},
+    "verbs/ibverbs/control": PROTO | ENGINE | {"verbs/include/uroce", "verbs/view", "verbs/ibverbs/catalogue",
+                                               "verbs/ibverbs/hooks", "verbs/ibverbs/host"},
     "verbs/ibverbs/objects": PROTO | NIC | ENGINE | {"verbs/ibverbs/catalogue", "verbs/ibverbs/hooks",
-                                                     "verbs/ibverbs/host"},
+                                                     "verbs/ibverbs/host", "verbs/ibverbs/control"},
     "verbs/ibverbs": {"verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "verbs/preload": PROTO | ENGINE | IBVERBS | {"verbs/rdmacm", "verbs/view"},
 
@@ -81,7 +86,7 @@ ROOMS = {
     "tools/explain": PROTO | {"verbs/record", "tools/explain/capture", "tools/explain/packets", "tools/explain/story",
                               "tools/explain/words"},
     "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
-                                     "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
+                                     "verbs/include/uroce", "verbs/ibverbs/catalogue", "verbs/ibverbs/control", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker", "tools/version"},
     # Lessons: on io_uring, on proto, on the standard verbs.
     "tools/learn": PROTO,

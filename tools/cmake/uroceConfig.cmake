@@ -1,8 +1,9 @@
 # find_package(uroce): tests on emulated RDMA NICs.
-#   uroce_add_test(NAME name COMMAND command [argument...] [NICS 2] [FAULTS loss=1%] [SETTINGS UROCE_SEED=1 ...])
+#   uroce_add_test(NAME name COMMAND command [argument...] [NICS 2] [FAULTS loss=1%] [CONTROL] [SETTINGS UROCE_SEED=1 ...])
 # adds a test that runs `command` under `uroce run`, with as many NICs (uroce0, uroce1, ...), and these faults
 # (docs/faults.md). What the last run sent and received is in name.pcapng in the build folder: `uroce explain` tells what
 # happened. Other variables of uroce: SETTINGS.
+# CONTROL: the test may change faults while it runs (docs/control.md). uroce::control is where its headers are.
 get_filename_component(_uroce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(UROCE_EXECUTABLE "${_uroce_prefix}/bin/uroce")
 set(uroce_FOUND TRUE)
@@ -11,8 +12,13 @@ if(NOT EXISTS "${UROCE_EXECUTABLE}")
   set(uroce_NOT_FOUND_MESSAGE "${UROCE_EXECUTABLE} is not there")
 endif()
 
+if(uroce_FOUND AND NOT TARGET uroce::control)
+  add_library(uroce::control INTERFACE IMPORTED)
+  target_include_directories(uroce::control INTERFACE "${_uroce_prefix}/include")
+endif()
+
 function(uroce_add_test)
-  cmake_parse_arguments(T "" "NAME;NICS;FAULTS" "COMMAND;SETTINGS" ${ARGN})
+  cmake_parse_arguments(T "CONTROL" "NAME;NICS;FAULTS" "COMMAND;SETTINGS" ${ARGN})
   if(NOT T_NAME OR NOT T_COMMAND)
     message(FATAL_ERROR "uroce_add_test: NAME and COMMAND are needed")
   endif()
@@ -25,6 +31,9 @@ function(uroce_add_test)
   endif()
   if(T_FAULTS)
     list(APPEND options --faults ${T_FAULTS})
+  endif()
+  if(T_CONTROL)
+    list(APPEND options --control on)
   endif()
   list(GET T_COMMAND 0 program)
   if(TARGET ${program})

@@ -1,6 +1,7 @@
 # What `cmake --install` and the packages put where. Everything finds the rest relative to itself, so the tree can be moved.
 #   bin/uroce, rdma_server, rdma_client, uroce-sim
 #   lib/uroce/          libibverbs.so.1 and the broker: not where the loader looks, since only `uroce run` is to find them
+#   include/uroce       headers for test suites; there is nothing to link
 #   share/man, share/bash-completion, share/doc, share/uroce
 set(private lib/uroce)
 option(UROCE_RENAME_TOOLS "Call rdma_server and rdma_client uroce-server and uroce-client: rdmacm-utils has programs of these names" OFF)
@@ -27,6 +28,7 @@ foreach(tool ${server_name} ${client_name} uroce-sim)
 endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce COMPONENT command)
+install(FILES verbs/include/uroce/control.h DESTINATION include/uroce COMPONENT command)
 install(FILES tools/cmake/uroceConfig.cmake DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
 
 # The plugin for pytest, as pip would install it: where Python finds it, or where PYTHONPATH can point to.

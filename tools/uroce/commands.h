@@ -39,6 +39,10 @@ int diagnose(const std::string& sys);
 /// written.
 int record(std::uint32_t pid, const std::string& directory);
 
+/// Sends a command (docs/control.md) to process `whom`, or to "all" that take commands, and prints what they answer.
+/// "": lists them. 0; 1: nobody has done it; 2: that is no process.
+int control(const std::string& whom, const std::vector<std::string>& words);
+
 struct TopOptions {
   double interval = 1;  ///< Seconds between two looks.
   bool json = false;    ///< One JSON document instead of a table.

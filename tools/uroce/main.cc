@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <sstream>
 
 #include "tools/explain/explain.h"
 #include "tools/uroce/commands.h"
 #include "tools/version/version.h"
+#include "verbs/ibverbs/control/commands.h"
 
 using namespace uroce::tools;
 
@@ -43,6 +45,13 @@ void add_settings(CLI::App& run, RunOptions& options) {
     }
   }
   run.footer(others);
+}
+
+std::string indented(const std::string& lines) {
+  std::istringstream text(lines);
+  std::string out;
+  for (std::string line; std::getline(text, line);) out += "  " + line + '\n';
+  return out;
 }
 
 void add_explain(CLI::App& command, uroce::explain::Options& options) {
@@ -118,6 +127,15 @@ int main(int argc, char** argv) {
   record_command->add_option("pid", pid, "The process")->required();
   record_command->add_option("--dir", directory, "Where to")->type_name("DIR")->capture_default_str();
 
+  std::string whom;
+  std::vector<std::string> order;
+  CLI::App* const ctl_command = app.add_subcommand(
+      "ctl", "Change the faults of running programs, break their QPs, read their counters; alone: list them");
+  ctl_command->add_option("process", whom,
+                          "A process that was started with `uroce run --control on`, by its number; or all");
+  ctl_command->add_option("command", order, "What it is to do, see below; else: list");
+  ctl_command->footer("Commands:\n" + indented(uroce::ibv::command_help()));
+
   TopOptions top_options;
   CLI::App* const top_command = app.add_subcommand("top", "Show what all QPs of your processes do, refreshed until ^C");
   top_command->add_option("--interval", top_options.interval, "Seconds between two looks")
@@ -139,7 +157,7 @@ int main(int argc, char** argv) {
     fmt::print(
         stderr,
         "uroce: there is no command '{}'; the commands are run, env, devices, info, gids, diagnose, doctor, explain, "
-        "record, top and qp\n",
+        "record, ctl, top and qp\n",
         *word);
     return 2;
   }
@@ -158,6 +176,7 @@ int main(int argc, char** argv) {
   if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
   if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
   if (record_command->parsed()) status = record(pid, directory);
+  if (ctl_command->parsed()) status = control(whom, order);
   if (top_command->parsed()) status = top(top_options);
   if (qp_command->parsed()) status = show_qp(qp_name, qp_json);
   if (std::fflush(stdout) == 0) return status;

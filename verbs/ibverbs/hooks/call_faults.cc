@@ -55,23 +55,36 @@ struct Armed {
   std::atomic<std::uint64_t> calls = 0;
 };
 
-/// The faults of the environment, which counts at the first call of any verb. Never destroyed: programs call verbs from
-/// destructors.
-std::vector<std::unique_ptr<Armed>>& armed() {
-  static auto* const kArmed = [] {
-    auto* list = new std::vector<std::unique_ptr<Armed>>;
+using ArmedList = std::vector<std::unique_ptr<Armed>>;
+
+struct Lists {
+  std::vector<std::unique_ptr<ArmedList>> all;
+  std::atomic<const ArmedList*> current = nullptr;
+
+  void use(const std::vector<engine::faults::CallFault>& faults) {
+    auto list = std::make_unique<ArmedList>();
+    for (const auto& fault : faults) list->push_back(std::make_unique<Armed>(fault));
+    current.store(list.get(), std::memory_order_release);
+    all.push_back(std::move(list));
+  }
+};
+
+/// At first the faults of the environment, which counts at the first call of any verb. Never destroyed: programs call
+/// verbs from destructors, and other threads may still use a list that was replaced.
+Lists& lists() {
+  static auto* const kLists = [] {
+    auto* made = new Lists;
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
-    if (!spec) return list;  // ibv_get_device_list() says so.
-    for (const auto& fault : spec->calls) list->push_back(std::make_unique<Armed>(fault));
-    return list;
+    made->use(spec ? spec->calls : std::vector<engine::faults::CallFault>{});  // ibv_get_device_list() tells the error.
+    return made;
   }();
-  return *kArmed;
+  return *kLists;
 }
 
 }  // namespace
 
 int call_fault(const char* verb) {
-  for (const auto& armed_fault : armed()) {
+  for (const auto& armed_fault : *lists().current.load(std::memory_order_acquire)) {
     if (armed_fault->fault.verb != verb) continue;
     const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (!armed_fault->fault.which.includes(n)) continue;
@@ -80,6 +93,8 @@ int call_fault(const char* verb) {
   }
   return 0;
 }
+
+void replace_call_faults(const engine::faults::FaultSpec& spec) { lists().use(spec.calls); }
 
 std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
 

@@ -14,6 +14,9 @@ namespace uroce::ibv {
 /// Counts a call of `verb`; the errno value with which it is to fail, or 0. Calls are counted per process.
 int call_fault(const char* verb);
 
+/// From now on the faults of `spec`, which count from now. For one thread at a time.
+void replace_call_faults(const engine::faults::FaultSpec& spec);
+
 /// How many calls have failed so, in this process.
 std::uint64_t call_faults_injected();
 

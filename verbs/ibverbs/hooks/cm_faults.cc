@@ -1,16 +1,41 @@
 #include "verbs/ibverbs/hooks/cm_faults.h"
 
+#include <atomic>
+#include <memory>
+#include <vector>
+
 #include "verbs/ibverbs/catalogue/settings.h"
 
 namespace uroce::ibv {
+namespace {
 
-engine::faults::CmFaults& cm_faults() {
-  static auto* const kFaults = [] {
+using engine::faults::CmFaults;
+using engine::faults::FaultSpec;
+
+struct Lists {
+  std::vector<std::unique_ptr<CmFaults>> all;
+  std::atomic<CmFaults*> current = nullptr;
+
+  void use(std::unique_ptr<CmFaults> faults) {
+    current.store(faults.get(), std::memory_order_release);
+    all.push_back(std::move(faults));
+  }
+};
+
+Lists& lists() {
+  static auto* const kLists = [] {
+    auto* made = new Lists;
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
-    return new engine::faults::CmFaults(spec ? *spec
-                                             : engine::faults::FaultSpec{});  // A NIC that opens tells the error.
+    made->use(std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));  // A NIC that opens tells the error.
+    return made;
   }();
-  return *kFaults;
+  return *kLists;
 }
+
+}  // namespace
+
+CmFaults& cm_faults() { return *lists().current.load(std::memory_order_acquire); }
+
+void replace_cm_faults(const FaultSpec& spec) { lists().use(std::make_unique<CmFaults>(spec, cm_faults().injected())); }
 
 }  // namespace uroce::ibv

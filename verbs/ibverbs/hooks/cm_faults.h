@@ -5,7 +5,11 @@
 
 namespace uroce::ibv {
 
-/// Never destroyed: programs disconnect from destructors.
+/// Those that hold now. Never destroyed: programs disconnect from destructors, and other threads may still use those
+/// that were replaced.
 engine::faults::CmFaults& cm_faults();
+
+/// From now on those of `spec`. For one thread at a time.
+void replace_cm_faults(const engine::faults::FaultSpec& spec);
 
 }  // namespace uroce::ibv

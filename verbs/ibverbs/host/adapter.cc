@@ -12,6 +12,7 @@
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
+#include "verbs/ibverbs/hooks/faults_wanted.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/capture.h"
 #include "verbs/ibverbs/host/device.h"
@@ -103,7 +104,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   if (!wire.ok()) return Err{refuse_setting(EINVAL, wire.error())};
   const auto strict = strictness(setting(Setting::kStrict));
   if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
-  const auto faults = engine::faults::parse_faults(setting(Setting::kFaults));
+  const auto faults = engine::faults::parse_faults(faults_wanted());
   if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
   const auto seed = parse_seed(setting(Setting::kSeed));
   if (!seed) return Err{refuse_setting(EINVAL, seed.error())};
@@ -225,6 +226,35 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
       if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
       return;
   }
+}
+
+template <class Change>
+void Adapter::change_faults(const Change& change) {
+  NicLock lock(*this);
+  if (!lock) return;
+  const Instant now = engine::os_now();
+  memory_.begin_turn(now);
+  change(now);
+  wire_.on_timeout(now);  // What is asked for now happens now.
+  lock.posted();
+}
+
+void Adapter::replace_faults(const engine::faults::FaultSpec& spec) {
+  change_faults([&](Instant now) { wire_.replace_faults(spec, now); });
+}
+
+void Adapter::add_faults(const engine::faults::FaultSpec& more) {
+  change_faults([&](Instant now) { wire_.add_faults(more, now); });
+}
+
+bool Adapter::break_qp(const engine::faults::QpName& qp) {
+  NicLock lock(*this);
+  if (!lock) return false;
+  const auto qpn = qp.by_order ? nic_.nth_qp(qp.value) : std::optional(qp.value);
+  if (!qpn || !nic_.break_qp(*qpn)) return false;
+  ++wire_.injector().counters().events;
+  lock.posted();
+  return true;
 }
 
 void Adapter::watch(const std::vector<proto::Gid>& addresses) {

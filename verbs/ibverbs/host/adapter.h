@@ -90,6 +90,15 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   Result<std::vector<engine::Fd>, int> claim_requests(const cm::Listen& listen);
   /// The port's state; it is down only when a fault says so.
   bool is_port_up();
+  // Changes from outside (verbs/ibverbs/control). They have taken effect on return.
+
+  /// From now on `spec`, in the place of all faults before. Numbers of packets and times count from now.
+  void replace_faults(const engine::faults::FaultSpec& spec);
+  /// The faults of `more` besides; its seed does not count.
+  void add_faults(const engine::faults::FaultSpec& more);
+  /// The QP breaks as by a fault of the NIC (QP_FATAL). False: there is none.
+  bool break_qp(const engine::faults::QpName& qp);
+
   /// Remembers the NIC's last events. With the NIC's lock held.
   FlightRecorder& recorder() { return *recorder_; }
   /// False when the device had a fatal error, or stayed with the parent of fork(): verbs return EIO then.
@@ -111,6 +120,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
+  template <class Change>
+  void change_faults(const Change& change);
   /// From now on it is heard when `addresses`, or their interfaces, come and go.
   void watch(const std::vector<proto::Gid>& addresses);
   void on_addresses(const AddressState& state);

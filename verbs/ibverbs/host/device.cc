@@ -89,6 +89,13 @@ void Device::close(std::shared_ptr<Adapter> adapter) {
   adapter.reset();
 }
 
+bool Device::while_open(const std::function<void(Adapter&)>& use) {
+  const std::scoped_lock lock(mutex_);
+  const auto adapter = adapter_.lock();
+  if (adapter) use(*adapter);
+  return adapter != nullptr;
+}
+
 std::vector<proto::Gid> Device::named_addresses() const {
   if (!addresses.empty()) return addresses;
   const std::scoped_lock lock(place_mutex);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,8 @@ struct Device : ibv_device {
   Result<std::shared_ptr<Adapter>, int> open();
   /// Gives `adapter` back. When nobody else holds it, its address is free again on return.
   void close(std::shared_ptr<Adapter> adapter);
+  /// Calls `use` if the NIC is open in this process, which can't close it meanwhile. False: it is not open.
+  bool while_open(const std::function<void(Adapter&)>& use);
   /// The GID table, as ibv_query_gid() has it or would have it if the device were opened now.
   std::vector<proto::Gid> gids();
   /// What its port says and what has been counted. When the device is not open in this process: the sum over others of

@@ -50,6 +50,9 @@ Result<bool, std::string> lids_wanted(const std::string& value);
 /// UROCE_GID0: what the GID table begins with.
 Result<FirstGid, std::string> first_gid_wanted(const std::string& value);
 
+/// UROCE_CONTROL: whether the process takes commands (control/server.h).
+Result<bool, std::string> control_wanted(const std::string& value);
+
 /// UROCE_STRICT: NicConfig::strict.
 Result<bool, std::string> strictness(const std::string& value);
 

@@ -38,6 +38,7 @@ std::string check_wire(const std::string& value) { return complaint(choose_wire(
 std::string check_fault_list(const std::string& value) { return check_faults(value); }
 
 std::string check_seed(const std::string& value) { return complaint(parse_seed(value)); }
+std::string check_control(const std::string& value) { return complaint(control_wanted(value)); }
 std::string check_lid(const std::string& value) { return complaint(lids_wanted(value)); }
 std::string check_gid0(const std::string& value) { return complaint(first_gid_wanted(value)); }
 std::string check_strict(const std::string& value) { return complaint(strictness(value)); }

@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
+#include "verbs/ibverbs/control/server.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/objects.h"
@@ -106,6 +107,8 @@ std::optional<NicFacts> nic_facts(struct ibv_context* context) {
 namespace impl {
 
 struct ibv_context* ibv_open_device(struct ibv_device* device) {
+  // A child of fork() may have its parent's list.
+  if (const std::string wrong = start_control(); !wrong.empty()) return refuse_null(EINVAL, wrong);
   auto& owner = *static_cast<Device*>(device);
   auto adapter = owner.open();
   if (!adapter.ok()) {

@@ -5,12 +5,17 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/control/server.h"
 #include "verbs/ibverbs/host/device.h"
 
 namespace uroce::ibv::impl {
 
 struct ibv_device** ibv_get_device_list(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
+  if (const std::string wrong = start_control(); !wrong.empty()) {
+    errno = refuse_setting(EINVAL, wrong);
+    return nullptr;
+  }
   const auto all = devices();
   if (!all.ok()) {
     errno = refuse_setting(EINVAL, all.error());

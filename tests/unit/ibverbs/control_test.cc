@@ -1,0 +1,233 @@
+// A process under control: from within, through the header that programs include, and by bytes that make no sense.
+#include "verbs/include/uroce/control.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <random>
+
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/control/commands.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+[[maybe_unused]] const bool kBeforeTheFirstVerb = ::setenv("UROCE_CONTROL", "on", 1) == 0;
+
+std::uint64_t counter(const char* name) {
+  std::uint64_t value = 0;
+  EXPECT_EQ(uroce_counter(0, name, &value), 0) << name;
+  return value;
+}
+std::string told(const char* command) {
+  std::string answer(UROCE_CONTROL_ANSWER, '\0');
+  EXPECT_EQ(uroce_control(0, command, answer.data(), answer.size()), 0) << answer.c_str();
+  return answer.c_str();
+}
+std::string refused(const char* command) {
+  std::string answer(4096, '\0');
+  EXPECT_EQ(uroce_control(0, command, answer.data(), answer.size()), EINVAL) << command;
+  return answer.c_str();
+}
+constexpr ConnectOptions kImpatient = {.timeout = 10};  // 4 ms
+
+/// A WRITE of one packet.
+enum ibv_wc_status write_once(Pair& pair) {
+  struct ibv_sge sge = pair.a.sge(0, 100);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {pair.b.address(), pair.b.mr->rkey};
+  EXPECT_EQ(post(pair.qa.get(), wr), 0);
+  return wait_completion(pair.a.send_cq).status;
+}
+
+TEST(Control, TheNextAckIsLost) {
+  Pair pair(kImpatient);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_EQ(uroce_lose(0, 2, "op:ack"), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_EQ(counter("injected_drop"), 2u);
+  EXPECT_EQ(counter("local_ack_timeout_err"), 2u);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_EQ(counter("injected_drop"), 2u) << "two were asked for";
+  EXPECT_EQ(told("nic 1 counters injected_drop"), "uroce1 injected_drop 2\n");
+}
+
+TEST(Control, OneOfTheNicsIsChanged) {
+  Pair pair(kImpatient);
+  EXPECT_EQ(told("nic 0 lose 1 rx op:ack"), "");
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_EQ(told("nic 0 counters injected_drop"), "uroce0 injected_drop 1\n");
+  EXPECT_EQ(told("nic 1 counters injected_drop"), "uroce1 injected_drop 0\n");
+  EXPECT_EQ(told("list").substr(0, 7), "uroce0 ");
+}
+
+TEST(Control, FaultsAreReplaced) {
+  Pair pair({.timeout = 10, .retry_cnt = 1});
+  EXPECT_EQ(uroce_faults(0, "drop=op:write"), 0);
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_EQ(uroce_faults(0, "drop=op:write"), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+}
+
+TEST(Control, NothingPassesInABlackout) {
+  Pair pair(kImpatient);
+  EXPECT_EQ(uroce_blackout_ms(0, 20), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+  EXPECT_GE(counter("injected_blackout"), 1u);
+}
+
+TEST(Control, FaultsOfCallsAndOfNicsThatAreOpenedLater) {
+  { Node node(0); }  // Whoever takes commands has asked for the devices.
+  EXPECT_EQ(uroce_faults(0, "call=ibv_req_notify_cq#1:EBUSY,drop=op:write#1"), 0);
+  {
+    Pair pair(kImpatient);
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), EBUSY);
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+    EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
+    EXPECT_EQ(counter("injected_drop"), 1u);
+  }
+  EXPECT_EQ(counter("injected_call"), 1u);
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+}
+
+TEST(Control, AQpBreaksAsByAFatalError) {
+  Node node(0);
+  const QpPtr qp = node.make_qp();
+  bring_to(qp.get(), IBV_QPS_RTS, node.gid(), qp->qp_num);
+  EXPECT_EQ(uroce_break_qp(0, qp->qp_num), 0);
+  EXPECT_EQ(state_of(qp.get()), IBV_QPS_ERR) << "when the answer is there, so is the effect";
+  struct ibv_async_event event {};
+  ASSERT_EQ(v().ibv_get_async_event(node.context.get(), &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(event.element.qp, qp.get());
+  v().ibv_ack_async_event(&event);
+  EXPECT_EQ(counter("injected_event"), 1u);
+  EXPECT_NE(refused("break 0xabcdef").find("there is no QP"), std::string::npos);
+}
+
+TEST(Control, WhatMakesNoSenseIsRefusedWithAReason) {
+  const Node node(0);
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "which command"},
+      {"nonsense", "there is no command nonsense"},
+      {"nic", "expected: nic N"},
+      {"nic 64 list", "expected: nic N"},
+      {"nic 1 counters", "NIC 1 is not open"},
+      {"nic 1 faults none", "NIC 1 is not open"},
+      {"nic 0 faults call=ibv_alloc_pd#1:EIO", "of the process"},
+      {"faults", "expected"},
+      {"faults a b", "expected"},
+      {"faults loss=1", "probability"},
+      {"faults call=ibv_free_device_list#1:EIO", "can't fail"},
+      {"add call=ibv_alloc_pd#1:EIO", "can't be added"},
+      {"add cm.reject=no_qp", "can't be added"},
+      {"add loss=1%,seed=4", "can't be added"},
+      {"lose 0", "1 to"},
+      {"lose 18446744073709551615", "1 to"},
+      {"lose 99999999999999999999", "condition"},
+      {"lose 1 op:ack#2", "expected"},
+      {"lose 1 op:ack,dup=1%", "expected"},
+      {"lose op:ack 1", "expected"},
+      {"lose op:nonsense", "op:"},
+      {"blackout", "expected"},
+      {"blackout 0s", "expected"},
+      {"blackout 5", "expected"},
+      {"blackout 1e400s", "expected"},
+      {"break", "expected"},
+      {"break 0x1000000", "expected"},
+      {"counters nonsense", "there is no counter nonsense"},
+      {"list all", "expected"},
+      {"faults\tnone", "printable"},
+      {"faults none\nlist", "printable"},
+  };
+  for (const auto& [command, reason] : cases) {
+    const std::string answer = execute_command(command);
+    EXPECT_TRUE(answer.starts_with("error: ") && answer.ends_with('\n')) << command << ": " << answer;
+    EXPECT_NE(answer.find(reason), std::string::npos) << command << ": " << answer;
+  }
+  EXPECT_NE(execute_command(std::string(5000, 'x')).find("4096 bytes"), std::string::npos);
+  EXPECT_NE(refused(std::string(20'000, 'x').c_str()).find("4096 bytes"), std::string::npos) << "through the socket";
+  EXPECT_EQ(execute_command("faults none\n"), "ok\n") << "from socat";
+}
+
+TEST(Control, AnyBytesAreACommand) {
+  const Node node(0);
+  std::mt19937 random(1);
+  const char* const words[] = {
+      "faults",   "add",           "lose",   "rx",    "nic",        "0", "1",  "blackout", "break", "1st",
+      "counters", "drop=",         "#1..",   "op:",   "ack",        "@", ",",  "=",        "1%",    "0s",
+      "..",       "9999999999999", "delay=", "seed=", "port=down@", "/", "\n", "\xff"};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string command;
+    for (auto n = random() % 12; n > 0; --n) {
+      command += words[random() % std::size(words)];
+      if (random() % 2 != 0) command += ' ';
+    }
+    const std::string answer = execute_command(command);
+    ASSERT_TRUE(answer.starts_with("ok\n") || answer.starts_with("error: ")) << command;
+    ASSERT_EQ(answer.back(), '\n');
+  }
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+}
+
+TEST(Control, WhoOnlyConnectsKeepsNobodyAway) {
+  const Node node(0);
+  std::vector<int> idle(40, -1);
+  for (int& connection : idle) ASSERT_EQ(uroce_control_connect(0, &connection), 0);
+  EXPECT_EQ(told("list").substr(0, 7), "uroce0 ");
+  char byte = 0;
+  EXPECT_LE(::recv(idle.front(), &byte, 1, 0), 0) << "the first of too many had to go";
+  for (const int connection : idle) ::close(connection);
+}
+
+TEST(Control, AnAnswerMayBeCutShort) {
+  const Node node(0);
+  char answer[5];
+  EXPECT_EQ(uroce_control(0, "list", answer, sizeof answer), EMSGSIZE);
+  EXPECT_STREQ(answer, "uroc");
+}
+
+TEST(Control, ProcessesThatTakeNoCommandsSaySo) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_EQ(uroce_control(child, "list", nullptr, 0), ECONNREFUSED);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(uroce_control(child, "list", nullptr, 0), ENOENT);
+}
+
+TEST(Control, AChildOfForkIsAProcessOfItsOwn) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  const Node node(0);
+  int ready[2];
+  int leave[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(leave), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(leave[1]);
+    const ContextPtr context = open_device(1);
+    char byte = 0;
+    [[maybe_unused]] ssize_t n = ::write(ready[1], &byte, 1);
+    n = ::read(leave[0], &byte, 1);
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  char answer[256];
+  EXPECT_EQ(uroce_control(child, "list", answer, sizeof answer), 0);
+  EXPECT_EQ(std::string(answer).substr(0, 7), "uroce1 ") << "its own, and not its parent's";
+  EXPECT_EQ(told("list").substr(0, 7), "uroce0 ");
+  for (const int fd : {ready[0], ready[1], leave[0], leave[1]}) ::close(fd);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test

@@ -1,0 +1,107 @@
+// Commands for running processes, through the header that test suites use.
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "tools/uroce/commands.h"
+#include "verbs/include/uroce/control.h"
+
+namespace uroce::tools {
+namespace {
+
+std::optional<pid_t> pid_of(std::string_view text) {
+  pid_t pid = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (error != std::errc{} || rest != text.data() + text.size() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+/// Processes of this network and PID namespace that take commands from somebody.
+std::vector<pid_t> listeners() {
+  sockaddr_un own{};
+  socklen_t length = 0;
+  if (::uroce_control_address(0, &own, &length) != 0) return {};
+  std::string prefix = "@" + std::string(own.sun_path + 1);  // "@" stands for the zero byte.
+  prefix.resize(prefix.rfind('/') + 1);
+  std::vector<pid_t> found;
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const std::size_t at = line.find(prefix);
+    if (at == std::string::npos) continue;
+    if (const auto pid = pid_of(std::string_view(line).substr(at + prefix.size()))) found.push_back(*pid);
+  }
+  std::sort(found.begin(), found.end());  // A connection has its listener's name.
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+std::string program_of(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+  return name;
+}
+
+std::string explain(int error) {
+  switch (error) {
+    case ENOENT:
+      return "there is no such process";
+    case ECONNREFUSED:
+      return "it takes no commands: start it with `uroce run --control on`, and wait until it has asked for RDMA "
+             "devices";
+    case EACCES:
+    case EPERM:
+      return "it belongs to another user";
+    case EAGAIN:
+      return fmt::format("no answer within {} s: is it stopped?", UROCE_CONTROL_SECONDS);
+    default:
+      return std::strerror(error);
+  }
+}
+
+/// 0, or an errno value; prints what there is to say.
+int tell(pid_t pid, const std::string& command, bool with_pid) {
+  std::string answer(UROCE_CONTROL_ANSWER + 1, '\0');
+  const int error = ::uroce_control(pid, command.c_str(), answer.data(), answer.size());
+  answer.resize(std::strlen(answer.c_str()));
+  if (error != 0) {
+    if (answer.empty() || error != EINVAL) answer = explain(error) + '\n';
+    fmt::print(stderr, "uroce: process {}: {}", pid, answer);
+    return error;
+  }
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
+    with_pid ? fmt::print("{} {}\n", pid, line) : fmt::print("{}\n", line);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int control(const std::string& whom, const std::vector<std::string>& words) {
+  if (whom.empty()) {
+    const auto pids = listeners();
+    for (const pid_t pid : pids) fmt::print("{} {}\n", pid, program_of(pid));
+    if (pids.empty()) fmt::print(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
+    return pids.empty() ? 1 : 0;
+  }
+  const std::string command = words.empty() ? "list" : fmt::format("{}", fmt::join(words, " "));
+  if (whom == "all") {
+    bool done = false;
+    for (const pid_t pid : listeners()) done = tell(pid, command, /*with_pid=*/true) == 0 || done;
+    return done ? 0 : 1;
+  }
+  const auto pid = pid_of(whom);
+  if (!pid) {
+    fmt::print(stderr, "uroce: '{}' is no process: expected a number, or all\n", whom);
+    return 2;
+  }
+  return tell(*pid, command, /*with_pid=*/false) == 0 ? 0 : 1;
+}
+
+}  // namespace uroce::tools

@@ -1,0 +1,154 @@
+#include "verbs/ibverbs/control/server.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <vector>
+
+#include "engine/os/background_thread.h"
+#include "engine/os/fd.h"
+#include "engine/os/users.h"
+#include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/control/commands.h"
+#include "verbs/ibverbs/host/environment.h"
+#include "verbs/ibverbs/host/fork.h"
+#include "verbs/include/uroce/control.h"
+
+namespace uroce::ibv {
+namespace {
+
+using engine::Fd;
+
+constexpr int kBacklog = 16;
+/// One more, and the first of them has to go: whoever only connects keeps nobody away.
+constexpr std::size_t kConnectionsMax = 16;
+/// Without free descriptors or memory.
+constexpr int kShortageMs = 100;
+
+/// Root may look into all processes.
+bool may_control(int connection) {
+  const auto peer = engine::peer_user(connection);
+  return peer && (*peer == 0 || peer == engine::own_user());
+}
+
+class Server {
+ public:
+  std::string start();
+  void before_fork() { mutex_.lock(); }
+  void in_parent() { mutex_.unlock(); }
+  /// The thread stayed with the parent, the name belongs to it.
+  void in_child() {
+    listener_.reset();
+    connections_.clear();
+    mutex_.unlock();
+  }
+
+ private:
+  void run();
+  void serve(std::vector<pollfd>& polled);
+  void accept_one();
+  /// False: the connection is over.
+  static bool answer(int connection);
+
+  std::mutex mutex_;  ///< Held while a command is executed, and by whoever forks.
+  Fd listener_;
+  std::vector<Fd> connections_;
+};
+
+/// Never destroyed: its thread runs until the process ends.
+Server& server() {
+  static auto* const kServer = new Server;
+  return *kServer;
+}
+
+std::string Server::start() {
+  const std::scoped_lock lock(mutex_);
+  if (listener_) return "";
+  if (!engine::own_user()) return "UROCE_CONTROL: users can't be distinguished in this user namespace";
+  sockaddr_un address{};
+  socklen_t length = 0;
+  if (const int error = ::uroce_control_address(0, &address, &length))
+    return std::string("UROCE_CONTROL: /proc/self/ns/pid: ") + std::strerror(error);
+  Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener || ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(listener.get(), kBacklog) != 0) {
+    return std::string("UROCE_CONTROL: can't listen on a Unix socket: ") + std::strerror(errno);
+  }
+  listener_ = std::move(listener);
+  try {
+    engine::start_background_thread([this] { run(); })->detach();
+  } catch (const std::system_error& error) {
+    listener_.reset();
+    return std::string("UROCE_CONTROL: no thread: ") + error.what();
+  }
+  return "";
+}
+
+void Server::run() {
+  while (true) {
+    std::vector<pollfd> polled;
+    {
+      const std::scoped_lock lock(mutex_);
+      polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+      for (const Fd& connection : connections_)
+        polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
+    }
+    if (::poll(polled.data(), polled.size(), -1) <= 0) continue;
+    serve(polled);
+  }
+}
+
+void Server::serve(std::vector<pollfd>& polled) {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = connections_.size(); i > 0; --i) {
+    if (polled[i].revents != 0 && !answer(connections_[i - 1].get()))
+      connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+  if (polled[0].revents != 0) accept_one();
+}
+
+void Server::accept_one() {
+  Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) {
+    // The connection waits in the queue, and poll() would return at once.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) ::poll(nullptr, 0, kShortageMs);
+    return;
+  }
+  if (!may_control(connection.get())) return;
+  if (connections_.size() == kConnectionsMax) connections_.erase(connections_.begin());
+  connections_.push_back(std::move(connection));
+}
+
+bool Server::answer(int connection) {
+  std::array<char, UROCE_CONTROL_COMMAND + 1> command{};  // A byte more shows that a command is too long.
+  const ssize_t size = ::recv(connection, command.data(), command.size(), MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  if (size == 0) return false;
+  std::string text = execute_command({command.data(), static_cast<std::size_t>(size)});
+  if (text.size() > UROCE_CONTROL_ANSWER) text = "error: the answer would be too long\n";
+  // Whoever does not read answers gets no more of them.
+  return ::send(connection, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+std::string start_control() {
+  const auto wanted = control_wanted(setting(Setting::kControl));
+  if (!wanted.ok()) return wanted.error();
+  if (!*wanted) return "";
+  // Our handler is to run before those of the NICs, which it registers first: a command may wait for a NIC.
+  static const int kInstalled = [] {
+    install_fork_handlers();
+    return ::pthread_atfork([] { server().before_fork(); }, [] { server().in_parent(); }, [] { server().in_child(); });
+  }();
+  static_cast<void>(kInstalled);
+  return server().start();
+}
+
+}  // namespace uroce::ibv
