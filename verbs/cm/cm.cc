@@ -100,7 +100,7 @@ void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
   for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
     const auto message = wire::parse_message(request.mad);
-    const Incoming in{*message, request.path, now, request.until};
+    const Incoming in{*message, request.path, now, &request};
     message->attribute() == wire::Attribute::kReq ? core_->on_req(in) : core_->on_sidr_req(in);
   }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {

@@ -100,7 +100,10 @@ Connection* Cm::Core::find_from_peer(Id id, const Incoming& in) {
 
 void Cm::Core::enter(Connection& c, State state) {
   stop(c);
-  if (std::exchange(c.half_open, false)) half_open.remove(c.peer());
+  if (std::exchange(c.half_open, false)) {
+    half_open.remove(c.peer());
+    place_free(c.listener);
+  }
   if (c.info.state == State::kRepSent) {
     const auto it = awaiting_data.find(c.info.local_qpn);
     if (it != awaiting_data.end() && it->second == c.id) awaiting_data.erase(it);
@@ -140,14 +143,19 @@ void Cm::Core::forget_peer(Connection& c) {
 }
 
 bool Cm::Core::may_wait(std::uint64_t service_id, const Incoming& in) {
-  if (in.waited_until || !latecomers.may_wait(service_id, in.now)) return false;
+  if (in.waited != nullptr || !latecomers.may_wait(service_id, in.now)) return false;
   return latecomers.keep(service_id, in.path, in.message.bytes(), in.now + scaled(kListenerGrace));
 }
 
 bool Cm::Core::waits_for_place(const Listener& listener, const Incoming& in) {
-  if (!is_improved() || !listener.is_full()) return false;
-  const Instant until = in.waited_until.value_or(in.now + scaled(kBacklogGrace));
-  return in.now < until && latecomers.keep(listener.what.service_id, in.path, in.message.bytes(), until);
+  if (!is_improved() || (!listener.is_full() && half_open.has_room(in.path.source))) return false;
+  if (in.waited == nullptr) {
+    const Instant until = in.now + scaled(kBacklogGrace);
+    return latecomers.keep(listener.what.service_id, in.path, in.message.bytes(), until);
+  }
+  if (in.now >= in.waited->until) return false;
+  latecomers.keep_again(*in.waited);
+  return true;
 }
 
 bool Cm::Core::take_place(Listener& listener, Connection& c) {
@@ -164,7 +172,13 @@ bool Cm::Core::take_place(Listener& listener, Connection& c) {
 void Cm::Core::leave_backlog(Connection& c) {
   if (std::exchange(c.fetched, true)) return;
   Listener* const listener = listeners.find(c.listener);
-  if (listener != nullptr && listener->backlog.erase(c.id) != 0) latecomers.place_free(listener->what.service_id);
+  if (listener != nullptr && listener->backlog.erase(c.id) != 0) place_free(c.listener);
+}
+
+void Cm::Core::place_free(ListenerId id) {
+  const Listener* const listener = listeners.find(id);
+  if (listener == nullptr || listener->is_full()) return;
+  latecomers.place_free(listener->what.service_id, [this](const Gid& source) { return half_open.has_room(source); });
 }
 
 // --- out

@@ -21,7 +21,7 @@ struct Incoming {
   const wire::MessageView& message;
   const proto::Path& path;
   Instant now;
-  std::optional<Instant> waited_until{};  ///< It was one of the latecomers, and could wait until then.
+  const Latecomers::Request* waited = nullptr;  ///< It was this one of the latecomers.
   std::uint64_t tid() const { return message.mad().get<wire::Mad::TransactionId>(); }
 };
 
@@ -77,10 +77,11 @@ struct Cm::Core {
   void forget_peer(Connection& c);
   /// Whether a request for a service that nobody listens for waits for the next listener.
   bool may_wait(std::uint64_t service_id, const Incoming& in);
-  /// Whether a request waits until there is a place in the backlog: there is none now.
+  /// Whether a request waits until there is a place for it, in the backlog and among the half-open: there is none now.
   bool waits_for_place(const Listener& listener, const Incoming& in);
   /// A new request takes its places in the backlog and among the half-open; false, and counted: there is none.
   bool take_place(Listener& listener, Connection& c);
+  void place_free(ListenerId id);     ///< For the next one that waits.
   void leave_backlog(Connection& c);  ///< Its program knows of it, or it is no more. Not before, though it may be over.
 
   // core.cc: out

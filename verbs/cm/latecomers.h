@@ -2,14 +2,18 @@
 // of its connections, and its client does not wait for that; qperf's tells its port before it listens. A REJ would be
 // the end of both. So such requests wait a little for the listener. With UD, perftest's first connection is to the TCP
 // port and its second to the UDP port of the same number, so port numbers count, not port spaces.
-// Requests that find the backlog full wait here too, until the program fetches one of those before them.
+// Requests that find no place wait here too: the backlog is full, or too many of their sender's are not accepted yet. A
+// program that connects thousands of times at once is then served as fast as its peer accepts.
 #pragma once
 
-#include <deque>
+#include <functional>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "verbs/cm/connection.h"
+#include "verbs/cm/limits.h"
 
 namespace uroce::cm {
 
@@ -18,10 +22,13 @@ class Latecomers {
   /// `all_until`: until then requests for any service may wait.
   explicit Latecomers(Instant all_until) : all_until_(all_until) {}
 
-  static constexpr std::size_t kMost = 64;  ///< Requests, and services. Beyond that there is no waiting.
+  static constexpr std::size_t kMost = 4096;        ///< Requests. Beyond that there is no waiting.
+  static constexpr std::size_t kMostServices = 64;  ///< The same for services whose listener has gone.
 
+  using Number = std::uint64_t;  ///< Of a request, in order of arrival.
   struct Request {
-    Instant due{};    ///< When to look at it again: `until`, or earlier when there is what it waits for.
+    Number number = 0;
+    Instant due{};    ///< When to look at it again: `until`, or at once when there is what it waits for.
     Instant until{};  ///< When it has to be answered.
     std::uint64_t service_id = 0;
     proto::Path path{};
@@ -30,75 +37,44 @@ class Latecomers {
 
   /// The last listener of the service is gone; requests that come until then may wait for another one. Those that wait
   /// already have to be answered at `answer_by`.
-  void listener_gone(std::uint64_t service_id, Instant until, Instant answer_by) {
-    if (gone_.size() < kMost || gone_.contains(number(service_id))) gone_[number(service_id)] = until;
-    for (Request& request : waiting_) {
-      if (request.service_id == service_id) request.due = request.until = std::min(request.until, answer_by);
-    }
-  }
-  /// Whether requests for the service may wait for a listener.
-  bool may_wait(std::uint64_t service_id, Instant now) const {
-    const auto gone = gone_.find(number(service_id));
-    return now < all_until_ || (gone != gone_.end() && now < gone->second);
-  }
-  /// Keeps the request, or the one that it repeats, `until` then. False: it must be answered now.
-  bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant until) {
-    for (const Request& waiting : waiting_) {
-      if (waiting.path.source == path.source && std::equal(mad.begin(), mad.end(), waiting.mad.begin())) return true;
-    }
-    if (waiting_.size() == kMost) return false;
-    Request& request = waiting_.emplace_back(Request{until, until, service_id, path, {}});
-    std::copy(mad.begin(), mad.end(), request.mad.begin());
-    return true;
-  }
-  /// `source` no longer wants what it has asked for under its communication ID.
-  void withdraw(const Gid& source, std::uint32_t remote_id) {
-    std::erase_if(waiting_, [&](const Request& request) {
-      return request.path.source == source && load_be<4>(request.mad.data() + wire::Mad::kSize) == remote_id;
-    });
-  }
+  void listener_gone(std::uint64_t service_id, Instant until, Instant answer_by);
   /// There is a listener again: requests for it are due at once.
-  void listener_back(std::uint64_t service_id) {
-    gone_.erase(number(service_id));
-    for (Request& request : waiting_) {
-      if (request.service_id == service_id) request.due = Instant::min();
-    }
-  }
-  /// One request more may come in: the one that has waited longest is due at once.
-  void place_free(std::uint64_t service_id) {
-    for (Request& request : waiting_) {
-      if (request.service_id != service_id || request.due == Instant::min()) continue;
-      request.due = Instant::min();
-      return;
-    }
-  }
+  void listener_back(std::uint64_t service_id);
+  /// Whether requests for the service may wait for a listener.
+  bool may_wait(std::uint64_t service_id, Instant now) const;
+
+  /// Keeps the request, or the one that it repeats, `until` then. False: it must be answered now.
+  bool keep(std::uint64_t service_id, const proto::Path& path, Bytes mad, Instant until);
+  /// The same for one that was due and finds no place after all: it goes back to where it stood.
+  void keep_again(const Request& request);
+  /// `source` no longer wants what it has asked for under its communication ID.
+  void withdraw(const Gid& source, std::uint32_t remote_id);
+  /// One request more may come in, if `has_room` says so of its source: the one that has waited longest is due at once.
+  void place_free(std::uint64_t service_id, const std::function<bool(const Gid&)>& has_room);
+
   /// Takes out what is due.
-  std::vector<Request> take_due(Instant now) {
-    std::vector<Request> due;
-    std::erase_if(gone_, [now](const auto& service) { return service.second <= now; });
-    std::erase_if(waiting_, [&](const Request& request) {
-      if (request.due > now) return false;
-      due.push_back(request);
-      return true;
-    });
-    return due;
-  }
+  std::vector<Request> take_due(Instant now);
   /// When the first request is due.
-  std::optional<Instant> next_deadline() const {
-    std::optional<Instant> first;
-    for (const Request& request : waiting_) {
-      if (!first || request.due < *first) first = request.due;
-    }
-    return first;
-  }
+  std::optional<Instant> next_deadline() const;
 
  private:
+  using Queue = std::pair<std::uint64_t, decltype(Gid::raw)>;  ///< Service and source.
+
   /// Without the port space: of 0000 0000 01SS PPPP, the SS.
   static constexpr std::uint64_t number(std::uint64_t service_id) { return service_id & ~std::uint64_t{0xFF0000}; }
+  static PeerKey key_of(const Gid& source, const Mad& mad);
+  void insert(const Request& request);
+  void set_due(Request& request, Instant due);
+  void leave_queue(const Request& request);
+  Request take(Number number);
 
   Instant all_until_;
   std::unordered_map<std::uint64_t, Instant> gone_;  ///< By number().
-  std::deque<Request> waiting_;
+  std::map<Number, Request> waiting_;
+  Number last_ = 0;
+  std::unordered_map<PeerKey, Number, PeerKeyHash> by_peer_;  ///< Finds repeated ones: the peer's communication ID.
+  std::map<Queue, std::set<Number>> queues_;                  ///< Without those that are due at once.
+  std::set<std::pair<Instant, Number>> by_due_;
 };
 
 }  // namespace uroce::cm

@@ -48,12 +48,14 @@ class HalfOpen {
  public:
   HalfOpen(std::uint32_t most, std::uint32_t most_of_one) : most_(most), most_of_one_(most_of_one) {}
   bool add(const Gid& source) {
-    if (all_ == most_) return false;
-    std::uint32_t& count = by_source_[{source}];
-    if (count == most_of_one_) return false;
-    ++count;
+    if (!has_room(source)) return false;
+    ++by_source_[{source}];
     ++all_;
     return true;
+  }
+  bool has_room(const Gid& source) const {
+    const auto it = by_source_.find({source});
+    return all_ < most_ && (it == by_source_.end() || it->second < most_of_one_);
   }
   void remove(const Gid& source) {
     const auto it = by_source_.find({source});
