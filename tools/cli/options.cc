@@ -7,6 +7,7 @@
 
 #include "engine/faults/spec.h"
 #include "tools/cli/config_file.h"
+#include "tools/cli/usage.h"
 #include "tools/rdma/failure.h"
 #include "tools/version/version.h"
 #include "tools/workload/workload.h"
@@ -73,10 +74,13 @@ void add_place(CLI::App& app, Options& o, Role role) {
   app.add_option("port,--port", o.port,
                  "TCP port (with --cm: RDMA CM port) of the server" +
                      std::string(role == Role::kServer ? "; 0 = any free one" : ""))
+      ->check(in_range(role == Role::kServer ? 0 : 1, 65535))
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("gid-index,--gid-index", o.device.gid_index,
                  "Entry of the device's GID table, which selects the address")
+      ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("num-qp,--num-qp", o.session.workload.qps,
@@ -176,8 +180,7 @@ void add_transport(CLI::App& app, Options& o, Role role) {
 void add_output(CLI::App& app, Options& o) {
   const std::string group = "Backend and output";
   const std::map<std::string, Backend> backends = {{"uroce", Backend::kUroce}, {"ibverbs", Backend::kIbverbs}};
-  app.add_option("--backend", o.backend, "uroce = the emulated NIC, ibverbs = the system's libibverbs")
-      ->transform(CLI::CheckedTransformer(backends).description(""))
+  add_choice(app, "--backend", o.backend, backends, "uroce = the emulated NIC, ibverbs = the system's libibverbs")
       ->type_name("uroce|ibverbs")
       ->envname("UROCE_BACKEND")
       ->default_str("uroce")
@@ -206,10 +209,20 @@ void add_output(CLI::App& app, Options& o) {
       ->group(group);
   app.add_flag("--trace", o.trace, "Print every step, why it is taken, and the QPs' states on stderr")->group(group);
   const std::map<std::string, Language> languages = {{"en", Language::kEnglish}, {"zh", Language::kChinese}};
-  app.add_option("--lang", o.language, "Language of --trace: en, zh; default: as LANG says")
-      ->transform(CLI::CheckedTransformer(languages).description(""))
+  add_choice(app, "--lang", o.language, languages, "Language of --trace: en, zh; default: as LANG says")
       ->type_name("en|zh")
       ->group(group);
+}
+
+/// A complaint about the value of an option, with the variable in place of the option where the value comes from there.
+std::string with_origin(const CLI::App& app, int argc, const char* const* argv, const std::string& why) {
+  const std::string name = why.substr(0, why.find(':'));
+  const CLI::Option* option = name.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
+  if (option == nullptr || option->get_envname().empty() || secure_getenv(option->get_envname().c_str()) == nullptr ||
+      std::any_of(argv, argv + argc, [&name](const char* word) { return std::string_view(word).starts_with(name); })) {
+    return why;
+  }
+  return option->get_envname() + why.substr(name.size());
 }
 
 /// As for all programs: the first of three variables that is set decides.
@@ -252,11 +265,14 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    const int status = app.exit(help);
+    if (stdout_is_whole()) return status;
+    return RefusedOptions{options, "can't write to stdout"};
   } catch (const CLI::RequiredError&) {
     return RefusedOptions{options, "which server? Name the host on which rdma_server runs: rdma_client HOST"};
   } catch (const CLI::ParseError& error) {
-    return RefusedOptions{options, config->place_of(error.what()) + error.what() + " (see --help)"};
+    const std::string why = usage_error(error);
+    return RefusedOptions{options, config->place_of(why) + with_origin(app, argc, argv, why) + " (see --help)"};
   }
   options.session.mtu_chosen =
       app.get_options([](const CLI::Option* o) { return o->check_lname("mtu"); }).size() == 1 && app.count("--mtu") > 0;

@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <sstream>
+#include <string>
 
+#include "tools/cli/usage.h"
 #include "tools/explain/explain.h"
 #include "tools/uroce/commands.h"
 #include "tools/version/version.h"
@@ -68,11 +69,26 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_flag("--follow", options.follow, "Tell each packet when it comes, and wait for more, until ^C");
 }
 
-/// The first word, if it should be a command and is none.
-std::optional<std::string> unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
-  const auto is_it = [argv](const CLI::App* command) { return command->get_name() == argv[1]; };
-  return app.get_subcommands(is_it).empty() ? std::optional(argv[1]) : std::nullopt;
+/// What is wrong with the first word, or "": it is to be a command, or one of the few options without one.
+std::string wrong_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc < 2 ? "" : argv[1];
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == word) return "";
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  if (word == "-h" || word == "--help" || word == "--version") return "";
+  if (word.empty()) return "which command? There are " + names + "; see uroce --help";
+  return fmt::format("there is no {} '{}'; the commands are {}", word[0] == '-' ? "option" : "command", word, names);
+}
+
+/// The exit status: `status`, or that of a failure when what was printed is not all there.
+int finished(int status) {
+  errno = 0;
+  if (stdout_is_whole()) return status;
+  // What failed earlier, while it was printed, has left no errno.
+  fmt::print(stderr, "uroce: can't write to stdout: {}\n", errno != 0 ? std::strerror(errno) : "output is missing");
+  return EXIT_FAILURE;
 }
 
 }  // namespace
@@ -106,7 +122,9 @@ int main(int argc, char** argv) {
   CLI::App* const diagnose_command = app.add_subcommand(
       "diagnose",
       "Show what RDMA programs find here, on any device: GID index, what is in the way, commands that work");
-  diagnose_command->add_option("--sys", sys, "Read this copy of another machine's /sys instead")->type_name("DIR");
+  diagnose_command->add_option("--sys", sys, "Read this copy of another machine's /sys instead")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""));
   PeerOptions peer;
   CLI::Option* const peer_option = doctor_command->add_option(
       "--peer", peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
@@ -153,18 +171,18 @@ int main(int argc, char** argv) {
 
   app.set_version_flag("--version", version_text("uroce"));
 
-  if (const auto word = unknown_command(app, argc, argv)) {
-    fmt::print(
-        stderr,
-        "uroce: there is no command '{}'; the commands are run, env, devices, info, gids, diagnose, doctor, explain, "
-        "record, ctl, top and qp\n",
-        *word);
+  if (const std::string wrong = wrong_command(app, argc, argv); !wrong.empty()) {
+    fmt::print(stderr, "uroce: {}\n", wrong);
     return 2;
   }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return finished(app.exit(help));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const std::string command = fmt::format("uroce {}", argv[1]);
+    fmt::print(stderr, "{}: {} (see {} --help)\n", command, usage_error(error), command);
+    return 2;
   }
   if (run_command->parsed()) return run(options);
   int status = EXIT_FAILURE;
@@ -179,7 +197,5 @@ int main(int argc, char** argv) {
   if (ctl_command->parsed()) status = control(whom, order);
   if (top_command->parsed()) status = top(top_options);
   if (qp_command->parsed()) status = show_qp(qp_name, qp_json);
-  if (std::fflush(stdout) == 0) return status;
-  fmt::print(stderr, "uroce: can't write to stdout: {}\n", std::strerror(errno));
-  return EXIT_FAILURE;
+  return finished(status);
 }

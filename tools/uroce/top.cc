@@ -171,7 +171,11 @@ int top(const TopOptions& options) {
       print_table(now, before, seconds, screen ? rows_of_terminal() : 0);
       std::fflush(stdout);
     }
-    if (once) return now.nics.empty() ? 1 : 0;
+    if (once && now.nics.empty()) {
+      fmt::print(stderr, "uroce top: no process of yours has a NIC open\n");
+      return 1;
+    }
+    if (once) return 0;
     last = now;
   }
   return 0;

@@ -101,6 +101,12 @@ int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) c
 }
 
 int Campaign::run() const {
+  if (!pcap.empty()) {
+    if (const auto writer = proto::PcapWriter::create(pcap); !writer) {
+      fmt::print(stderr, "uroce-sim: {}\n", writer.error());
+      return kExitUsage;
+    }
+  }
   const auto begin = std::chrono::steady_clock::now();
   CrashReport crash(program, folder, pcap.empty());
   std::uint64_t packets = 0, failed = 0, done = 0;

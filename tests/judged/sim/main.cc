@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tests/judged/sim/campaign.h"
+#include "tools/cli/usage.h"
 #include "tools/version/version.h"
 
 int main(int argc, char** argv) {
@@ -18,7 +19,10 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", range, "Run the seeds FIRST..LAST, until one fails")
       ->type_name("FIRST..LAST")
       ->excludes("--seed");
-  app.add_option("--count", campaign.count, "Run this many seeds, from --seed on")->type_name("N")->excludes("--seeds");
+  app.add_option("--count", campaign.count, "Run this many seeds, from --seed on")
+      ->type_name("N")
+      ->check(CLI::Validator([](const std::string& n) { return n == "0" ? "at least one" : ""; }, ""))
+      ->excludes("--seeds");
   app.add_option("--pcap", campaign.pcap, "Write every packet sent to this capture (a single seed)")->type_name("FILE");
   app.add_option("--failures", campaign.folder, "Where to write the capture of a seed that fails (default: here)")
       ->type_name("FOLDER");
@@ -42,10 +46,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    fmt::print(stderr, "uroce-sim: {} (see --help)\n", uroce::tools::usage_error(error));
     return kExitUsage;
   }
   campaign.program = fmt::format("'{}'", argv[0]);  // Its path may have spaces, and the line is to be pasted.
   if (campaign.wrap) campaign.program += " --wrap";
-  return campaign.run();
+  const int status = campaign.run();
+  if (uroce::tools::stdout_is_whole()) return status;
+  fmt::print(stderr, "uroce-sim: can't write to stdout\n");
+  return status != 0 ? status : EXIT_FAILURE;
 }

@@ -77,6 +77,24 @@ TEST_F(OptionsTest, Defaults) {
   EXPECT_FALSE(o.session.mtu_chosen);
 }
 
+/// Errors are sentences that need no knowledge of the library that parses the line.
+TEST_F(OptionsTest, RefusalsSayWhatIsAllowed) {
+  const auto client = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "host");
+    return why(Role::kClient, arguments);
+  };
+  EXPECT_EQ(client({"--backend", "rxe"}), "--backend: rxe not in {ibverbs,uroce} (see --help)");
+  EXPECT_EQ(client({"--lang", "fr"}), "--lang: fr not in {en,zh} (see --help)");
+  EXPECT_EQ(client({"--size"}), "--size needs a value (see --help)");
+  EXPECT_EQ(client({"--gid-index", "one"}), "--gid-index: 'one' is not a number that is allowed here (see --help)");
+  EXPECT_EQ(client({"--port", "0"}), "--port: Value 0 not in range 1 to 65535 (see --help)");
+  EXPECT_EQ(client({"--port", "65536"}), "--port: Value 65536 not in range 1 to 65535 (see --help)");
+  EXPECT_EQ(good(Role::kServer, {"--port", "0"}).port, 0);
+  setenv("UROCE_BACKEND", "rxe", 1);
+  EXPECT_EQ(client({}), "UROCE_BACKEND: rxe not in {ibverbs,uroce} (see --help)");
+  EXPECT_EQ(client({"--backend", "mlx"}), "--backend: mlx not in {ibverbs,uroce} (see --help)");
+}
+
 TEST_F(OptionsTest, PositionalAndFlagsMeanTheSame) {
   const Options p = good(Role::kClient, {"host", "dev1", "4000", "2", "16"});
   const Options f = good(
