@@ -5,7 +5,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # The only list of packages. Building; then what packages, benchmarks, tests and the demo need besides.
 PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev librdmacm-dev
-  libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev"
+  libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev python3"
 PACKAGES_PACKAGE="dpkg-dev file fakeroot zstd flex bison python3"
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils perftest python3"
 PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
