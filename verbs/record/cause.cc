@@ -63,10 +63,10 @@ class Search {
     text += "no answer: the peer" + peer_text(psn);
     if (const auto heard = last_heard()) {
       const std::string ago = span_text(error_.when - *heard);
-      if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago;
+      if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago + port_text();
       return text + " sends, the last packet " + ago + " before, but does not acknowledge this one";
     }
-    if (knows_all_packets()) return text + " never sent anything";
+    if (knows_all_packets()) return text + " never sent anything" + port_text();
     if (silent_since) return text + " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
     return text + " does not acknowledge it";
   }
@@ -142,6 +142,11 @@ class Search {
     if (packet != nullptr) return ' ' + proto::to_string(packet->path.destination);
     const auto known = recording_.qps.find(error_.qpn);
     return known == recording_.qps.end() || known->second.peer.empty() ? "" : ' ' + known->second.peer;
+  }
+  std::string port_text() const {
+    const auto known = recording_.qps.find(error_.qpn);
+    if (known == recording_.qps.end() || !known->second.port_closed) return "";
+    return "; port " + std::to_string(proto::kRocePort) + " there is closed";
   }
   /// " (RC WRITE ONLY of 4096 bytes at 0x7f00 with R_Key 0x1234)"
   static std::string request_text(const Recording::Packet* packet) {

@@ -121,6 +121,8 @@ struct Recording {
   struct Qp {
     std::string peer;      ///< Its address, or "".
     Instant last_heard{};  ///< When a packet for it arrived; Instant{}: never.
+    /// The peer's address is one of this machine, and nobody has bound RoCE's port there.
+    bool port_closed = false;
   };
 
   std::uint32_t pid = 0, nic = 0;

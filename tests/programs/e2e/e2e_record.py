@@ -45,6 +45,23 @@ def scenario_record():
         check(status == 1 and "has no NIC" in error, error)
 
 
+def scenario_closed_port():
+    """The peer is killed: the cause says that nobody has its port any more; of a peer that is stopped it does not."""
+    for kind, closed in ((signal.SIGKILL, True), (signal.SIGSTOP, False)):
+        with tempfile.TemporaryDirectory() as directory:
+            arguments = ["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 8]
+            with Pair(arguments, client_env={"UROCE_RECORD": directory}) as pair:
+                pid = pair.client.process.pid
+                while "received_packets" not in uroce("qp", "--json", pid)[1] or '"received_packets": 0,' in uroce("qp", "--json", pid)[1]:
+                    check(pair.client.process.poll() is None, "the client has ended", pair.client)
+                pair.server.signal(kind)
+                check(pair.client.finish() == 1, pair.client)
+            status, told, _ = uroce("explain", directory)
+            first = told.splitlines()[0]
+            check(status == 0 and first.startswith("RETRY_EXC_ERR on QP 0x"), told)
+            check(first.endswith("; port 4791 there is closed") == closed, first)
+
+
 def scenario_live():
     """A client whose peer is stopped: top and qp tell what it waits for, and neither process notices."""
     with Pair(["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 20], env={"UROCE_RECORD": ""}) as pair:

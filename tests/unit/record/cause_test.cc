@@ -73,6 +73,17 @@ TEST(Cause, WithoutPacketsTheQpKnowsItsPeer) {
       "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
 }
 
+TEST(Cause, APortThatIsClosed) {
+  Flight flight;
+  flight.gets_ack(0ms, 0x104);
+  send_in_vain(flight);
+  Recording recording = flight.read();
+  recording.qps[kQpn] = {.peer = "127.0.0.2", .last_heard = Instant(0ms), .port_closed = true};
+  EXPECT_EQ(last_cause(recording)->sentence,
+            "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for "
+            "540 ms; port 4791 there is closed");
+}
+
 TEST(Cause, AnRnrStorm) {
   Flight flight;
   for (int i = 0; i < 4; ++i) flight.event(i * 10ms, TraceKind::kRnrNakIn, 0x105, 12);

@@ -10,10 +10,12 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
 #include "proto/quiet_signals.h"
+#include "verbs/ibverbs/host/bound_ports.h"
 #include "verbs/ibverbs/host/published_memory.h"
 #include "verbs/nic/model/qp_state.h"
 #include "verbs/record/store.h"
@@ -29,6 +31,21 @@ constexpr Duration kBetweenSaves = 1s;
 constexpr const char* kPublished = "uroce-flight";
 
 std::string program() { return program_invocation_short_name; }
+
+/// The NIC does not hear that a port is closed (its socket has many peers), so the kernel is asked, about peers on this
+/// machine.
+void look_at_ports(record::Recording& recording) {
+  if (recording.qps.empty()) return;
+  const std::vector<BoundPort> ports = bound_udp_ports(proto::kRocePort);
+  std::map<std::string, bool> closed;  // By address.
+  for (auto& [qpn, qp] : recording.qps) {
+    const auto address = proto::parse_gid(qp.peer);
+    if (!address) continue;
+    const auto [known, fresh] = closed.try_emplace(qp.peer, false);
+    if (fresh) known->second = !is_bound_here(*address, ports).value_or(true);
+    qp.port_closed = known->second;
+  }
+}
 
 /// A file for the memory; locked for as long as the process lives.
 Result<engine::Fd, std::string> make_file(const std::string& path) {
@@ -106,6 +123,7 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
 record::Recording FlightRecorder::read() const {
   record::Recording recording = record::read_ring(*ring_);
   if (qps_ != nullptr) recording.qps = qps_->peers();
+  look_at_ports(recording);
   return recording;
 }
 
