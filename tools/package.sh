@@ -2,6 +2,7 @@
 # Builds what users install into build/packages:
 #   uroce, uroce-tools, python3-pytest-uroce (.deb)           for this machine's distribution
 #   uroce-VERSION-linux-x86_64.tar.zst                        for any with glibc 2.31 or newer; runs from any folder
+#   pytest_uroce-VERSION-py3-none-any.whl                     the plugin for pytest, for pip
 #   tools/package.sh            all of it (Debian 12; as root or with sudo, if packages are missing)
 #   tools/package.sh deb        the packages only
 #   tools/package.sh tarball    the tarball only
@@ -51,5 +52,7 @@ if [ "$what" != deb ]; then
     -C "$out" -c "$name" | zstd -q -19 -T0 -o "$out/$name.tar.zst"
   rm -rf "${out:?}/$name"
 fi
+rm -f "$out"/*.whl
+quietly tools/package/make_wheel.py $tree/pytest_uroce-*.dist-info "$out"
 (cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
 say "$(cd "$out" && ls -sh1)"

@@ -2,6 +2,7 @@
 # install.sh BUILD_DIR VERSION: what `cmake --install` gives works, also after it has been moved.
 set -eu
 build=$1 version=$2
+here=$(cd "$(dirname "$0")" && pwd)
 unset "${!UROCE_@}"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -30,6 +31,21 @@ for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain
   file=$at/share/man/man1/${page%%:*}.1.gz
   zcat "$file" | tr -d '\\' | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
 done
+
+# Test suites: GoogleTest, as a project of its own that knows the installed files only. Not with sanitizers, which the example does
+# not have.
+if ! ldd "$at/lib/uroce/libibverbs.so.1" | grep -q 'lib[at]san'; then
+  "$here/gtest_example.sh" "$here/../../docs/examples/gtest" "$at" || fail "the example for GoogleTest"
+fi
+# The plugin for pytest as a wheel, which Python can use as it is.
+wheel=$("$here/../../tools/package/make_wheel.py" "$build/pytest_uroce-$version.dist-info" "$tmp")
+PYTHONPATH=$wheel /usr/bin/python3 -c "
+import importlib.metadata as m, zipfile
+names = set(zipfile.ZipFile('$wheel').namelist())
+listed = {line.split(',')[0] for line in m.distribution('pytest-uroce').read_text('RECORD').splitlines()}
+assert names == listed, (names, listed)
+assert [e.value for e in m.entry_points(group='pytest11') if e.name == 'uroce'] == ['pytest_uroce']
+assert m.version('pytest-uroce') == '$version'" || fail "the wheel"
 
 # Completion: commands, options of a command, and what another command completes behind --.
 words() { # words WORD...: what bash offers for the last one

@@ -6,7 +6,7 @@ SYSTEMS=$ROOT/build/systems
 # What scenarios run: programs that know nothing of uroce.
 SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
 
-DEVELOPER_PACKAGES="gcc libc6-dev make cmake libibverbs-dev python3-pytest"
+DEVELOPER_PACKAGES="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
 
 # prepare_system RELEASE: installs it, and the programs, unless it is there. RELEASE-dev: with compilers too.
 prepare_system() {

@@ -28,7 +28,7 @@ foreach(tool ${server_name} ${client_name} uroce-sim)
 endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce COMPONENT command)
-install(FILES verbs/include/uroce/control.h DESTINATION include/uroce COMPONENT command)
+install(FILES verbs/include/uroce/control.h verbs/include/uroce/gtest.h DESTINATION include/uroce COMPONENT command)
 install(FILES tools/cmake/uroceConfig.cmake DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
 
 # The plugin for pytest, as pip would install it: where Python finds it, or where PYTHONPATH can point to.

@@ -37,6 +37,19 @@ class Nic:
         arguments = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **arguments}
         return subprocess.Popen(self.command(command), env={**os.environ, **self.environment}, **arguments)
 
+    def control(self, process, command):
+        """Sends a command of `uroce ctl` to a process that start() has made, with control="on": as soon as it has asked for
+        RDMA devices. Returns the answer."""
+        ctl = [shutil.which("uroce") or "uroce", "ctl", str(process.pid), command]
+        end = time.monotonic() + 60
+        while True:
+            asked = subprocess.run(ctl, capture_output=True, text=True, check=False)
+            if asked.returncode == 0:
+                return asked.stdout
+            if "takes no commands" not in asked.stderr or process.poll() is not None or time.monotonic() > end:
+                pytest.fail(asked.stderr)
+            time.sleep(0.02)
+
     def run(self, command, status=0, timeout=60):
         """What the command prints. Fails the test when it does not end with `status` in `timeout` seconds."""
         return finish(self.start(command), status, time.monotonic() + timeout)

@@ -8,6 +8,8 @@ as_user cmake -S /tmp/cmake -B /tmp/cmake/build >/tmp/cmake.log && as_user cmake
 as_user ctest --test-dir /tmp/cmake/build --output-on-failure || fail "the tests of the example for CMake"
 [ -s /tmp/cmake/build/two_nics.pcapng ] || fail "no capture of a test"
 
+as_user /tests/gtest_example.sh /examples/gtest /usr
+
 as_user cp -r /examples/pytest /tmp/pytest
 as_user python3 -m pytest -p no:cacheprovider -q /tmp/pytest || fail "the example for pytest"
 # A test that fails keeps its capture, and says where.
