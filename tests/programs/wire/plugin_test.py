@@ -5,12 +5,17 @@ Its verdicts on ICRCs must be those of `uroce explain`, which computes them with
 or without Lua in it.
 """
 import json
+import os
 import pathlib
 import random
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+
+import roce
 
 UROCE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 PLUGIN = SOURCE / "tools" / "wireshark" / "uroce.lua"
@@ -18,10 +23,10 @@ GOLDEN = SOURCE / "pcaps" / "rxe"
 SKIPPED = 77
 
 
-def tshark(capture, *fields):
+def tshark(capture, *fields, options=()):
     """A list of values for each frame."""
     wanted = [part for field in fields for part in ("-e", field)]
-    ran = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", "-r", str(capture), "-T", "fields", *wanted],
+    ran = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", *options, "-r", str(capture), "-T", "fields", *wanted],
                          capture_output=True, text=True, timeout=100, check=True)
     assert "Lua" not in ran.stderr, ran.stderr
     assert "Lua Error" not in ran.stdout, ran.stdout
@@ -73,12 +78,73 @@ def words():
     assert wrong[1] == ["WRONG", "ICRC wrong: the receiver drops it"], wrong
 
 
+def links():
+    """Requests and answers name each other, also where Wireshark reads a capture twice, as its window does."""
+    fields = ["uroce.answers", "uroce.answered", "uroce.begins", "uroce.gap", "uroce.again"]
+    loss = GOLDEN / "loss_write_middle.atB.pcap"
+    once, twice = tshark(loss, *fields), tshark(loss, *fields, options=["-2"])
+    assert twice[13][0] == "13" and twice[12][1] == "14" and once[12][1] == "", twice
+    assert [row[2:4] for row in once[:5]] == [["", ""], ["1", ""], ["1", ""], ["", "1"], ["", ""]], once
+    assert [row[4] for row in once[9:13]] == ["4", "5", "6", "7"], once
+    # A READ takes as many PSNs as it has responses: nothing is missing behind it.
+    for name in ("rc_list_mixed", "rc_read_two", "cm_rping_v4", "rc_atomic_write"):
+        assert not [gap for (gap,) in tshark(GOLDEN / f"{name}.pcap", "uroce.gap") if gap], name
+
+
+def flush_of(frame, placement):
+    """A FLUSH of the bytes that an ATOMIC WRITE has written (IBTA Annex A19)."""
+    packet, udp = bytearray(frame[14:]), 20
+    bth, reth = packet[28:40], packet[40:56]
+    body = bytes([0x1C]) + bth[1:] + struct.pack("!I", placement) + reth
+    packet[2:4], packet[udp + 4:udp + 6] = struct.pack("!H", 32 + len(body)), struct.pack("!H", 12 + len(body))
+    packet = packet[:28] + body
+    return frame[:14] + packet + roce.icrc(packet, udp)
+
+
+def operations(directory):
+    """FLUSH, ATOMIC WRITE and congestion; and each rule of the colours fits something and is read without complaint."""
+    (written, answer) = [bytes(frame) for _, frame in records(GOLDEN / "rc_atomic_write.pcap")]
+    marked = bytearray(written)
+    marked[15] |= 3  # ECN: the ICRC does not cover it.
+    mirrored = b"\0" * 12 + bytes.fromhex("0800 4500000000000000402f0000 0a000001 0a000002 000088be") + written
+    frames = [written, answer, flush_of(written, 0x01), flush_of(written, 0x13), flush_of(written, 0x04), bytes(marked), mirrored]
+    capture = directory / "operations.pcap"
+    header = (GOLDEN / "rc_atomic_write.pcap").read_bytes()[:24]
+    capture.write_bytes(header + b"".join(struct.pack("<4I", i, 0, len(f), len(f)) + f for i, f in enumerate(frames, 1)))
+    told = tshark(capture, "uroce.icrc", "uroce.operation", "uroce.flush.selectivity", "uroce.flush.placement", "uroce.length",
+                  "uroce.written", "_ws.expert.message")
+    assert all(row[0] == "right" for row in told), told
+    assert [row[1] for row in told] == ["ATOMIC WRITE", "", "FLUSH", "FLUSH", "FLUSH", "ATOMIC WRITE", "ATOMIC WRITE"], told
+    assert [row[2:5] for row in told[2:5]] == [["0", "1", "8"], ["1", "3", "8"], ["0", "4", "8"]], told
+    assert told[0][4:6] == ["8", "8877665544332211"], told
+    assert "Reserved" in told[4][6] and "Reserved" not in told[3][6] and "Congestion" in told[5][6], told
+
+    capture = directory / "colours.pcap"
+    names = ("corrupt_icrc_send.atB", "rc_err_write_bad_rkey", "rc_rnr_then_ok", "loss_send_middle.atB", "loss_ack_send.atA")
+    every = [time + bytes(frame) for name in names for time, frame in records(GOLDEN / f"{name}.pcap")]
+    every[0] = every[0][:16 + 15] + b"\3" + every[0][16 + 16:]  # Marked.
+    capture.write_bytes(header + b"".join(every) + b"".join(struct.pack("<4I", 1, 0, len(f), len(f)) + f for f in frames))
+    rules = (PLUGIN.parent / "colorfilters").read_text()
+    profile = directory / "wireshark"
+    profile.mkdir()
+    (profile / "colorfilters").write_text(rules)
+    ran = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", "--color", "-r", str(capture), "-T", "fields", "-e",
+                          "frame.coloring_rule.name"], env={**os.environ, "XDG_CONFIG_HOME": str(directory)},
+                         capture_output=True, text=True, timeout=100, check=True)
+    assert "filter" not in ran.stderr, ran.stderr
+    named = set(re.findall("^@([^@]*)@", rules, re.M))
+    assert len(named) == 8 and named == set(ran.stdout.splitlines()) - {""}, (named, ran.stdout)
+
+
 def main():
     if shutil.which("tshark") is None or "Lua" not in subprocess.run(["tshark", "-v"], capture_output=True, text=True,
                                                                     check=True).stdout:
         print("skipped: no tshark with Lua")
         return SKIPPED
     words()
+    links()
+    with tempfile.TemporaryDirectory() as name:
+        operations(pathlib.Path(name))
     dice = random.Random(16)
 
     def flip(frame):
