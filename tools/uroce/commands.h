@@ -21,6 +21,11 @@ int run(const RunOptions& options);
 /// with `plain` lines `NAME=VALUE`, as GitHub's GITHUB_ENV and `docker run --env-file` take them.
 int print_environment(const RunOptions& options, bool plain);
 
+/// Has what a user does after the next login find the NICs, by a line in ~/.profile or its like; again: with other
+/// options. disable() takes the line away. 0; 1: that file can't be written.
+int enable(const RunOptions& options);
+int disable();
+
 /// Names, node GUIDs and addresses of the devices (as ibv_devices does), without opening any.
 int show_devices();
 /// Opens every device and prints what matters of device and port (as ibv_devinfo does).

@@ -113,6 +113,12 @@ int main(int argc, char** argv) {
   add_settings(*env_command, to_print);
   env_command->add_flag("--plain", plain, "Lines NAME=VALUE instead, for GITHUB_ENV or docker run --env-file");
 
+  RunOptions to_enable;
+  CLI::App* const enable_command = app.add_subcommand(
+      "enable", "Have all programs find the NICs, from this user's next login on: a line in ~/.profile or its like");
+  add_settings(*enable_command, to_enable);
+  CLI::App* const disable_command = app.add_subcommand("disable", "Take that line away");
+
   CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
   CLI::App* const info = app.add_subcommand("info", "Show the attributes of the NICs, like ibv_devinfo");
   CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
@@ -187,6 +193,8 @@ int main(int argc, char** argv) {
   if (run_command->parsed()) return run(options);
   int status = EXIT_FAILURE;
   if (env_command->parsed()) status = print_environment(to_print, plain);
+  if (enable_command->parsed()) status = enable(to_enable);
+  if (disable_command->parsed()) status = disable();
   if (devices->parsed()) status = show_devices();
   if (info->parsed()) status = show_info();
   if (gids->parsed()) status = show_gids();

@@ -1,8 +1,12 @@
 """A running process is told from outside what goes wrong."""
 
 import os
+import pathlib
+import subprocess
+import tempfile
 import time
 
+import run_pair
 from e2e_record import uroce
 from run_pair import TIMEOUT, Pair, check
 
@@ -60,3 +64,40 @@ def scenario_control():
         check(pair.finish() == (1, 1), "a QP of theirs broke", pair.client, pair.server)
     _, listed, _ = uroce("ctl")
     check(f"{server} " not in listed, listed)
+
+
+def scenario_enable():
+    """A login shell finds the NICs after `uroce enable`, and no longer after `uroce disable`; the profile is as it was."""
+    with tempfile.TemporaryDirectory() as home:
+        profile = pathlib.Path(home, "dotfiles")
+        pathlib.Path(home, ".profile").symlink_to(profile)
+        before = "A=b\n# the last line"
+        profile.write_text(before)
+        profile.chmod(0o600)
+        environment = {"HOME": home, "PATH": os.environ["PATH"]}
+
+        def run(*command):
+            ran = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=30, check=False)
+            check(ran.returncode == 0, ran)
+            return ran.stdout
+
+        def in_login_shell():
+            return run("bash", "-lc", "echo $A $LD_PRELOAD $UROCE_FAULTS")
+
+        program = run_pair.BIN / "uroce"
+        run(program, "enable")
+        run(program, "enable", "--faults", "loss=1%")
+        text = in_login_shell()
+        check(text.startswith("b ") and "libibverbs.so.1" in text and text.endswith(" loss=1%\n"), text)
+        check(profile.read_text().count("\n") == 3, "one line, however often it is enabled")
+        check(profile.stat().st_mode & 0o777 == 0o600 and pathlib.Path(home, ".profile").is_symlink(), "the file is the same")
+        run(program, "disable")
+        check(profile.read_text() == before + "\n" and in_login_shell() == "b\n", profile.read_text())
+        profile.unlink()
+        pathlib.Path(home, ".profile").unlink()
+        run(program, "enable")
+        run(program, "disable")
+        run(program, "disable")
+        check(not os.listdir(home), os.listdir(home))
+        status, _, error = uroce("enable", "--faults", "nonsense")
+        check(status == 1 and "UROCE_FAULTS" in error, error)
