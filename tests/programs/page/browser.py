@@ -81,8 +81,14 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" and len(key) == 1 else "")
 
     def click(self, selector):
+        """In its middle."""
+        self.click_at(selector, *self.run(f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+                                          " return [r.width / 2, r.height / 2]; })()"))
+
+    def click_at(self, selector, x, y):
+        """At a place of an element, from its upper left corner."""
         box = self.run(f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
-                       " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+                       f" return [r.x + {x}, r.y + {y}]; }})()")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 

@@ -85,6 +85,41 @@ def use(page):
     page.click("#look")
 
 
+def tracks(page):
+    """PSN and MSN over time: dots where the packets are, a click picks one, the wheel zooms, and so do + and - in the ladder."""
+    page.key("g")
+    page.until("tracks.points.length > 0")
+    assert page.run("[...document.getElementById('asks').options].map((o) => o.textContent)") == ["1: A asks"]
+    dots = page.run("tracks.points.map(([x, y, index]) => [x, y, DATA.packets[index][PLACE]])")
+    # 16 requests and 5 answers, which have an MSN, too.
+    assert len(dots) == 16 + 2 * 5, dots
+    height = {name: y for x, y, name in reversed(dots)}
+    # PSNs rise, and fall back where all is sent again (a#9 is the first one as it was sent first, a#1).
+    assert height["a#1"] > height["a#4"] > height["a#8"] and height["a#9"] == height["a#1"], height
+    painted = "(() => { const c = document.getElementById('chart'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;" \
+              " let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; })()"
+    assert page.run(painted) > 500
+    x, y = page.run("tracks.points.filter(([, , i]) => DATA.packets[i][PLACE] === 'a#9')[0].slice(0, 2)")
+    page.click_at("#chart", x, y)
+    # Eight requests came at once: the dot is that of one of them, and the pick is to be seen in the ladder.
+    place = page.run("document.querySelector('.row.pick .number').textContent")
+    assert place == "a#9", place
+    page.run("zoomTracks(0.1, 0)")
+    assert len(page.run("tracks.points")) < len(dots)
+    assert page.run("document.getElementById('zoomed').textContent") == "10.0 times as wide"
+    page.click("#whole")
+    assert len(page.run("tracks.points")) == len(dots)
+    page.key("Escape")
+    page.key("g")
+    page.run("view.focus()")
+    heights = []
+    for key in "t+++----":
+        page.key(key)
+        heights.append(page.run("document.getElementById('rows').offsetHeight"))
+    assert heights[0] < heights[1] < heights[2] < heights[3] and heights[7] < heights[0], heights
+    page.key("t")
+
+
 def many(page, packets):
     """A long capture: few elements, and each step of scrolling is drawn in time."""
     page.until("document.querySelectorAll('.row').length > 10")
@@ -132,6 +167,7 @@ def main():
             if len(sys.argv) > 3:
                 page.screenshot(pathlib.Path(sys.argv[3]))
             use(page)
+            tracks(page)
             assert all(url.startswith("file:") for url in page.requests), page.requests
         finally:
             page.close()

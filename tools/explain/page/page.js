@@ -19,6 +19,7 @@ let shown = [];    // Indices of DATA.packets, as the filters leave them.
 let tops = [];     // Where each of them is, in pixels.
 let picked = -1;   // Index of DATA.packets.
 let came = [];     // From where links were followed.
+let zoom = 1;      // Of the distances by time.
 
 function text(element, content) {
   element.textContent = content;
@@ -45,14 +46,18 @@ function matches(packet, words) {
   return words.every((word) => line.includes(word));
 }
 
+// Of the packets of the page that is shown.
+function* pageIndices() {
+  const first = Number(byId('page').value || 0) * PAGE;
+  for (let i = first; i < Math.min(first + PAGE, DATA.packets.length); ++i) yield i;
+}
+
 function filter() {
   const connection = Number(byId('connection').value);
   const problems = byId('problems').checked;
   const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
-  const first = Number(byId('page').value || 0) * PAGE;
-  const last = Math.min(first + PAGE, DATA.packets.length);
   shown = [];
-  for (let i = first; i < last; ++i) {
+  for (const i of pageIndices()) {
     const packet = DATA.packets[i];
     if (connection && packet[CONNECTION] !== connection) continue;
     if (problems && !packet[PROBLEM]) continue;
@@ -63,7 +68,8 @@ function filter() {
   place();
 }
 
-// By order: row under row. By time: a pause adds to the distance, as its length says (a screen for the longest one).
+// By order: row under row. By time: a pause adds to the distance, as its length says (a screen for the longest one, or
+// `zoom` screens).
 function place() {
   tops = new Array(shown.length);
   const timed = byId('spacing').value === 'time';
@@ -74,7 +80,7 @@ function place() {
   let top = ROW;
   for (let i = 0; i < shown.length; ++i) {
     if (timed && i > 0) {
-      top += Math.max(0, DATA.packets[shown[i]][TIME] - DATA.packets[shown[i - 1]][TIME]) / longest * 600;
+      top += Math.max(0, DATA.packets[shown[i]][TIME] - DATA.packets[shown[i - 1]][TIME]) / longest * 600 * zoom;
     }
     tops[i] = top;
     top += ROW;
@@ -142,7 +148,7 @@ function row(at) {
   element.dataset.index = index;
   element.append(make('span', 'number', packet[PLACE]), make('span', 'time', ((packet[TIME] - DATA.start) / 1e6).toFixed(3) + ' ms'));
   element.append(make('span', 'number', packet[CONNECTION] || ''));
-  const above = at > 0 ? Math.min(tops[at] - tops[at - 1] - ROW, 700) : ROW;
+  const above = at > 0 ? Math.min(tops[at] - tops[at - 1] - ROW, 700 * Math.max(1, zoom)) : ROW;
   element.append(arrow(packet, above, 0));
   const words = make('span', 'words');
   const name = make('span', 'name', packet[WHAT]);
@@ -174,6 +180,7 @@ function pick(index) {
   }
   draw();
   if (byId('details').classList.contains('open')) details(true);
+  drawTracks();
 }
 
 // To a packet that the filters may hide.
@@ -187,6 +194,17 @@ function follow(index) {
     filter();
   }
   pick(index);
+}
+
+// The row at the top of the screen stays there.
+function zoomRows(factor) {
+  byId('spacing').value = 'time';
+  const at = Math.min(rowAt(view.scrollTop), Math.max(0, shown.length - 1));
+  const below = tops.length ? tops[at] - view.scrollTop : 0;
+  zoom = Math.min(64, Math.max(1 / 16, zoom * factor));
+  place();
+  if (tops.length) view.scrollTop = tops[at] - below;
+  draw();
 }
 
 function step(by, wanted) {
@@ -249,6 +267,8 @@ function keys(event) {
     c: () => { if (picked >= 0 && DATA.packets[picked][CAUSE] >= 0) follow(DATA.packets[picked][CAUSE]); },
     b: () => { if (came.length) pick(came.pop()); },
     t: () => { const s = byId('spacing'); s.value = s.value === 'time' ? 'order' : 'time'; place(); },
+    '+': () => zoomRows(2), '=': () => zoomRows(2), '-': () => zoomRows(0.5),
+    g: () => { byId('tracks').open = !byId('tracks').open; },
     Enter: () => details(!byId('details').classList.contains('open')), Escape: () => details(false),
     '/': () => byId('search').focus(),
   };
@@ -272,10 +292,12 @@ function start() {
   for (const id of ['connection', 'problems', 'page']) byId(id).onchange = filter;
   byId('spacing').onchange = place;
   byId('search').oninput = filter;
+  byId('page').onchange = () => { filter(); drawTracks(); };
   byId('look').onclick = () => {
     const root = document.documentElement;
     const dark = root.dataset.look ? root.dataset.look === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
     root.dataset.look = dark ? 'light' : 'dark';
+    drawTracks();
   };
   let waiting = false;
   view.onscroll = () => {

@@ -173,6 +173,7 @@ std::string Html::data(const Story& story, const std::vector<FileFacts>& files) 
 void Html::end(const Story& story, const std::vector<FileFacts>& files) {
   std::string page = fill(kPage_html, "@CSS@", kPage_css);
   page = fill(page, "@SCRIPT@", kPage_js);
+  page = fill(page, "@TRACKS@", kTracks_js);
   page = fill(page, "@DATA@", data(story, files));
   std::FILE* const file = std::fopen(path_.c_str(), "we");
   const bool opened = file != nullptr;

@@ -5,6 +5,6 @@
 
 namespace uroce::explain {
 
-extern const std::string_view kPage_html, kPage_css, kPage_js;
+extern const std::string_view kPage_html, kPage_css, kPage_js, kTracks_js;
 
 }  // namespace uroce::explain
