@@ -9,7 +9,9 @@
 
 #include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/preload/caller_memory.h"
+#include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
+#include "verbs/preload/working_directory.h"
 #include "verbs/view/sysfs.h"
 
 namespace uroce::preload {
@@ -33,16 +35,15 @@ bool is_below_sys_or_dev(std::string_view path) {
 /// The path of a real directory, or "".
 std::string real_path_of(int directory) {
   std::array<char, PATH_MAX> path{};
-  if (directory == AT_FDCWD) return ::getcwd(path.data(), path.size()) == nullptr ? "" : path.data();
+  if (directory == AT_FDCWD) return UROCE_NEXT(getcwd)(path.data(), path.size()) == nullptr ? "" : path.data();
   return link_of_descriptor(directory);
 }
 
 /// The absolute path that may be ours, or "".
 std::string absolute(int directory, std::string_view path) {
   if (path.starts_with('/')) return has_our_word(path) && is_below_sys_or_dev(path) ? std::string(path) : "";
-  if (directory != AT_FDCWD) {
-    if (const auto ours = path_of_descriptor(directory)) return *ours + '/' + std::string(path);
-  }
+  const auto ours = directory == AT_FDCWD ? working_directory() : path_of_descriptor(directory);
+  if (ours) return *ours + '/' + std::string(path);
   if (!has_our_word(path)) return "";
   const std::string base = real_path_of(directory);
   return is_below_sys_or_dev(base) ? base + '/' + std::string(path) : "";

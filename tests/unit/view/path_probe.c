@@ -26,6 +26,7 @@ ssize_t __read_chk(int, void*, size_t, size_t);
 ssize_t __readlink_chk(const char*, char*, size_t, size_t);
 ssize_t __readlinkat_chk(int, const char*, char*, size_t, size_t);
 char* __realpath_chk(const char*, char*, size_t);
+char* __getcwd_chk(char*, size_t, size_t);
 
 static char root[PATH_MAX];
 static const char *file_name, *sub, *sub_file, *link_name, *link_file;
@@ -406,6 +407,54 @@ static void probe_sockets(void) {
   close(fd);
 }
 
+/// Where the process is, and what the names there are.
+static void tell_directory(const char* what) {
+  struct stat here, named;
+  char* allocated = getcwd(NULL, 0);
+  char* other = get_current_dir_name();
+  printf("%s: %s", what, below(getcwd(buffer, sizeof buffer)));
+  printf(" = %s", below(__getcwd_chk(buffer, sizeof buffer, sizeof buffer)));
+  printf(" = %s", below(allocated));
+  printf(" = %s", below(other));
+  printf(", room for 2 %s", getcwd(buffer, 2) == NULL ? strerrorname_np(errno) : "ok");
+  printf(", for 0 %s", getcwd(buffer, 0) == NULL ? strerrorname_np(errno) : "ok");
+  printf(", . %s", outcome(stat(".", &here)));
+  printf(", the same %d\n", allocated != NULL && stat(allocated, &named) == 0 && here.st_ino == named.st_ino);
+  free(allocated);
+  free(other);
+  DIR* directory = opendir(".");
+  int entries = 0;
+  while (directory != NULL && readdir(directory) != NULL) ++entries;
+  if (directory != NULL) closedir(directory);
+  printf("%d entries\n", entries);
+}
+
+static void probe_working_directory(void) {
+  char before[PATH_MAX];
+  if (getcwd(before, sizeof before) == NULL) exit(2);
+  printf("chdir %s", outcome(chdir(root)));
+  printf(", to a file %s", outcome(chdir(file_name)));
+  printf(", to nothing %s", outcome(chdir("nothing")));
+  printf(", from nowhere %s\n", outcome(chdir((void*)8)));
+  tell_directory("root");
+  const int file = open(file_name, O_RDONLY), up = open("..", O_RDONLY | O_DIRECTORY);
+  printf("open %s, fchdir %s, open .. %s\n", outcome(file), outcome(fchdir(file)), outcome(up));
+  close(file);
+  printf("chdir %s\n", outcome(chdir(sub)));
+  tell_directory("sub");
+  printf("chdir %s\n", outcome(chdir(in(link_name))));
+  tell_directory("link");
+  fflush(stdout);
+  printf("pwd %d\n", system("pwd -P | sed 's|.*/||'; ls | wc -l; cd ..; ls . | wc -l"));
+  printf("fchdir %s\n", outcome(fchdir(up)));
+  tell_directory("up");
+  printf("chdir %s", outcome(chdir("/")));
+  printf(" %s\n", getcwd(buffer, sizeof buffer));
+  printf("not there %s\n", outcome(access(file_name, R_OK)));
+  printf("chdir %s\n", outcome(chdir(before)));
+  close(up);
+}
+
 int main(int argc, char** argv) {
   if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
   file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
@@ -415,5 +464,6 @@ int main(int argc, char** argv) {
   probe_bad_pointers();
   probe_descriptors();
   probe_sockets();
+  probe_working_directory();
   return 0;
 }

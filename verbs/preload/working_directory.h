@@ -1,0 +1,15 @@
+// A process that has changed into a directory of the view. The kernel knows no such place: for it, the process is in
+// the nearest directory above that is real. Where it is for itself is the name of a descriptor, which what it forks and
+// executes inherits.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace uroce::preload {
+
+/// The canonical path of the directory of the view that this process is in; nothing: it is in a real one. May change
+/// errno.
+std::optional<std::string> working_directory();
+
+}  // namespace uroce::preload
