@@ -9,7 +9,8 @@ PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpca
 PACKAGES_PACKAGE="dpkg-dev file fakeroot zstd flex bison python3"
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils perftest python3"
 PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
-  qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables"
+  qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables
+  mpich libmpich-dev tgt libiscsi-bin infiniband-diags"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
 PACKAGES_SITE="python3-sphinx python3-myst-parser python3-jieba"

@@ -154,6 +154,13 @@ def open_mpi(ranks, mtu=0, transports="rc_verbs,ud_verbs"):
                 judges.says(f"ok: {ranks} ranks"), settings=root, mtu=mtu, speaks=True, needs=("mpi_check",))
 
 
+def mpich(ranks):
+    """The same with MPICH, whose Debian package is on UCX."""
+    settings = {"UCX_TLS": "rc_verbs,ud_verbs,self"}
+    return Case(f"mpich_{ranks}", f"mpiexec.mpich -n {ranks} mpi_check_mpich", judges.says(f"ok: {ranks} ranks"),
+                settings=settings, capture=False, needs=("mpi_check_mpich",))
+
+
 def libfabric(provider, endpoint, sizes, mtu=0, only=""):
     """fi_pingpong with contents checked, three messages a size. dgram and rxd take GID 0; msg connects by RDMA CM.
     The hooks of its memory monitor rewrite munmap() while other threads may be in it, which then crash."""
@@ -189,6 +196,11 @@ def ucx_by_cm():
     return rdma_cm("ucx_io_demo", command, command + " -i 60 {}", judges.io_demo(60),
                    settings={"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"},
                    ready=("started listener", 1), endless=True, leaves=True, own_qps=True)
+
+
+def iser():
+    """A disk of tgtd, written and read by libiscsi, all on one address: 60,000 packets."""
+    return Case("iser", f"{HERE}/iser.sh", judges.says("ok"), capture=False, needs=("tgtd", "tgtadm", "iscsi-test-cu"))
 
 
 def rcopy():
@@ -235,6 +247,8 @@ GROUPS = {
              judges.says("uroce0", "PORT_ACTIVE", "Ethernet", "::ffff:127.0.0.1", "RoCE v2")),
         Case("dlopen", "dlopen_probe", judges.says("64 bytes written")),  # ours, but made as NCCL and others are
         Case("ucx_info", "ucx_info -d", judges.says("Device: uroce0:1")),
+        Case("ibstat", "ibstat", judges.says("State: Active", "Link layer: Ethernet")),
+        Case("ibstatus", "ibstatus", judges.says("4: ACTIVE", "5: LinkUp")),  # a shell script: it changes into the view
     ],
     "rdma": list(iproute2()),
     "memcheck": [
@@ -252,6 +266,7 @@ GROUPS = {
     "unreliable": list(unreliable()),
     "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
     "open_mpi": [open_mpi(2), open_mpi(4), open_mpi(2, 9000), open_mpi(4, 1500)],
+    "mpich": [mpich(2)],
     "libfabric": [
         libfabric("verbs", "dgram", "64 256 1k"),
         libfabric("verbs;ofi_rxd", "rdm", "64k", only=" -S 65536"),
@@ -284,6 +299,7 @@ GROUPS = {
                 judges.both_say("custom"), shared=True),
         mckey(),
         fio(),
+        iser(),
         ucx_by_cm(),
         rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
     ],

@@ -93,7 +93,7 @@ class Runner:
         finally:
             end(process)
             outputs["output"] = (self.directory / "alone.log").read_text()
-        if not case.speaks:
+        if case.capture and not case.speaks:
             self.captures.pop()
         assert status == 0, f"exit status {status}"
 
