@@ -205,7 +205,8 @@ void add_output(CLI::App& app, Options& o) {
       ->envname("UROCE_SEED")
       ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);
-  app.add_flag("--explain", o.explain, "At the end, tell the story of the run as `uroce explain` does (backend uroce)")
+  app.add_flag("--explain", o.explain,
+               "At the end, say what happened on the wire, as `uroce explain` does (backend uroce)")
       ->group(group);
   app.add_flag("--trace", o.trace, "Print every step, why it is taken, and the QPs' states on stderr")->group(group);
   const std::map<std::string, Language> languages = {{"en", Language::kEnglish}, {"zh", Language::kChinese}};

@@ -43,14 +43,26 @@ std::string workload_text(const Workload& w) {
 /// What was injected, "" when nothing.
 std::string faults_text(const engine::faults::FaultCounters& f) {
   using engine::faults::Kind;
-  const std::pair<const char*, std::uint64_t> all[] = {
-      {"dropped", f.of(Kind::kDrop)},    {"duplicated", f.of(Kind::kDuplicate)}, {"reordered", f.of(Kind::kReorder)},
-      {"delayed", f.of(Kind::kDelay)},   {"corrupted", f.of(Kind::kCorrupt)},    {"ECN-marked", f.of(Kind::kEcn)},
-      {"lost in blackouts", f.blackout}, {"too many to hold back", f.overfull},  {"RNR NAKs", f.rnr},
-      {"work requests", f.wrs},          {"faults of RDMA CM", f.connections},   {"events", f.events}};
+  struct Row {
+    const char *one, *many;
+    std::uint64_t count;
+  };
+  const auto same = [](const char* name, std::uint64_t count) { return Row{name, name, count}; };
+  const Row all[] = {same("dropped", f.of(Kind::kDrop)),
+                     same("duplicated", f.of(Kind::kDuplicate)),
+                     same("reordered", f.of(Kind::kReorder)),
+                     same("delayed", f.of(Kind::kDelay)),
+                     same("corrupted", f.of(Kind::kCorrupt)),
+                     same("ECN-marked", f.of(Kind::kEcn)),
+                     same("lost in blackouts", f.blackout),
+                     same("too many to hold back", f.overfull),
+                     {"RNR NAK", "RNR NAKs", f.rnr},
+                     {"failed work request", "failed work requests", f.wrs},
+                     {"fault of RDMA CM", "faults of RDMA CM", f.connections},
+                     {"event", "events", f.events}};
   std::string text;
-  for (const auto& [name, count] : all) {
-    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  for (const auto& [one, many, count] : all) {
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, count == 1 ? one : many);
   }
   return text;
 }

@@ -58,15 +58,15 @@ std::string indented(const std::string& lines) {
 void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_option("file", options.files, "Captures (pcap, pcapng; - is standard input): one, or those of both ends")
       ->required();
-  command.add_flag("--packets", options.packets, "Tell each packet: what it is, and why it was sent");
-  command.add_option("--only", options.only, "problems: tell the packets with problems, and no others")
+  command.add_flag("--packets", options.packets, "Print each packet: what it is, and why it was sent");
+  command.add_option("--only", options.only, "problems: print the packets with problems, and no others")
       ->type_name("problems");
   command.add_option("--qp", options.qp, "Only connections of this QP (17 or 0x11)")->type_name("QPN");
   command.add_option("--peer", options.peer, "Only connections of this address")->type_name("ADDRESS");
   command.add_flag("--json", options.json, "One JSON document instead of text");
   command.add_option("--html", options.html, "Also write a page for browsers: a ladder of all packets")
       ->type_name("FILE");
-  command.add_flag("--follow", options.follow, "Tell each packet when it comes, and wait for more, until ^C");
+  command.add_flag("--follow", options.follow, "Print each packet when it comes, and wait for more, until ^C");
 }
 
 /// What is wrong with the first word, or "": it is to be a command, or one of the few options without one.
@@ -140,8 +140,8 @@ int main(int argc, char** argv) {
   doctor_command->add_option("--port", peer.port, "TCP port by which the two talk")->capture_default_str();
 
   uroce::explain::Options to_explain;
-  CLI::App* const explain_command = app.add_subcommand(
-      "explain", "Tell what happened in a capture of RoCE: losses, retransmissions and their causes");
+  CLI::App* const explain_command =
+      app.add_subcommand("explain", "Say what happened in a capture of RoCE: losses, retransmissions and their causes");
   add_explain(*explain_command, to_explain);
 
   std::uint32_t pid = 0;
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
   std::string qp_name;
   bool qp_json = false;
   CLI::App* const qp_command =
-      app.add_subcommand("qp", "Tell everything about a QP of a running process, without stopping it");
+      app.add_subcommand("qp", "Show everything about a QP of a running process, without stopping it");
   qp_command->add_option("qp", qp_name, "PID/QPN, such as 1234/0x11; PID alone: all QPs of the process")->required();
   qp_command->add_flag("--json", qp_json, "One JSON document instead of text");
 

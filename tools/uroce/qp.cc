@@ -53,10 +53,10 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
                                  "max_dest_rd_atomic {}",
                                  128u << std::min<unsigned>(a.path_mtu, 5), a.timeout, a.retry_cnt, a.rnr_retry,
                                  a.min_rnr_timer, a.max_rd_atomic, a.max_dest_rd_atomic));
-  line("",
-       fmt::format("sq_psn {:#x}, rq_psn {:#x}, access {:#x}, sgid_index {}, source port {}, {} send WRs, {} receives",
-                   a.sq_psn.value(), a.rq_psn.value(), a.access, a.sgid_index, a.path.source_port, qp.fixed.max_send_wr,
-                   qp.fixed.max_recv_wr));
+  line("", fmt::format("sq_psn {:#x}, rq_psn {:#x}, access {:#x}, sgid_index {}, source port {}, room for {} send WRs "
+                       "and {} receives",
+                       a.sq_psn.value(), a.rq_psn.value(), a.access, a.sgid_index, a.path.source_port,
+                       qp.fixed.max_send_wr, qp.fixed.max_recv_wr));
   line("requester",
        fmt::format("{} WRs queued, {} of them begun; oldest unacknowledged PSN {:#x}, next {:#x}, highest "
                    "{:#x}: {} packets outstanding",
@@ -71,7 +71,9 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   line("window", fmt::format("{} of {} bytes used, by all QPs to this peer", in.window_used, in.window_limit));
   for (std::size_t i = 0; i < in.timers.size(); ++i) {
     if (in.timers[i] == Instant{}) continue;
-    line("timer", fmt::format("{}: due in {:.1f} ms", nic::kTimerNames[i], milliseconds(in.timers[i] - now)));
+    const double left = milliseconds(in.timers[i] - now);  // Below 0: the NIC has not looked since.
+    line("timer", left >= 0 ? fmt::format("{}: due in {:.1f} ms", nic::kTimerNames[i], left)
+                            : fmt::format("{}: due {:.1f} ms ago", nic::kTimerNames[i], -left));
   }
   const ibv::QpCounts& c = qp.counts;
   line("sent", fmt::format("{} packets, {} bytes; {} again after {} timeouts and {} NAKs; {} RNR NAKs received",
