@@ -1,7 +1,7 @@
 // Which of the processes that share an address gets which management packet. The kernel chooses the socket by a program
 // that all of them may replace: answers go to the slot in the communication ID that they are for, and requests to the
-// process that listens for their service. Who listens for what stands in names of Unix sockets, which are there for all
-// processes to see, and end with the one that has them.
+// process that listens for their service. Names of Unix sockets say which process that is: all processes see them, and
+// they end with the process that has them.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What NICs and the broker of an address say to each other: one request and one reply per connection. The connection is
-// the lease: it ends when its descriptors are closed, by whatever means. Who asks nothing, or is refused, is left by
-// the broker.
+// the lease: it ends when its descriptors are closed, by whatever means. The broker closes the
+// connection of a NIC that asks nothing, or that it refuses.
 #pragma once
 
 #include <sys/socket.h>
