@@ -57,7 +57,7 @@ struct Armed {
 
 using ArmedList = std::vector<std::unique_ptr<Armed>>;
 
-struct Lists {
+struct CallLists {
   std::vector<std::unique_ptr<ArmedList>> all;
   std::atomic<const ArmedList*> current = nullptr;
 
@@ -71,9 +71,9 @@ struct Lists {
 
 /// At first the faults of the environment, which counts at the first call of any verb. Never destroyed: programs call
 /// verbs from destructors, and other threads may still use a list that was replaced.
-Lists& lists() {
+CallLists& call_lists() {
   static auto* const kLists = [] {
-    auto* made = new Lists;
+    auto* made = new CallLists;
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
     made->use(spec ? spec->calls : std::vector<engine::faults::CallFault>{});  // ibv_get_device_list() tells the error.
     return made;
@@ -84,7 +84,7 @@ Lists& lists() {
 }  // namespace
 
 int call_fault(const char* verb) {
-  for (const auto& armed_fault : *lists().current.load(std::memory_order_acquire)) {
+  for (const auto& armed_fault : *call_lists().current.load(std::memory_order_acquire)) {
     if (armed_fault->fault.verb != verb) continue;
     const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (!armed_fault->fault.which.includes(n)) continue;
@@ -94,7 +94,7 @@ int call_fault(const char* verb) {
   return 0;
 }
 
-void replace_call_faults(const engine::faults::FaultSpec& spec) { lists().use(spec.calls); }
+void replace_call_faults(const engine::faults::FaultSpec& spec) { call_lists().use(spec.calls); }
 
 std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
 

@@ -12,7 +12,7 @@ namespace {
 using engine::faults::CmFaults;
 using engine::faults::FaultSpec;
 
-struct Lists {
+struct CmLists {
   std::vector<std::unique_ptr<CmFaults>> all;
   std::atomic<CmFaults*> current = nullptr;
 
@@ -22,9 +22,9 @@ struct Lists {
   }
 };
 
-Lists& lists() {
+CmLists& cm_lists() {
   static auto* const kLists = [] {
-    auto* made = new Lists;
+    auto* made = new CmLists;
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
     made->use(std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));  // A NIC that opens tells the error.
     return made;
@@ -34,8 +34,10 @@ Lists& lists() {
 
 }  // namespace
 
-CmFaults& cm_faults() { return *lists().current.load(std::memory_order_acquire); }
+CmFaults& cm_faults() { return *cm_lists().current.load(std::memory_order_acquire); }
 
-void replace_cm_faults(const FaultSpec& spec) { lists().use(std::make_unique<CmFaults>(spec, cm_faults().injected())); }
+void replace_cm_faults(const FaultSpec& spec) {
+  cm_lists().use(std::make_unique<CmFaults>(spec, cm_faults().injected()));
+}
 
 }  // namespace uroce::ibv

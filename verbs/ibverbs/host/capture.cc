@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kGoOn = ">>";
 
 /// What a reader of a shared capture knows our packets by.
-std::string interface_name(std::uint32_t index) {
+std::string capture_interface(std::uint32_t index) {
   return "uroce" + std::to_string(index) + ' ' + program_invocation_short_name + '[' + std::to_string(getpid()) + ']';
 }
 
@@ -25,8 +25,8 @@ Result<proto::PcapWriter, std::string> open_capture(const std::string& value, st
   const bool goes_on = value.starts_with(kGoOn);
   const std::string file = goes_on ? value.substr(kGoOn.size()) : value;
   const std::scoped_lock lock(mutex);
-  auto writer = goes_on || begun.contains(file) ? proto::PcapWriter::resume(file, interface_name(index))
-                                                : proto::PcapWriter::create(file, interface_name(index));
+  auto writer = goes_on || begun.contains(file) ? proto::PcapWriter::resume(file, capture_interface(index))
+                                                : proto::PcapWriter::create(file, capture_interface(index));
   if (writer.ok()) begun.insert(file);
   return writer;
 }
