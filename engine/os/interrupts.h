@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/os/fd.h"
@@ -28,6 +29,9 @@ class Interrupts {
   /// Whether packets leave wait() asleep. At first they end it. One thread at a time. Unmasking ends a wait() that
   /// runs, or the next one, if there are packets.
   void mask(bool masked);
+
+  /// What add() was told.
+  std::span<const int> sockets() const { return sockets_; }
 
   /// Blocks until a socket is readable, unless masked, until `deadline`, or until wake(). One thread. Spurious returns
   /// are possible. Returns false when it was the deadline.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,9 @@ class Port {
   virtual bool wait(std::optional<Instant> deadline) = 0;
   /// Whether packets leave wait() asleep (engine/os/interrupts.h); at first they do not.
   virtual void mask_packets(bool masked) = 0;
+  /// Descriptors that are readable while packets wait to be received, masked or not, for threads that sleep elsewhere.
+  /// They stay the same until abandon_after_fork(). Any thread. Empty: this port has none that tell of all packets.
+  virtual std::span<const int> packet_fds() const { return {}; }
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 

@@ -27,6 +27,7 @@ class UdpPort : public Port {
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline) final;
   void mask_packets(bool masked) final { interrupts_.mask(masked); }
+  std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
   void wake() final { interrupts_.wake(); }
   /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
   bool can_wake() const { return interrupts_.valid(); }

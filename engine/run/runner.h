@@ -5,20 +5,28 @@
 //   polls: targets of RDMA READ and WRITE, timers, programs that sleep on completion channels.
 // - While somebody polls, packets do not wake the background thread (mask(), as a driver masks the interrupts of its
 //   card while it polls). Once a millisecond it looks whether the poller is still there, and takes over when not.
+// - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
+//   instead of two. Until it returns they do not wake the background thread.
 //
 // One mutex guards NIC and port. It is handed on in order of arrival (see lock()): a thread that polls in a tight loop
 // would otherwise take it again before a thread that posts has woken up.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/os/background_thread.h"
+#include "engine/os/no_cancellation.h"
 #include "engine/os/os_clock.h"
 #include "engine/run/crank.h"
 #include "engine/run/poll_watch.h"
@@ -133,6 +141,22 @@ class Runner {
     posted(lock);
   }
 
+  /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
+  /// on_progress() makes readable. Returns 0, or EINTR. A cancellation point.
+  int sleep_until_readable(int fd) {
+    std::vector<pollfd> polled{{.fd = fd, .events = POLLIN, .revents = 0}};
+    const SleepersTurn turn(*this);
+    if (turn.is_mine()) {
+      for (const int socket : port_->packet_fds()) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+    }
+    while (true) {
+      if (::poll(polled.data(), polled.size(), -1) < 0) return errno;
+      if (polled.front().revents != 0) return 0;
+      const NoCancellation whole;
+      while (turn_for_sleeper() >= kCrankBurst) continue;
+    }
+  }
+
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
   /// destructor may be called. Takes no lock: the thread that held it may not exist either.
   void abandon_after_fork() {
@@ -142,6 +166,39 @@ class Runner {
   }
 
  private:
+  /// While it lives, packets are left to the thread that made it, unless another sleeper has them already.
+  class SleepersTurn {
+   public:
+    explicit SleepersTurn(Runner& runner) : runner_(runner) {
+      const std::unique_lock held = runner.lock();
+      is_mine_ = !runner.port_->packet_fds().empty() && !std::exchange(runner.sleeper_, true);
+      if (is_mine_) runner.update_mask();
+    }
+    ~SleepersTurn() {
+      if (!is_mine_) return;
+      const std::unique_lock held = runner_.lock();
+      runner_.sleeper_ = false;
+      runner_.update_mask();
+    }
+    SleepersTurn(const SleepersTurn&) = delete;
+    SleepersTurn& operator=(const SleepersTurn&) = delete;
+    bool is_mine() const { return is_mine_; }
+
+   private:
+    Runner& runner_;
+    bool is_mine_ = false;
+  };
+
+  /// Returns how many packets were sent.
+  std::size_t turn_for_sleeper() {
+    const std::unique_lock held = queue_up();
+    const Instant now = os_now();
+    begin_turn(now);
+    const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
+    inform_background(/*more=*/false);
+    return progress.transmitted;
+  }
+
   /// A thread that waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
   std::unique_lock<std::mutex> queue_up() {
     const std::lock_guard turn(turnstile_);
@@ -196,14 +253,19 @@ class Runner {
   }
   /// Leaves packets to the polling threads. With the lock held.
   void mask() {
-    port_->mask_packets(true);
     masked_.store(true, std::memory_order_seq_cst);
+    update_mask();
     if (!watching_.load(std::memory_order_seq_cst)) port_->wake();  // It must not sleep for long now.
   }
   /// Has packets wake the background thread, and at once if there are any. With the lock held.
   void unmask() {
     masked_.store(false, std::memory_order_relaxed);
-    port_->mask_packets(false);
+    update_mask();
+  }
+  /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
+  void update_mask() {
+    const bool wanted = masked() || sleeper_;
+    if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
@@ -264,6 +326,8 @@ class Runner {
   std::size_t received_since_sleep_ = 0;   ///< By the background thread.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
+  bool sleeper_ = false;                   ///< Packets are left to a SleepersTurn. Guarded by mutex_.
+  bool port_masked_ = false;               ///< What the port was told. Guarded by mutex_.
   std::atomic<bool> watching_ = false;     ///< The background thread sleeps, but not for long: watch_poller().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;

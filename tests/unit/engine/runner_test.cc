@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <fstream>
 
+#include "engine/os/wake_event.h"
 #include "tests/support/echo_nic.h"
 #include "tests/support/port_fixture.h"
 
@@ -21,7 +23,7 @@ using testing::SizeIs;
 class Station {
  public:
   Station(const proto::Gid& gid, std::unique_ptr<engine::Port> port)
-      : nic_(gid), runner_(nic_, std::move(port), [this] { progress_.notify_all(); }) {}
+      : nic_(gid), runner_(nic_, std::move(port), [this] { on_progress(); }) {}
 
   /// Sleeps until `done(nic)` holds, asked with the lock held; fails the test after some seconds.
   template <class Predicate>
@@ -64,11 +66,52 @@ class Station {
     return runner_.port().counters().sent_packets;
   }
   engine::Runner<EchoNic>& runner() { return runner_; }
+  /// Readable when a reply has come that nobody has been told of.
+  engine::WakeEvent& event() { return event_; }
+  /// The thread that took the last reply from the network.
+  std::thread::id taker() {
+    const std::unique_lock lock = runner_.lock();
+    return taker_;
+  }
 
  private:
+  void on_progress() {
+    progress_.notify_all();
+    if (std::exchange(told_, nic_.replies.size()) == nic_.replies.size()) return;
+    taker_ = std::this_thread::get_id();
+    event_.signal();
+  }
+
   EchoNic nic_;
   std::condition_variable progress_;
+  engine::WakeEvent event_;
+  std::size_t told_ = 0;
+  std::thread::id taker_;
   engine::Runner<EchoNic> runner_;
+};
+
+/// A thread that sleeps for an event of `station`'s NIC; it is asleep when this is made.
+class Sleeper {
+ public:
+  explicit Sleeper(Station& station) {
+    std::atomic<pid_t> id = 0;
+    thread_ = std::thread([&station, &id] {
+      id = ::gettid();
+      id.notify_one();
+      EXPECT_EQ(station.runner().sleep_until_readable(station.event().fd()), 0);
+    });
+    id.wait(0);
+    const std::string path = "/proc/self/task/" + std::to_string(id) + "/stat";
+    const Instant limit = os_now() + 5s;
+    for (std::string stat; stat.find(") S ") == std::string::npos && os_now() < limit; std::this_thread::yield()) {
+      std::ifstream file(path);
+      std::getline(file, stat);
+    }
+  }
+  std::thread* operator->() { return &thread_; }
+
+ private:
+  std::thread thread_;
 };
 
 class RunnerTest : public PortTest {
@@ -196,6 +239,61 @@ TEST_P(RunnerTest, AnIdleNicUsesNoCpu) {
   a->set_timer(os_now() + 400ms);
   a->sleep_until(timeouts(2));
   EXPECT_LT(cpu_time() - before, 20ms) << "a thread that ticks or spins would use more";
+}
+
+TEST_P(RunnerTest, PacketsWakeTheSleeperWhoTakesThem) {
+  int taken = 0;
+  constexpr int kRounds = 20;
+  for (std::uint64_t tag = 0; tag < kRounds; ++tag) {
+    Sleeper sleeper(*a);
+    const std::thread::id id = sleeper->get_id();
+    a->post(address(2), tag);
+    sleeper->join();
+    a->event().clear();
+    taken += a->taker() == id ? 1 : 0;
+  }
+  EXPECT_GT(taken, kRounds / 2) << "not all: it may have slept for the lock only, when the packet was sent";
+}
+
+TEST_P(RunnerTest, TimersRunWhileSomebodySleepsAndPacketsAreTakenWhenNobodyDoes) {
+  Sleeper sleeper(*a);
+  a->set_timer(os_now() + 5ms);
+  a->sleep_until(timeouts(1));
+  a->event().signal();
+  sleeper->join();
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, ManyThreadsSleepForOneEvent) {
+  Sleeper one(*a), two(*a), three(*a);
+  a->post(address(2), 1);
+  one->join();
+  two->join();
+  three->join();
+}
+
+TEST_P(RunnerTest, ASleeperMayBeCancelled) {
+  Sleeper sleeper(*a);
+  ASSERT_EQ(::pthread_cancel(sleeper->native_handle()), 0);
+  sleeper->join();
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, SleepersAndPollersTakeTurns) {
+  std::atomic<bool> stop = false;
+  std::thread poller([&] {
+    while (!stop) a->runner().try_progress();
+  });
+  for (std::uint64_t tag = 0; tag < 200; ++tag) {
+    a->post(address(2), tag);
+    EXPECT_EQ(a->runner().sleep_until_readable(a->event().fd()), 0);
+    a->event().clear();
+    a->sleep_until(replies(tag + 1));
+  }
+  stop = true;
+  poller.join();
 }
 
 TEST_P(RunnerTest, APollerDoesNotStarveThreadsThatPost) {

@@ -1,5 +1,7 @@
 #include "verbs/ibverbs/host/adapter.h"
 
+#include <poll.h>
+
 #include <cerrno>
 
 #include "engine/broker/start_broker.h"
@@ -367,6 +369,12 @@ Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& l
     claims.push_back(std::move(*claim));
   }
   return claims;
+}
+
+int Adapter::sleep_until_readable(int fd) {
+  if (works()) return runner_.sleep_until_readable(fd);
+  pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, -1) < 0 ? errno : 0;
 }
 
 /// After every turn of the crank; the runner holds the lock.

@@ -67,6 +67,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void stop_polling() {
     if (works()) runner_.stop_polling();
   }
+  /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. 0, or EINTR.
+  int sleep_until_readable(int fd);
   /// Sends answers that wait for the next poll, which will not come. Never blocks.
   void send_before_exit() {
     if (works()) runner_.send_before_exit();

@@ -38,7 +38,10 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
 
 int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void** cq_context) {
   CompletionQueue* source = nullptr;
-  const int error = own(channel)->events.take(source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; });
+  Adapter& adapter = *context_of(channel->context).adapter;
+  const int error = own(channel)->events.take(
+      source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
+      [&adapter](int fd) { return adapter.sleep_until_readable(fd); });
   if (error != 0) {
     errno = error;
     return -1;

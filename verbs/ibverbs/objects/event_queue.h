@@ -49,9 +49,10 @@ class EventQueue {
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, or
   /// EIO when it is inherited.
-  /// `on_taken(item)` runs before any remove_if() can miss it.
-  template <class OnTaken>
-  int take(Item& out, OnTaken on_taken) {
+  /// `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd)` waits until the descriptor is readable and
+  /// returns 0 or an errno value.
+  template <class OnTaken, class Sleep>
+  int take(Item& out, OnTaken on_taken, Sleep sleep) {
     if (is_inherited()) return EIO;
     while (true) {
       {
@@ -65,9 +66,18 @@ class EventQueue {
         }
       }
       if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return EAGAIN;
-      pollfd wait{fd_, POLLIN, 0};
-      if (poll(&wait, 1, -1) < 0) return errno;
+      if (const int error = sleep(fd_)) return error;
     }
+  }
+  template <class OnTaken>
+  int take(Item& out, OnTaken on_taken) {
+    return take(out, on_taken, sleep_for);
+  }
+
+  /// Just sleeps.
+  static int sleep_for(int fd) {
+    pollfd wait{fd, POLLIN, 0};
+    return poll(&wait, 1, -1) < 0 ? errno : 0;
   }
 
   template <class Predicate>
