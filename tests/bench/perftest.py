@@ -38,7 +38,7 @@ class Row:
     conditions: tuple = (QUIET,)
 
 
-EVENTS = "a packet wakes the background thread, and that thread the program: two wake-ups, and raw datagrams need one"
+EVENTS = "the ACK of each message often wakes the program once more; arming, fetching and polling an event are system calls, too"
 MEMORY = "the program polls its memory and not its CQ: the background thread moves the packets, and has to get a core first"
 
 ROWS = (
