@@ -319,8 +319,10 @@ def main():
           f"medians of {args.rounds} rounds of {args.seconds:g} s; spread: the largest of ours over the smallest; data verified in "
           "every run of our own programs\n")
     print_table(summaries, [p.digits for p in chosen])
-    print_latencies(runs.latencies)
-    print_costs(runs.costs())
+    if runs.latencies:
+        print_latencies(runs.latencies)
+    if runs.all:
+        print_costs(runs.costs())
     report = {"machine": machine, "points": summaries, "costs": runs.costs(), "latencies": runs.latencies}
     if not args.patterns:
         report["micro_ns"] = micro_costs(args.seconds)
