@@ -85,7 +85,7 @@ ROOMS = {
     "tools/explain/words": PROTO | {"tools/explain/packets", "tools/explain/story"},
     "tools/explain": PROTO | {"verbs/record", "tools/explain/capture", "tools/explain/packets", "tools/explain/story",
                               "tools/explain/words"},
-    "tools/uroce": PROTO | ENGINE | {"tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
+    "tools/uroce": PROTO | ENGINE | {"tools/cli", "tools/control", "tools/explain", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
                                      "verbs/include/uroce", "verbs/ibverbs/catalogue", "verbs/ibverbs/control", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker", "tools/version"},
     # Lessons: on io_uring, on proto, on the standard verbs.
