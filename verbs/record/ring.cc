@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/cm/message.h"
 #include "proto/packet.h"
 #include "verbs/record/text_field.h"
 
@@ -13,6 +14,19 @@ namespace {
 std::uint64_t oldest(std::uint64_t count, std::uint64_t after, std::uint64_t kept) {
   const std::uint64_t begun = std::max(after, count);
   return std::min(count, begun > kept ? begun - kept : 0);
+}
+
+std::uint32_t dest_qp(Bytes packet) { return proto::ConstView<proto::Bth>{packet.data()}.get<proto::Bth::DestQp>(); }
+
+/// Puts the rest of its message behind the head of a packet. A slot that was overwritten while it was read has another
+/// beginning, which holds the IDs of the message.
+void complete(Recording::Packet& packet, const Ring& copy) {
+  if (packet.size != kMessageBytes) return;
+  for (const MessageSlot& slot : copy.message) {
+    if (slot.number != packet.number || !std::equal(packet.head.begin(), packet.head.end(), slot.bytes.begin()))
+      continue;
+    packet.head.assign(slot.bytes.begin(), slot.bytes.end());
+  }
 }
 
 Recording::Event event_of(const EventSlot& slot) {
@@ -44,8 +58,7 @@ Recording::Packet packet_of(const PacketSlot& slot) {
 }  // namespace
 
 void RingWriter::add_received(const proto::Path& path, Bytes packet, Instant now) {
-  const bool has_bth = packet.size() >= proto::Bth::kSize;
-  add(path, packet, has_bth ? proto::ConstView<proto::Bth>{packet.data()}.get<proto::Bth::DestQp>() : 0, now);
+  add(path, packet, packet.size() >= proto::Bth::kSize ? dest_qp(packet) : 0, now);
 }
 
 void RingWriter::add(const proto::Path& path, Bytes packet, std::uint32_t qpn, Instant now) {
@@ -61,7 +74,15 @@ void RingWriter::add(const proto::Path& path, Bytes packet, std::uint32_t qpn, I
   slot.flow_label = path.flow_label;
   slot.qpn = qpn;
   std::memcpy(slot.head.data(), packet.data(), std::min(packet.size(), kHeadBytes));
+  if (packet.size() == kMessageBytes && dest_qp(packet) == proto::cm::kManagementQpn) keep_message(slot.number, packet);
   publish(ring_.packets);
+}
+
+void RingWriter::keep_message(std::uint32_t number, Bytes packet) {
+  MessageSlot& slot = ring_.message[ring_.messages % kMessagesKept];
+  slot.number = number;
+  std::memcpy(slot.bytes.data(), packet.data(), kMessageBytes);
+  publish(ring_.messages);
 }
 
 Recording read_ring(const Ring& copy, std::uint64_t events_after, std::uint64_t packets_after) {
@@ -82,6 +103,7 @@ Recording read_ring(const Ring& copy, std::uint64_t events_after, std::uint64_t 
   }
   for (std::uint64_t i = recording.lost_packets; i < copy.packets; ++i) {
     recording.packets.push_back(packet_of(copy.packet[i % kPacketsKept]));
+    complete(recording.packets.back(), copy);
   }
   return recording;
 }

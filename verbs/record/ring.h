@@ -20,6 +20,8 @@ inline constexpr std::size_t kEventsKept = 4096;
 inline constexpr std::size_t kPacketsKept = 2048;
 /// Bytes of each packet, from the BTH on: all headers of data packets.
 inline constexpr std::size_t kHeadBytes = 68;
+/// Messages of the connection manager are kept whole, the last ones of them: BTH, DETH, MAD (256 bytes) and ICRC.
+inline constexpr std::size_t kMessagesKept = 64, kMessageBytes = 12 + 8 + 256 + 4;
 
 /// What the NIC was doing when something happened.
 enum class Phase : std::uint8_t {
@@ -51,9 +53,15 @@ struct PacketSlot {
   static constexpr std::uint32_t kSent = 1u << 31;  ///< By this NIC; else it was received.
 };
 
+/// A packet to or from QP 1, as a whole.
+struct MessageSlot {
+  std::uint32_t number;  ///< That of its PacketSlot.
+  std::array<std::uint8_t, kMessageBytes> bytes;
+};
+
 /// The memory as a whole. All zeros: nothing has happened.
 struct Ring {
-  static constexpr std::uint64_t kMagic = 0x3130'6365'7275'6F72;  ///< Changes with the layout.
+  static constexpr std::uint64_t kMagic = 0x3230'6365'7275'6F72;  ///< Changes with the layout.
 
   std::uint64_t magic;
   std::uint32_t pid, nic;         ///< Whose it is.
@@ -65,6 +73,8 @@ struct Ring {
   std::array<char, 48> address;   ///< Of the NIC, the first one.
   std::array<EventSlot, kEventsKept> event;
   std::array<PacketSlot, kPacketsKept> packet;
+  std::uint64_t messages;  ///< How many there have been.
+  std::array<MessageSlot, kMessagesKept> message;
 };
 static_assert(std::is_trivially_copyable_v<Ring> && sizeof(EventSlot) == 32 && sizeof(PacketSlot) == 128);
 
@@ -95,6 +105,7 @@ class RingWriter {
 
  private:
   void add(const proto::Path& path, Bytes packet, std::uint32_t qpn, Instant now);
+  void keep_message(std::uint32_t number, Bytes packet);
   static void publish(std::uint64_t& count) { std::atomic_ref(count).store(count + 1, std::memory_order_release); }
 
   Ring& ring_;
@@ -113,8 +124,8 @@ struct Recording {
     proto::Path path;
     std::uint32_t size = 0;
     bool sent = false;
-    std::uint32_t qpn = 0;  ///< Of the QP here; 0: not known.
-    std::vector<std::uint8_t> head;
+    std::uint32_t qpn = 0;           ///< Of the QP here; 0: not known.
+    std::vector<std::uint8_t> head;  ///< All of it, of short packets and messages of the connection manager.
   };
 
   /// What is known of a QP besides.

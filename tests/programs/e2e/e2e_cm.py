@@ -4,6 +4,8 @@ import ctypes.util
 import os
 import signal
 import socket
+import subprocess
+import tempfile
 import time
 
 import run_pair
@@ -60,6 +62,19 @@ def scenario_cm_faults_are_counted_or_named():
         check(nic["injected_faults"]["cm"] == 1, nic, pair.client)
         check(nic["faults_without_effect"] == ["cm.disconnect=1s#99 met only 1 established connection of this process"],
               nic, pair.client)
+
+
+def scenario_cm_recorded():
+    """A recording has the connection manager's messages as a whole: it tells which QPs REQ and REP have connected."""
+    need_librdmacm()
+    with tempfile.TemporaryDirectory() as directory:
+        broken = ["--iters", "5", "--num-qp", "1", "--timeout", "8", "--op", "write", "--size", "20000", "--faults", "drop=op:write_middle"]
+        with Pair(CM + broken, server_args=CM, client_env={"UROCE_RECORD": directory}) as pair:
+            check(pair.finish()[0] == 1, pair.client, pair.server)
+        told = subprocess.run([str(run_pair.BIN / "uroce"), "explain", directory], capture_output=True, text=True, timeout=30,
+                              check=True).stdout
+        check("paired by REQ and REP" in told, told)
+        check("2 REQs, 2 REPs" in told and "WRONG" not in told, told)
 
 
 def scenario_cm_starting_together():

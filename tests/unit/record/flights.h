@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
+#include "proto/icrc.h"
 #include "proto/packet.h"
 #include "verbs/record/ring.h"
 
@@ -48,6 +50,18 @@ struct Flight {
     packet.header<proto::Aeth>();
     const proto::Path path{.source = kPeer, .destination = kHere};
     const std::uint32_t size = packet.finish(path);
+    writer.add_received(path, Bytes(frame).first(size), Instant(when));
+  }
+  /// A message to QP 1, of the size that those of the connection manager have. `ip_id`: of its sender.
+  void gets_message(Duration when, std::uint8_t byte, std::uint16_t ip_id = 0) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kUdSendOnly);
+    packet.bth().set<proto::Bth::DestQp>(1);
+    packet.header<proto::Deth>().set<proto::Deth::SourceQp>(1);
+    std::ranges::fill(packet.payload(256), byte);
+    const proto::Path path{.source = kPeer, .destination = kHere};
+    const std::uint32_t size = packet.finish(path);
+    proto::store_icrc(MutBytes(frame).subspan(size - 4), proto::icrc(path, Bytes(frame).first(size - 4), ip_id));
     writer.add_received(path, Bytes(frame).first(size), Instant(when));
   }
   Recording read() const { return read_ring(*ring); }

@@ -43,6 +43,30 @@ TEST(Ring, KeepsTheHeadsOfPackets) {
   EXPECT_EQ(recording.packets[1].head.size(), 20u);
 }
 
+TEST(Ring, KeepsMessagesOfTheConnectionManagerWhole) {
+  Flight flight;
+  for (int i = 0; i < 70; ++i) {
+    flight.gets_message(i * 1ms, static_cast<std::uint8_t>(i));
+    flight.sends_write(i * 1ms, 0x105, 300);
+  }
+  Recording recording = flight.read();
+  ASSERT_EQ(recording.packets.size(), 140u);
+  // The oldest six are heads only.
+  for (std::size_t i = 0; i < recording.packets.size(); ++i) {
+    const bool whole = i % 2 == 0 && i / 2 >= 70 - kMessagesKept;
+    EXPECT_EQ(recording.packets[i].head.size(), whole ? kMessageBytes : kHeadBytes) << i;
+    if (whole) {
+      EXPECT_EQ(recording.packets[i].head.at(200), i / 2);
+      EXPECT_TRUE(proto::check_icrc(recording.packets[i].path, recording.packets[i].head).ok);
+    }
+  }
+  // A slot that was overwritten while it was read is not taken.
+  flight.ring->message.at(69 % kMessagesKept).bytes.at(30) ^= 1;
+  recording = flight.read();
+  EXPECT_EQ(recording.packets.at(138).head.size(), kHeadBytes);
+  EXPECT_EQ(recording.packets.at(136).head.size(), kMessageBytes);
+}
+
 TEST(Ring, ForeignOrDamagedMemoryIsNoRecording) {
   Flight flight;
   flight.event(1ms, TraceKind::kNak);

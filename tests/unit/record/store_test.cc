@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "proto/base/fd.h"
+#include "proto/frame.h"
 #include "proto/pcap.h"
 #include "tests/unit/record/flights.h"
 #include "verbs/record/files.h"
@@ -49,6 +50,24 @@ TEST_F(Store, ACaptureHasWholeLengthsAndComments) {
   std::ifstream file(*path + ".pcapng", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(bytes.find("NIC: sent again"), std::string::npos);
+}
+
+/// The IPv4 Identification of other senders is a part of their ICRC.
+TEST_F(Store, WholePacketsHaveTheirRightIcrc) {
+  Flight flight;
+  flight.gets_message(1ms, 7);
+  flight.gets_message(2ms, 8, 0x1234);
+  flight.gets_ack(3ms, 0x105);
+  const auto path = save(flight.read(), "a test", folder);
+  auto reader = proto::PcapReader::open(*path + ".pcapng");
+  for (const int ip_id : {0, 0x1234, 0}) {
+    const auto frame = reader->next();
+    ASSERT_TRUE(frame.ok() && *frame);
+    const auto parsed = proto::parse_frame((*frame)->bytes);
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed->fields.ip_id, ip_id);
+    EXPECT_TRUE(proto::icrc_ok(*parsed));
+  }
 }
 
 TEST_F(Store, OldRecordingsMakeRoom) {
