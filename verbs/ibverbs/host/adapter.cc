@@ -5,35 +5,16 @@
 #include <cerrno>
 
 #include "engine/broker/start_broker.h"
-#include "engine/port/open_port.h"
-#include "engine/shm/shm_port.h"
 #include "proto/address.h"
 #include "proto/base/mix.h"
 #include "verbs/cm/times.h"
-#include "verbs/ibverbs/catalogue/errors.h"
-#include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
-#include "verbs/ibverbs/hooks/faults_wanted.h"
 #include "verbs/ibverbs/host/address.h"
-#include "verbs/ibverbs/host/capture.h"
 #include "verbs/ibverbs/host/device.h"
-#include "verbs/ibverbs/host/environment.h"
-#include "verbs/ibverbs/host/seed.h"
 
 namespace uroce::ibv {
 namespace {
-
-nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
-  nic::NicConfig config;
-  config.ack_timeout_floor = nic::kAckTimeoutFloor;
-  config.gids = gid_table(addresses, device_table().first_gid);
-  for (const proto::Gid& address : addresses) {
-    const auto mtu = interface_mtu(address);
-    if (mtu) config.mtu_max = std::min(config.mtu_max, path_mtu_for(*mtu));
-  }
-  return config;
-}
 
 cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
   cm::CmConfig out;
@@ -48,105 +29,7 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   return out;
 }
 
-/// A port, and the slot that it receives for: without leases when it has its addresses alone.
-struct OpenPort {
-  engine::SlotLeases slot;
-  std::unique_ptr<engine::Port> port;
-};
-
-Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& addresses, engine::EngineChoice choice) {
-  auto port = engine::open_port(addresses, choice);
-  if (!port) return Err{port.error()};
-  return OpenPort{.slot = {}, .port = std::move(*port)};
-}
-
-/// On addresses that others may use too. Where no broker can be had, they have to be free.
-Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses,
-                                                 engine::EngineChoice choice) {
-  std::string why_not = "there is no uroce-broker beside this library";
-  if (const auto broker = engine::find_broker()) {
-    auto slot = engine::acquire_slot(addresses, *broker);
-    if (slot) {
-      std::vector<engine::ReceiveSocket> sockets;
-      for (const auto& lease : slot->leases) sockets.push_back(lease->take_socket());
-      auto port = engine::open_port_on(std::move(sockets), choice);
-      if (!port) return Err{port.error()};
-      return OpenPort{.slot = std::move(*slot), .port = std::move(*port)};
-    }
-    if (slot.error().error != ECHILD) return Err{slot.error()};
-    why_not = slot.error().sentence;
-  }
-  auto alone = open_alone(addresses, choice);
-  if (alone || alone.error().error != EADDRINUSE) return alone;
-  return Err{engine::SetupError{EADDRINUSE, alone.error().sentence + " (it can't be shared: " + why_not + ')'}};
-}
-
-/// The port with the wire that was asked for.
-Result<std::unique_ptr<engine::Port>, engine::SetupError> with_wire(std::unique_ptr<engine::Port> udp,
-                                                                    std::uint8_t slot,
-                                                                    const std::vector<proto::Gid>& addresses,
-                                                                    Wire wire) {
-  if (wire == Wire::kUdp) return udp;
-  auto port = engine::ShmPort::open(udp, addresses, slot);
-  if (port) return std::unique_ptr<engine::Port>(std::move(*port));
-  if (wire == Wire::kAuto) return udp;
-  return Err{engine::SetupError{port.error().error, "UROCE_WIRE=shm is impossible here: " + port.error().sentence +
-                                                        "; with UROCE_WIRE=auto all packets go by UDP"}};
-}
-
 }  // namespace
-
-Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
-                                                    engine::Sharing sharing) {
-  const auto shared = sharing_wanted(setting(Setting::kBroker));
-  if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
-  const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
-  if (!choice) return Err{refuse_setting(EINVAL, choice.error())};
-  const auto wire = choose_wire(setting(Setting::kWire));
-  if (!wire.ok()) return Err{refuse_setting(EINVAL, wire.error())};
-  const auto strict = strictness(setting(Setting::kStrict));
-  if (!strict.ok()) return Err{refuse_setting(EINVAL, strict.error())};
-  const auto faults = engine::faults::parse_faults(faults_wanted());
-  if (!faults) return Err{refuse_setting(EINVAL, "UROCE_FAULTS: " + faults.error())};
-  const auto seed = parse_seed(setting(Setting::kSeed));
-  if (!seed) return Err{refuse_setting(EINVAL, seed.error())};
-  const bool alone = sharing == engine::Sharing::kNone || !*shared;
-  auto opened = alone ? open_alone(addresses, *choice) : open_shared(addresses, *choice);
-  if (!opened.ok()) return Err{refuse(opened.error().error, opened.error().sentence)};
-  engine::SlotLeases slot = std::move(opened->slot);
-  auto wired = with_wire(std::move(opened->port), slot.slot, addresses, *wire);
-  if (!wired.ok()) return Err{refuse(wired.error().error, wired.error().sentence)};
-  std::unique_ptr<engine::Port> top = std::move(*wired);
-  engine::CaptureTap* tap = nullptr;
-  std::string pcap = setting(Setting::kPcap);
-  if (!pcap.empty()) {
-    auto writer = open_capture(pcap, index);
-    if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
-    pcap = writer->path();
-    auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
-    tap = captured.get();
-    top = std::move(captured);
-  }
-  nic::NicConfig config = config_for(addresses);
-  config.strict = *strict;
-  if (*choice == engine::EngineChoice::kGso) config.window_bytes = nic::kTrainWindowBytes;
-  // Rings have room for it; of the sockets of those who have none, nothing is known but that ours got what it wanted.
-  if (*wire != Wire::kUdp && top->info().receive_buffer_bytes >= 4 * nic::kTrainWindowBytes)
-    config.window_bytes = nic::kTrainWindowBytes;
-  if (!slot.leases.empty()) {
-    config.qpn_slot = slot.slot;
-    config.first_local_qpn = slot.first_local;
-  }
-  choose_numbers(config, *seed, index);
-  const std::string name =
-      counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
-  auto recorder = FlightRecorder::make(index, addresses.front(), setting(Setting::kRecord));
-  if (!recorder.ok()) return Err{refuse_setting(EINVAL, recorder.error())};
-  std::shared_ptr<Adapter> adapter(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
-                                               std::move(slot), name, std::move(*recorder)));
-  adapter->watch(addresses);
-  return adapter;
-}
 
 Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
                  std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
