@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What engine/ can drive: anything that turns packets and time into packets and a deadline. The four calls are the
 // whole contract between a NIC and the outside; the same object runs over io_uring and inside the simulator.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/address.h"
 
 // inet_ntop and inet_pton only turn text into bytes and back: no socket, no resolver, no locale.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GIDs as people write them: "127.0.0.2" for IPv4 (the IPv4-mapped GID), "fd77::11" for IPv6.
 #pragma once
 

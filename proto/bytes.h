@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte spans and big-endian loads and stores.
 #pragma once
 

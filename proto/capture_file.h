@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A capture file that several processes write at the same time. docs/adr/0012-one-capture-many-processes.md says why it
 // is done like this.
 #pragma once

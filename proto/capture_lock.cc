@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/capture_lock.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writers of a capture: locks on bytes of the file, which end with the process, however it ends. They concern
 // nothing but each other.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP source port of a flow: entropy for switches that hash the five-tuple. The rule is libibverbs'
 // (ibv_flow_label_to_udp_sport); it is symmetric in the two QPNs, so both directions of a connection use one port.
 #pragma once

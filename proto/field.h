@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A header field as a type, in the specification's own coordinates: bit offset as the drawing shows it (most
 // significant bit first) and width. A gap or an overlap in a header, or reading one header's field from another's
 // bytes, does not compile.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole frames, for captures: Ethernet (with or without one 802.1Q tag), then IPv4 or IPv6 and UDP (RoCEv2), or a GRH
 // (RoCEv1, EtherType 0x8915), then BTH .. ICRC. Parsing is total; what it accepts can be built again byte for byte.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transport headers of RoCE, each field given once in the coordinates of IBTA Vol 1 chapter 9.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invariant CRC of RoCEv2 (IBTA Annex A17.3.3): CRC-32 (reflected 0x04C11DB7) over 8 bytes of 0xFF, the IP and UDP
 // headers with the fields that routers may change forced to ones, and BTH (its FECN/BECN/reserved byte as ones) ..
 // payload and pad. Stored little-endian.

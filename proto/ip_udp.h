@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The headers below the transport, for whole frames: Ethernet II, 802.1Q, IPv4, IPv6, UDP. In the coordinates of IEEE
 // 802.3/802.1Q, RFC 791, RFC 8200 and RFC 768.
 #pragma once

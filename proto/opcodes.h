@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The opcode catalogue: ONE row per BTH opcode. Parsing, building, length rules, the responder's sequence check,
 // describe, the documentation and the test vectors all come from it; adding an opcode is adding a row.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One RoCE transport packet: BTH .. ICRC, that is, the UDP payload of RoCEv2. Parsing is total: any bytes give a
 // PacketView or a named error. Nothing here allocates.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses and paths: what identifies a RoCEv2 flow outside of BTH. A GID is an address: IPv4 ones are written
 // IPv4-mapped (::ffff:a.b.c.d), as in the GID table of every RoCEv2 device.
 #pragma once

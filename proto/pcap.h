@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Capture files: Ethernet frames with nanosecond timestamps. They are read through libpcap, which cannot write pcapng,
 // and written by hand. In a library of its own (uroce_pcap), as files are I/O and proto is not. Errors are sentences
 // for people and name the file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/pcap_format.h"
 
 #include <pcap/dlt.h>

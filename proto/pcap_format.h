@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of capture files, as far as we write them: pcap with nanoseconds, and pcapng
 // (draft-ietf-opsawg-pcapng), both in the byte order of this machine, which readers recognise, and of link type
 // Ethernet.

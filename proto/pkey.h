@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partition keys. We have one, the default (IBTA Vol 1, 10.9).
 #pragma once
 

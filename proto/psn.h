@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 24-bit packet sequence numbers with serial arithmetic (IBTA Vol 1, 9.7.1).
 #pragma once
 

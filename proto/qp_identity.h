@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a QP is the same in every run of a program, whatever numbers it was given. Faults on purpose go by it.
 #pragma once
 

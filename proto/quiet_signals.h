@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing without the signals that a write may raise.
 #pragma once
 

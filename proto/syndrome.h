@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AETH syndrome (IBTA Vol 1, 9.7.5.1, table "AETH Syndrome Field") as a sum type:
 //
 //     bit 7   6:5   4:0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codes on the wire and in QP attributes that stand for a time or a size.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and measures every figure beside its baseline: docs/performance.md says what they mean.
 #   tools/bench.sh             5 rounds of a second each: some 12 minutes
 #   tools/bench.sh quick       two to three minutes with the build's cache warm: to see that it works

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests: release, then under address+undefined and thread sanitizers.
 #   tools/check.sh          everything (what CI runs)
 #   tools/check.sh quick    the release build and its tests only

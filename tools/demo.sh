@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Two emulated RoCEv2 NICs on this machine: builds, lets rdma_server and rdma_client exchange every operation over four
 # QPs, and has Wireshark's dissector and an independent ICRC checker judge what went over the wire.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes the reference captures in pcaps/ anew. They come from the simulated wire and do not vary: a difference in git is a
 # difference in what the NIC sends.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds what users install into build/packages:
 #   uroce, uroce-tools, python3-pytest-uroce (.deb)           for this machine's distribution
 #   uroce-VERSION-linux-x86_64.tar.zst                        for any with glibc 2.31 or newer; runs from any folder

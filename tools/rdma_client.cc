@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rdma_client: connects to rdma_server over TCP, exchanges QP metadata, and runs operations over many RC queue pairs.
 // With --cm it does both by RDMA CM.
 #include "tools/cli/run_tool.h"

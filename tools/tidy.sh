@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs clang-tidy (.clang-tidy) over the sources of proto, verbs, engine and tools; build/release has to be configured.
 #   tools/tidy.sh                        all of them: some ten minutes on two cores
 #   tools/tidy.sh --since COMMIT         those that differ from COMMIT

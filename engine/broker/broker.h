@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The broker of one address: holds the sockets of its slots and leases them to NICs, which are processes of the same
 // user. Nothing of the data path comes by here. Others are left at once, and of the same user, who asks nothing: they
 // take neither descriptors nor time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of the processes that share an address gets which management packet. The kernel chooses the socket by a program
 // that all of them may replace: answers go to the slot in the communication ID that they are for, and requests to the
 // process that listens for their service. Names of Unix sockets say which process that is: all processes see them, and

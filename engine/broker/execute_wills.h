@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The executor of one process: waits until that is gone, and sends the wills that it has left (wills.h).
 #pragma once
 

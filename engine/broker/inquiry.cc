@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/broker/inquiry.h"
 
 #include <sys/socket.h>

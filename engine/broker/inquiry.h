@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A question to the broker of an address, from finding or starting it to its reply, in steps that do not block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lease of a slot, as the NIC that has it sees it.
 #pragma once
 

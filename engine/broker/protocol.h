@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NICs and the broker of an address say to each other: one request and one reply per connection. The connection is
 // the lease: it ends when its descriptors are closed, by whatever means. The broker closes the
 // connection of a NIC that asks nothing, or that it refuses.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The slots of an address as their broker sees them: who has which, and which one is next.
 #pragma once
 

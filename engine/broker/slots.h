@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One address, many NICs: a group of receive sockets, one per slot, among which the kernel chooses by the slot in a
 // packet's QPN (its top byte).
 //

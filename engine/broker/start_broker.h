@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starting a broker: a process of its own that lives as long as somebody shares the address.
 #pragma once
 

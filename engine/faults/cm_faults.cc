@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/faults/cm_faults.h"
 
 #include "proto/base/mix.h"

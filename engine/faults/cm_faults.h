@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which steps of connection management go wrong, and how many have. Steps are counted per process, from any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sans-I/O NIC behind a bad wire: the same contract, with faults in between. Runs wherever a NIC runs, over real
 // ports and in the simulator.
 #pragma once

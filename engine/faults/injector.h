@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides what happens to a packet. Chance depends on the seed, on the packet (whose it is: the how-manieth QP of the
 // NIC; how far from the QP's first PSN; request, response, ACK, NAK) and on how often it has been lost before, and on
 // nothing else: neither numbers that were drawn, nor other QPs, nor the timing of threads change it. A packet that has

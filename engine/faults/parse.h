@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of the fault language: numbers, times, probabilities, names. Nothing when the text is not one.
 #pragma once
 

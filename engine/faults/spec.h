@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What to inject, as text (docs/faults.md): "seed=7,loss=1%,dup=0.1%,drop=psn:0x101@qp:0x11#1,port=down@2s..3s".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which packet is it? Names of packets that are the same in every run of a program, whatever QP numbers and PSNs it was
 // given and whatever else was under way; and a memory of those that chance has struck.
 #pragma once

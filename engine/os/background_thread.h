@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that lives inside somebody else's program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sleeping until a packet comes, until a deadline, or until another thread says wake().
 #pragma once
 

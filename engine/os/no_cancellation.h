@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For work that must not be left halfway by a thread that is cancelled.
 #pragma once
 

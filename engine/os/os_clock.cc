@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/os/os_clock.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one place that asks the operating system for the time.
 #pragma once
 

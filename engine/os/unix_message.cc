@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/os/unix_message.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages over Unix sockets that keep their bounds (SOCK_SEQPACKET), with descriptors.
 #pragma once
 

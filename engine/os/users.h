@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Users at both ends of a Unix socket.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sleeping until something happens on file descriptors, until a deadline, or until another thread says wake().
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Port around a Port that writes every packet sent and received to a capture file, as the frame that it would be on
 // an Ethernet: what tcpdump would have seen, without its privileges.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transmit frames: one block of memory cut into equal frames, named by index. Frames are handed out and taken back in
 // any order; nothing is allocated after construction.
 #pragma once

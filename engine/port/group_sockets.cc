@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/port/group_sockets.h"
 
 #include <sys/epoll.h>

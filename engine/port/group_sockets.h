@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sockets of a port that receive what is sent to multicast groups, one each. They are few and seldom busy, so that
 // they are read one message at a time, outside of io_uring.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // io_urings that no port uses any more, kept for the next port. When one is closed, Linux interrupts each thread of the
 // process that has ever used it, some milliseconds later and without a signal: epoll_wait, and reads from sockets with
 // a time limit, then fail with EINTR (seen on Linux 6.1 to 6.18). Programs that open and close a device several times,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Choosing and opening the port of a NIC.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The network side of a NIC: a UDP socket pair at most, or a simulated wire. A Port moves whole RoCE packets (BTH ..
 // ICRC) in batches and knows no QP. Implementations: UringPort (io_uring), SocketPort (sendmmsg/recvmmsg),
 // sim::Link. Decorators wrap any port (CaptureTap).

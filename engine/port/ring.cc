@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/port/ring.h"
 
 #include <sys/mman.h>

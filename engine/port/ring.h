@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RAII over liburing: the ring itself, the provided-buffer ring, and what this kernel can do, found out once by trying.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sockets that a port sends from: one per local address and UDP source port, as the source port is the entropy that
 // spreads QPs over paths. There is room for a limited number; beyond that, QPs share source ports.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/port/socket_address.h"
 
 #include <ifaddrs.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GIDs as socket addresses and back.
 #pragma once
 

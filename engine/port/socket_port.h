@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP port 4791 through sendmmsg() and recvmmsg(): for hosts where io_uring is off or too old, and for segmentation
 // offload, where there are few messages and their number does not matter.
 //

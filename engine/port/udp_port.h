@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the two UDP ports have in common: the sockets, the transmit frames and their addresses, taking a received packet
 // apart, waiting. What they differ in is how packets enter and leave the kernel.
 #pragma once

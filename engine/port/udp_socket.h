@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP sockets as RoCEv2 needs them: DF set and IPv4 Identification 0 (the ICRC covers it), UDP checksum 0, and the IP
 // header's TOS/TTL or traffic class/hop limit set and seen per packet.
 #pragma once

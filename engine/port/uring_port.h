@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP port 4791 through io_uring. One io_uring_enter submits the sends and a receive per address, and everything
 // completes inside it: sends and receives carry MSG_DONTWAIT, so that no request stays armed in a thread (its
 // completions would be that thread's task work, wherever it is by then). Waiting for packets is done outside of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One turn of the crank: moves packets between a NIC and a port and runs the timers that are due. Never blocks. Whoever
 // calls it (Runner, tests) makes sure that nobody else uses the two at the same time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells whether some thread polls all the time, in which case the network is best left to it.
 #pragma once
 

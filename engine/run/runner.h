@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drives a NIC over a port: who turns the crank, and when.
 //
 // - A thread that polls (ibv_poll_cq on an empty CQ) turns it itself, in its own time: no wake-ups, no hand-over.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers by which the engine is tuned, with their units and reasons: how much is done at once, and who waits for
 // how long. The transport's are in verbs/nic/model/tunables.h.
 #pragma once

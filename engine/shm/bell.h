@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a NIC that sleeps is woken by those who write into its rings: it says in a page that they can read whether it
 // sleeps, and they ring an eventfd. While it is awake nobody makes a system call.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What two NICs say to each other before one writes into a ring that the other reads: one connection of a Unix socket
 // for each direction, made by the NIC that is going to send. It stays open; its end, by whatever means, is the end of
 // the ring.

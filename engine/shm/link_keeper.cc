@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/shm/link_keeper.h"
 
 #include <sys/socket.h>

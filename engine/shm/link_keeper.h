@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the links between this NIC and others of this user on this host, and notices their end. A thread of its own
 // does that: the threads that move packets never wait for another process.
 #pragma once

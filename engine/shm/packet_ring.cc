@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/shm/packet_ring.h"
 
 #include <bit>

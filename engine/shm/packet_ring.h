@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of packets in memory that two processes share: one writes, the other reads. Neither trusts the other. The
 // writer may be broken, or change a packet while it is read: so a reader copies each packet out before anybody looks at
 // it, and believes no number that it has not checked. A writer believes no number of the reader.

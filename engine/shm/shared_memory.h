@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that two processes share: a memfd that can be neither shrunk nor grown any more, so that reading it never
 // raises SIGBUS, whatever the other process does to its descriptor.
 #pragma once

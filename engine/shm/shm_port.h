@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets between NICs of one user on one host go through rings in shared memory (packet_ring.h), everything else by
 // UDP as before. Peer by peer, and no peer has to be told: the first packets to an address and slot go by UDP while a
 // link is looked for, and the rest through the link if there is one.

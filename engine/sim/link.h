@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated wire: what happens to one packet between poll_transmit() at its sender and on_datagram() at its
 // receiver. Faults come from two sources: a filter that a test writes (this very packet), and seeded impairments (any
 // packet, with a probability).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small deterministic generator: the same seed gives the same sequence on every machine and with every standard
 // library (std:: distributions promise neither). Not for cryptography.
 #pragma once

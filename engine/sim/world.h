@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A deterministic network of NICs in virtual time. The same NICs, calls and seed give the same packets, whatever the
 // machine: events are ordered by (time, sequence number) and nothing asks for the real time.
 //

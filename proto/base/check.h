@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Always-on invariants. A failed check means that uroce itself is wrong (never the peer, never the
 // caller): it prints what was broken and aborts, in every build type.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time as an argument. Clock has no now(): code below engine/ that asks the operating system for
 // the time does not compile. engine/os/os_clock.h is the one place that reads a real clock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owns a file descriptor. Here since captures need it as well; nothing pure does.
 #pragma once
 

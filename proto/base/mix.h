@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scrambling of numbers, the same on every machine. Not for cryptography.
 #pragma once
 

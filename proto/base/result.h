@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A value or an error. std::expected is C++23; this is the part of it that uroce needs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The management datagram (MAD) of 256 bytes in a UD SEND to QP 1, and its header.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One MAD of communication management: parsed, and built. Parsing is total: any bytes give a MessageView or a named
 // error. Nothing here allocates.
 #pragma once

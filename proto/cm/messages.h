@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of communication management (IBTA Vol 1, 12.6 to 12.8), each field given once in the specification's
 // coordinates, from the first byte behind the MAD header; and the header of RDMA CM (Annex A11) in their private data.
 // Numbers of more than 64 bits are two fields, NAME_hi and NAME_lo.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets and frames in words: a line for lists, a tree for one of them. Total, like parsing: what is no packet is
 // described as such. Driven by kOpcodes and kHeaders, so a new opcode or header needs nothing here. Not for hot paths.
 #pragma once

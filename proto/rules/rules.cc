@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/rules/rules.h"
 
 #include <algorithm>

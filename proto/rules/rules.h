@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that one packet, or a packet and the one before it, can break. Shared by those who judge what our NIC sends and
 // those who explain what any NIC has sent: the former permit nothing of this, the latter tell rules of the standard
 // from habits.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark: every figure beside its baseline, both measured in the same run and in turns; medians.
 
     bench.py [--rounds N] [--seconds S] [--bin DIR] [--json FILE] [--record FILE] [--plot FILE] [PATTERN...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The history of the benchmark: a line of JSON for each recorded run, in docs/bench-history.ndjson."""
 import datetime
 import json

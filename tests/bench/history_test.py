@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests that a recorded run of the benchmark is one line that says what was measured, on what, with which result."""
 import json
 import pathlib

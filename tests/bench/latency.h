@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What half round trips took, as a result of a benchmark.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the benchmark programs and other people's, and returns what they measured.
 
 Every function here takes the seconds it may measure and returns a dictionary of numbers."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one packet costs in proto/: build, check, parse, describe.
 #include <benchmark/benchmark.h>
 

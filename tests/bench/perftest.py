@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows measured with perftest, the programs that users run, each beside raw datagrams under the same condition."""
 import contextlib
 import os

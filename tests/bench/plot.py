@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput over message size, with the baselines, as an SVG."""
 import statistics
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a NIC over UDP sockets is measured against: two processes on loopback that exchange datagrams and look at none
 // of their bytes. UDP checksums are off, as in RoCEv2.
 //

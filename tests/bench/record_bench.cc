@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a flight recorder costs: an event, and a packet.
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests what the benchmark says of figures that miss their targets or differ from round to round."""
 import bench
 

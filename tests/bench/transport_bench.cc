@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one packet costs in the NIC: two of them, packets handed from one to the other in memory. ICRC and the copy of
 // the payload included, no system calls, no simulated wire.
 #include <benchmark/benchmark.h>

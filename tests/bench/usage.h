@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process has used so far: for benchmarks that report what a result cost.
 #pragma once
 

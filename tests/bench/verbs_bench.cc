@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processes on loopback, each with an emulated NIC: throughput, half round trip, many QPs, idling. The numbers that
 // raw_udp.cc's are the ceiling of. Data is verified; retransmissions and ICRC errors are reported with every result.
 //

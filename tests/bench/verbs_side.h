@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of two processes that exchange messages through a NIC of their own, on plain verbs.
 #pragma once
 

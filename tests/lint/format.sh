@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # format.sh SOURCE_ROOT: fails when clang-format would change a source file. Its versions differ:
 # the one of Debian 12 decides.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # getenv.sh SOURCE_ROOT: fails when product code believes the environment in a privileged program, where the caller wrote
 # it. secure_getenv() says nothing there.
 set -eu

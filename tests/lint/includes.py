@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the direction of #include between the rooms of the house: includes.py SOURCE_ROOT.
 
 A room is a folder; ROOMS says which other rooms its files may see, besides its own. There are no exceptions, no

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # lint_test.sh LINT_FOLDER CXX: the lints find what they are for.
 set -eu
 lint=$1 cxx=$2
@@ -86,3 +87,13 @@ cp "$lint/../../.clang-format" "$tmp/tree/"
 "$lint/format.sh" "$tmp/tree"
 echo 'int  x;' >"$tmp/tree/proto/ugly.h"
 must_fail "$lint/format.sh" "$tmp/tree"
+
+tree
+"$lint/spdx.py" "$tmp/tree" --add
+"$lint/spdx.py" "$tmp/tree"
+[ "$(head -n 1 "$tmp/tree/engine/d.h")" = "// SPDX-License-Identifier: Apache-2.0" ]
+printf '#!/bin/sh\n# What it does.\n' >"$tmp/tree/tools/x.sh"
+must_fail "$lint/spdx.py" "$tmp/tree"
+"$lint/spdx.py" "$tmp/tree" --add
+[ "$(sed -n 2p "$tmp/tree/tools/x.sh")" = "# SPDX-License-Identifier: Apache-2.0" ]
+must_fail "$lint/spdx.py" "$tmp"

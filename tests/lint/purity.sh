@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # purity.sh ARCHIVE...: fails when a library that must be pure refers to a clock, a socket, a thread, a random source, a
 # file or a print function. check.cc is exempt: it reports our own broken invariants and aborts.
 set -eu

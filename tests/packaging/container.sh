@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # docs/examples/container by podman: builds the image on this machine's Debian, then runs perftest in two containers of one
 # network, and of two, as an ordinary user without capabilities, on a read-only root, under the default seccomp profile.
 # Needs root, podman, buildah, runc, and the base system of tests/packaging/run.sh (deb bookworm makes it).

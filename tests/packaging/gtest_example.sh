@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # gtest_example.sh EXAMPLE PREFIX: the example for GoogleTest against an installed uroce: its tests pass; when a connection
 # breaks that should not, the packets are kept, and the first sentence says why.
 set -eu

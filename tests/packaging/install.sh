@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # install.sh BUILD_DIR VERSION: what `cmake --install` gives works, also after it has been moved.
 set -eu
 build=$1 version=$2

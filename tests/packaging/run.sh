@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is in build/packages (tools/package.sh), in clean systems: installed, used as an ordinary user, removed.
 #   tests/packaging/run.sh                     all of it
 #   tests/packaging/run.sh deb bookworm        one scenario (tests/packaging/scenarios) in one system

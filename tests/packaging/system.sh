@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by run.sh: root file systems, and scenarios in them.
 # shellcheck shell=bash
 . tools/package/mirror.sh

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* deny_io_uring PROGRAM ARGS...: runs PROGRAM where io_uring_setup, io_uring_enter and io_uring_register fail with
  * EPERM, as under the seccomp profiles of Docker, containerd and Kubernetes. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest NIC that exercises an engine: it sends what it is told to, answers requests, and runs one timer. Not a
 // RoCE NIC: its packets are BTH-sized byte strings of which only the first bytes mean something to it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network namespace of the test's own, with loopback up: tests that run side by side can't take each other's
 // addresses, and may capture, unprivileged users included where they can have user namespaces.
 #pragma once

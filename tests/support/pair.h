@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two NICs with one connected RC QP each, on a simulated wire: what most transport tests need.
 #pragma once
 

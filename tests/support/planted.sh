@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by scripts that break a copy of the code on purpose, one patch at a time, and see whether a test notices:
 # tests/judged/sim/mutations.sh, tests/unit/cm/mutations.sh, tests/judged/fuzz/canaries.sh. They set `patches`, a folder.
 # shellcheck shell=bash disable=SC2154

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two real ports on loopback, for tests of every engine over IPv4 and IPv6.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which verbs implementation this program talks to, chosen at run time. The program itself is written on plain
 // <infiniband/verbs.h>: verbs_forward.cc defines those functions and sends each call to the table selected here.
 #pragma once

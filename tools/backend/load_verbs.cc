@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads a verbs implementation from a shared library, symbol by symbol.
 //
 // The library and the providers that it loads in turn must bind to each other, not to the functions of the same names

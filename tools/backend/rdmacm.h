@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA CM for programs that are written on <rdma/rdma_cma.h> and <rdma/rsocket.h>: the system's librdmacm, opened when
 // it is asked for. rdmacm_forward.cc defines its functions and calls those that were found here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defines the functions that <rdma/rdma_cma.h> and <rdma/rsocket.h> declare: each call goes to the librdmacm that
 // select_rdma_cm() has loaded. Hidden, as those of verbs_forward.cc.
 #include <cstdarg>

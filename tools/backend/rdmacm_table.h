@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of librdmacm as a table; null: not loaded, or the library is too old for it.
 #pragma once
 

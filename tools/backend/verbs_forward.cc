@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defines the verbs functions that <infiniband/verbs.h> declares: each call goes to the selected backend. Inline verbs
 // (ibv_post_send, ibv_poll_cq, ...) go through the context that the backend made and need nothing here.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // uroce-broker ADDRESS, or uroce-broker --wills: see engine/broker. Libraries start it by themselves; nobody has to.
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of --config: what CLI11 reads, with mistakes told by file and line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tools print at the end: a summary for people, or one JSON object for machines.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frame of both tools: options, backend, signals, and one place where failures become a sentence and a status.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the programs have in common where a person uses them: errors of a command line, and output that is lost.
 #pragma once
 

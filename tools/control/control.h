@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connection (TCP; with --cm an rsocket) beside the RDMA traffic: framed messages to and from the peer, and the
 // first to know when its process is gone.
 #pragma once

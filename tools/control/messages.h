@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What server and client tell each other over TCP (with --cm: an rsocket), and how it looks in bytes. Pure: no sockets
 // here.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream sockets, of TCP or RDMA, that never block for ever: every wait ends at a deadline or when the user interrupts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls on sockets, for TCP and for rsockets: librdmacm's streams, which look like TCP and run over an RC queue
 // pair that RDMA CM connects.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of the TCP exchange: every number in big-endian order, written and read field by field.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `uroce explain`: tells what happened in captures of RoCE.
 #pragma once
 

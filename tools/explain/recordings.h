@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directories of recordings (UROCE_RECORD) among the files that are to be explained.
 #pragma once
 

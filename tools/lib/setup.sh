@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by tools/*.sh: where we are, what has to be installed, how to say things.
 # shellcheck shell=bash
 

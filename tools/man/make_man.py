@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the manual page of a program from what it prints for --help and --version.
 
     make_man.py PROGRAM OUT.1 "one line about it"

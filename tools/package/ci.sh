@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Unpacks uroce for a job of a CI service, without root. On GitHub (action.yml) the steps that follow find it; elsewhere the
 # commands that make a shell find it are printed: eval "$(tools/package/ci.sh)".
 #   UROCE_TARBALL     path or URL of the tarball; default: that of the release with this version

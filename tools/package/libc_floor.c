@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the static libstdc++ of Debian 12 asks for, and an older libc does not have. Only for portable.cmake. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make_wheel.py DIST_INFO OUT: packs the plugin for pytest as a wheel (PEP 427), for pip. Prints its name.
 
 DIST_INFO is the folder NAME-VERSION.dist-info that the build has made. A wheel of one module is a zip with a list of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by what needs packages of a distribution: where apt of this machine gets Debian's from.
 # shellcheck shell=bash
 

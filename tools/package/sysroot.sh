@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # sysroot.sh FOLDER: makes a root for `gcc --sysroot`, with the libc of Debian 11 (glibc 2.31) and, for everything else,
 # the packages of Debian 12. What is linked there runs with any glibc from 2.31 on. Needs apt of Debian 12,
 # flex and bison, and no root.

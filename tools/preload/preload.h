@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs find the emulated NICs when our libibverbs.so.1 is loaded before all other libraries.
 #pragma once
 

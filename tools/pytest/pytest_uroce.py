@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pytest plugin: tests on emulated RDMA NICs (uroce).
 
     def test_transfer(uroce_pair):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA CM instead of metadata over TCP (--cm): the steps between INIT and RTS then are
 //
 //   server                              client

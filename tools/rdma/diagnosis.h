@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns what a verb returned into words. errno is all that plain verbs give; a backend may know more
 // (tools/backend/diagnosis.cc).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a tool ends when something goes wrong: one sentence for people and an exit status for scripts. Thrown where the
 // cause is known, caught in main(); everything in between releases what it holds in destructors.
 #pragma once

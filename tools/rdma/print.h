@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output that can't fail: whoever closed our stdout or stderr does not want to read it, and that is no error of ours.
 // (fmt::print throws.)
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of RC queue pairs and its way from RESET to RTS.
 #include <arpa/inet.h>
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of an RDMA program with many queue pairs, in the order in which a program takes them. Plain verbs, as in
 // any textbook: nothing here knows which NIC is underneath.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device, protection domain, completion queue, memory: what all QPs share.
 #include <arpa/inet.h>
 #include <fmt/core.h>

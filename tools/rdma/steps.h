@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of an RDMA program, numbered and named in the order of a textbook, for --trace: what was called, what came
 // back, and one sentence why. The same number is the same step at both sides, so that their outputs can be read side by
 // side. In English or Chinese (--lang).

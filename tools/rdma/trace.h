@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells, step by step, what the program does (--trace). On stderr, as stdout belongs to the result.
 #pragma once
 

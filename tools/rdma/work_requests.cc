@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Posting work and reaping completions.
 #include <arpa/inet.h>
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/session/connect_by_cm.h"
 
 #include <fmt/core.h>

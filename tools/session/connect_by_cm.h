@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The QP list, connected by RDMA CM: both sides from INIT to RTS.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A line on stderr that shows how far a long run is, when somebody sits in front of it.
 #pragma once
 

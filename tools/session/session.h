@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One server and one client, from the greeting to the verdict. Both run the same steps; they differ in who chooses the
 // workload and in which direction data flow.
 #pragma once

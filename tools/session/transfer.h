@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transfer itself: one loop that polls the completion queue, hands completions to whom they belong, keeps an eye on
 // the TCP connection, and knows what to say when it ends badly.
 #pragma once

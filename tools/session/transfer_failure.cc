@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a transfer says when it ends badly: finds the cause behind the first failed completion, and lets the transport
 // itself say that a vanished peer does not answer.
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of `uroce`. Each returns the exit status of the process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands for running processes, through the header that test suites use.
 #include <fmt/core.h>
 #include <fmt/ranges.h>

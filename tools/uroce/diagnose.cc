@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `uroce diagnose`: what an RDMA program finds on this machine, be it the machine's devices or uroce's, which GID index
 // to take, what else could be in the way, and commands that will work here.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `uroce doctor`: what stands in the way of the emulated NICs on this machine, and what to do about it.
 #include <dlfcn.h>
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the environment asks of the NICs, and whether this machine can give it.
 #include "verbs/ibverbs/host/environment.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `uroce doctor` finds: printed at once, each with its remedy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `uroce top` and `uroce qp` know about QPs of running processes, in words and as JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NICs for everything that a user does after the next login.
 #include <fmt/core.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // uroce: sets up the emulated NICs for a command, and tells about them.
 #include <fmt/core.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `uroce doctor --peer` and `--listen`: which packets arrive between the NICs of two hosts, each direction by itself.
 // What both find they tell each other by TCP, so that either names the direction that is dead.
 #include <fmt/core.h>

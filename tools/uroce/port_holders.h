@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes that have bound a UDP port on this machine.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets of a NIC to one at another host, to see which of them arrive: UD, as an answer may not find its way back.
 #pragma once
 

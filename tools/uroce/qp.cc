@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything about a QP of a running process: what ibv_query_qp says, and what it has in its head.
 #include <fmt/core.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/uroce/rdma_tree.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA devices as the kernel shows them in /sys/class/infiniband, and which of their GIDs a program should take.
 #pragma once
 

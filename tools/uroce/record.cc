@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the flight recorder of another process holds, as files.
 #include <fmt/core.h>
 #include <sys/stat.h>

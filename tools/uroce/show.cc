@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ibv_devices, ibv_devinfo and show_gids tell, in one place and about our devices only.
 #include <endian.h>
 #include <fmt/core.h>

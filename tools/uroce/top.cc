@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all QPs of this user's processes do, like top(1).
 #include <fmt/core.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latencies in constant memory: 64 buckets per power of two, so a percentile is off by less than 1.6 %.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The side that posts operations: keeps every QP filled up to the depth, takes their completions, measures each and,
 // with
 // --verify, checks what READs and atomics brought.

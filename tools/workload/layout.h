@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where what lies in the one memory region of a side: a part per QP, and in each part, as far as the workload needs
 // them,
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data whose every byte is known in advance: message (direction, QP, iteration) is a window into a pseudo-random
 // stream. Neighbouring messages, QPs and directions differ in nearly every byte, so that a stale buffer, a swapped QP
 // or a byte that never arrived is found.

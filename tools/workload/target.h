@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The side that operations arrive at. It posts receives before the peer may send, reposts each after it has looked at
 // the data, and with --verify checks every byte.
 //

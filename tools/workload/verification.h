@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --verify found: how much was looked at, what was wrong, and the first wrong thing in words.
 #pragma once
 

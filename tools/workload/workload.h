@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client asks for: which operations, how many, how big. The client chooses, tells the server over TCP, and
 // both sides compute from it the same schedule and the same memory layout.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The side that connects: REQ out, REP in, RTU out (IBTA Vol 1, 12.9.5).
 #include <cerrno>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connection manager of a NIC: IBTA Vol 1, chapter 12, as RDMA CM uses it over RoCEv2. RC and UC by REQ/REP/RTU,
 // UD by SIDR. Sans-I/O and deterministic, as the NIC: calls, packets and `now` go in; packets, events and the next
 // deadline come out. Not thread-safe; called under the lock that guards the NIC. It never touches a QP.

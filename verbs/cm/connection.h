@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One connection, request or SIDR exchange: what is known of it, whether its program still has it or not.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inside of Cm: tables, timers, what waits to be sent and told. The rules are in active.cc (REQ, RTU), passive.cc
 // (REP), sidr.cc and ending.cc (REJ, DREQ, DREP, destroy).
 #pragma once

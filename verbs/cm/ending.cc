@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How connections end: refused, disconnected, given up, or destroyed by their program (IBTA Vol 1, 12.9.8 and 12.10).
 #include <cerrno>
 

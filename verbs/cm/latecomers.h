@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests for a service whose listener has just gone, or may be about to come. perftest's server listens anew for each
 // of its connections, and its client does not wait for that; qperf's tells its port before it listens. A REJ would be
 // the end of both. So such requests wait a little for the listener. With UD, perftest's first connection is to the TCP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What keeps strangers from using up memory and bandwidth.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listeners: for which service, at which address. Found by service ID, without a scan over listeners.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages that we send, from what a connection knows.
 #pragma once
 

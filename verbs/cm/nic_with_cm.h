@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC and its connection manager as one NIC (engine::SansIoNic): packets for QP 1 go to the manager, all others to
 // the NIC; both send. Engine, faults and captures see one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The side that listens: REQ in, REP out, RTU in (IBTA Vol 1, 12.9.7).
 #include <cerrno>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Service ID resolution: how UD programs find each other (IBTA Vol 1, 12.11). One question, one answer.
 #include <cerrno>
 

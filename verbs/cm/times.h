@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The times of connection management. Codes are exponents, as everywhere in IBTA; like the kernel, 2^(code - 8) ms
 // stands for 4.096 us * 2^code.
 #pragma once

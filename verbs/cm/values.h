@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that cross the border of the connection manager: what its user asks for, what it tells, what it is made with.
 // Numbers are those of the wire and of <rdma/rdma_cma.h>, so that the front end copies them.
 #pragma once

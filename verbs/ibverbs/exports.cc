@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C functions of libibverbs.so.1. Versions: the script that CMakeLists.txt makes from the same rows.
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private symbols of libibverbs.so.1: two functions under many names, each name in the node of every series of
 // rdma-core releases, so that the provider libraries of any of them load.
 #include <infiniband/verbs.h>

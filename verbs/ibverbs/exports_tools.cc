@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Not for programs: see catalogue/tool_verbs.h.
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/tool_verbs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/preload/caller_memory.h"
 
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointers that programs give to libc. The kernel answers EFAULT to those that lead nowhere, so we must not crash on
 // them.
 #pragma once

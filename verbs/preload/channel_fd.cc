@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/preload/channel_fd.h"
 
 #include <array>

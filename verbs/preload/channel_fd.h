@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which descriptors are channels of RDMA CM. Every write() and close() of a program asks, so the answer for others is
 // one comparison as long as there are no channels.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The character devices of the view.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions on descriptors that a channel of RDMA CM answers in its own way.
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Open directories of the view, in the place of libc's DIR.
 #pragma once
 

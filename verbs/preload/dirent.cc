@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // <dirent.h> and glob(3).
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that ask about a path without opening it: links, rights, extended attributes.
 #include <fcntl.h>
 #include <sys/xattr.h>

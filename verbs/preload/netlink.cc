@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NETLINK_RDMA socket, by which programs ask the kernel for its RDMA devices (iproute2's `rdma`, librdmacm). A
 // kernel without RDMA has none, and one with RDMA would tell of other devices than ours.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // File descriptors of the view. Behind each is a memfd with the contents as they were when it was opened; its name is
 // the path in the view. So descriptors need no bookkeeping here: they can be duplicated, inherited and closed like any.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that libc does not have before glibc 2.33 (stat and its kin) or 2.34: what the kernel offers for them.
 // Programs of such a system do not call them, but libraries that look them up do, and so do our own.
 #pragma once

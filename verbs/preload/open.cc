@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // open(2) and its kin, fopen(3), and what reads a file again.
 #include <fcntl.h>
 #include <unistd.h>

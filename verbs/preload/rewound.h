@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of sysfs are made anew when they are read from the beginning again, and monitors that keep one open do just
 // that: lseek(), later read(). So we remember who has gone back to the beginning.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stat(2) and its kin, under all the names that libc has had for them.
 #include <fcntl.h>
 #include <sys/stat.h>

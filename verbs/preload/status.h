@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stat(2) and statx(2) say about the view: as if it were in sysfs.
 #pragma once
 

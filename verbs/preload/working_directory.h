@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that has changed into a directory of the view. The kernel knows no such place: for it, the process is in
 // the nearest directory above that is real. Where it is for itself is the name of a descriptor, which what it forks and
 // executes inherits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands until there is a connection: ids, addresses, ports, routes, listeners.
 
 #include "engine/os/os_clock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // INIT_QP_ATTR: what a program sets its QP to, state by state.
 #pragma once
 

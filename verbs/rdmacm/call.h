@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One command on its way, as the handlers of commands see it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An open /dev/infiniband/rdma_cm: a queue of events, and a pipe whose read end the program holds. In the pipe is one
 // byte per event, so that poll(), epoll, O_NONBLOCK, dup() and fork() do by themselves what they do with the kernel's.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the kernel's ucma interface (ABI 4, <rdma/rdma_user_cm.h>): what a program writes to a channel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands from CONNECT to DISCONNECT: they hand a connection on to the connection manager of its NIC.
 
 #include "engine/os/os_clock.h"

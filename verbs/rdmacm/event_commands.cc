@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET_EVENT, MIGRATE_ID, and multicast.
 #include <fcntl.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events as GET_EVENT gives them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/rdmacm/faults.h"
 
 #include "engine/os/os_clock.h"

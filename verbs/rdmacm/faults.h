@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes wrong with connections because UROCE_FAULTS asks for it (docs/faults.md): each function is asked once at
 // the step that it is named after, and counts it.
 #pragma once

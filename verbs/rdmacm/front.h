@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything of RDMA CM that a process has: the kernel's side of /dev/infiniband/rdma_cm, without packets.
 //
 // Locks, outermost first: the command mutex (one command at a time; none while GET_EVENT waits), the lock of a NIC, the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this host has set for sockets, and RDMA CM goes by.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program has made on a channel: ids, as the kernel's rdma_cm has them, and memberships in multicast groups.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which NIC of this process has an address, and which one leads to another address. NICs that have been used for
 // connections stay open until the process ends: their addresses are known to peers, and disconnects have to be
 // answered.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects under small numbers: always the lowest that is free, as the kernel gives them. Libraries use them as indices.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SET_OPTION.
 
 #include "verbs/rdmacm/call.h"

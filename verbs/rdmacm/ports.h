@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ports of RDMA CM, by Linux's rules (drivers/infiniband/core/cma.c): as those of sockets, one space per protocol,
 // with small differences that programs can see. Pure: no system call.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From an id to what its packets travel along.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The addresses of RDMA CM: an IP address of either family and a port of a port space.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What broke a connection, in one sentence, from what its NIC remembers.
 #pragma once
 

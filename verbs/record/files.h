@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recording as files: a pcapng whose packets have the NIC's own reasons as comments, and a JSON document.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which events of a NIC belong to which of its packets: the NIC's own reasons, for comments in captures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a flight recorder keeps of a NIC: its last events, and the heads of its last packets. The memory is a plain
 // structure that other processes can read while it is written: one writer, no locks, and a reader that leaves out what
 // was overwritten meanwhile.

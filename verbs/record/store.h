@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings on disk, and rings that other processes write. Errors are sentences for people.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text in fields of fixed size, in memory that other processes read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Netlink messages (netlink(7)): a header, and attributes that may be nested.
 #pragma once
 

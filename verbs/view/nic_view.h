@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the view of a NIC is made from.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters of a port under the names that tools look for: those of rxe and mlx5 in ports/1/hw_counters, those of
 // the InfiniBand specification (PortCounters, IBTA Vol 1, 16.1.3.5) in ports/1/counters.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/view/rdma_netlink.h"
 
 #include <rdma/rdma_netlink.h>

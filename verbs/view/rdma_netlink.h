@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a kernel with our NICs would answer on a NETLINK_RDMA socket: devices, ports, QPs and counters, as `rdma` of
 // iproute2 asks for them (include/uapi/rdma/rdma_netlink.h, client RDMA_NL_NLDEV).
 #pragma once

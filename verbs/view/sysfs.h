@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files that the kernel shows of an RDMA device, for the emulated NICs: /sys/class/infiniband*, /dev/infiniband and
 // the device itself, which a kernel would have on its PCI bus and we have under /sys/devices/virtual/uroce. Names and
 // formats: drivers/infiniband/core/{sysfs,uverbs_main,user_mad}.c and drivers/infiniband/sw/rxe as of Linux 6.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tree of directories, files, symbolic links and character devices that exists in memory only, and paths in it as the
 // kernel resolves them (path_resolution(7)). Pure: what a file says comes from a function.
 #pragma once

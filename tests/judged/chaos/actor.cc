@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program on plain verbs that does as it is told, line by line on stdin, and answers each line on stdout: "ok ..." or
 // what went wrong. chaos.py is who tells it. It connects, transfers and verifies like a good program, and on command it
 // forks, execs, exits with everything open, takes its memory away or runs out of descriptors.

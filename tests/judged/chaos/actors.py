@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that do as they are told, what connects them, and what must not be left of them."""
 
 import os

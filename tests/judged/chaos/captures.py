@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures of actors, and what must be in the files afterwards: whole records, of everybody who could write."""
 
 import os

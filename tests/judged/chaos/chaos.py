@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Processes that misbehave, and others that must not notice:  chaos.py BIN_DIR SEED[..SEED] [options]
 
 A handful of processes (chaos_actor: plain verbs) share one address, are connected with each other, transfer and verify. In

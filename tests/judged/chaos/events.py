@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens in the midst of transfers. Each event gets the run, and returns False if there was nothing to do."""
 
 import os

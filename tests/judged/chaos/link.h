@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of an RC connection, on plain verbs: memory between guards, an MR, a CQ with its channel, a QP.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What QPs can be made with; SRQs and address handles.
 #include <algorithm>
 

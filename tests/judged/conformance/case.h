@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The conformance table: what the NIC does in each case, who says that it should, and what Linux's Soft-RoCE does. One
 // row is one Case: the test measures it and compares, docs/conformance.md is printed from it. What only our
 // implementation promises is in tests/unit/ibverbs; whether every exported function survives nonsense, in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion queues: sizes, overflow, notification; asynchronous events of QPs.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Does every case of the table do what the table says, and is docs/conformance.md printed from it?
 #include <fstream>
 #include <set>

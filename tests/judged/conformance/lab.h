@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two NICs on loopback, and the words in which the table tells what they did.
 #pragma once
 

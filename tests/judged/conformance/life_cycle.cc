@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be destroyed while something else needs it.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

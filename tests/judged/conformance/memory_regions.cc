@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory regions and their keys.
 #include <sys/mman.h>
 

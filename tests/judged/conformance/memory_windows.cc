@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory windows, and invalidating what is none.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/judged/conformance/not_offered.h"
 
 #include "verbs/ibverbs/catalogue/impl.h"

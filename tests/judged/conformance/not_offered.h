@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attempts to make the objects that the NIC does not have, each with the words for how far they came.
 #pragma once
 

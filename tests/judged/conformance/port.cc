@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The port, and the network interface under it. Runs in a network namespace of its own, on its lo.
 #include <arpa/inet.h>
 #include <net/if.h>

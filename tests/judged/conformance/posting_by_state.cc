@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What posting does in each state, and what becomes of WRs when the QP leaves RTS.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QP attributes: which of them a transition needs and takes, and their ranges.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

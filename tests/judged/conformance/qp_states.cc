@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QP states: which transitions exist.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

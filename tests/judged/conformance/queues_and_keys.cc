@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queues that fill up, signalling, keys of other PDs and of regions that are gone, completion fields.
 #include <arpa/inet.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is done with SRQs, in the words of the table. One NIC, but for what two would see.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work requests one at a time: what post_send refuses, and what is found out later.
 #include "tests/judged/conformance/case.h"
 #include "tests/judged/conformance/lab.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """docs/verbs.md from the lists of verbs/ibverbs and what the device says of itself:
    document.py VERBS_FACTS [--check]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls every function that libibverbs.so.1 exports and every verb that programs reach through a context, with
 // arguments as a program would pass them and with some that none should: nothing may crash, and what works must be what
 // support.def says. A function in the lists without a call here does not link. What a call does in each situation is

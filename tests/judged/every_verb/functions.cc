@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the exported functions, in the order of their lists.
 #include <fcntl.h>
 #include <infiniband/sa.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the verbs behind a context: slots.def, ibv_wr_*, ibv_start_poll().
 #include <cerrno>
 #include <climits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of every verb need: a device with one of each object, and two connected QPs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints what the device says of itself, for docs/verbs.md: one fact a line, its words separated by tabs.
 //   slot   verb  yes|no
 //   op     RC|UC|UD  operation  yes|no

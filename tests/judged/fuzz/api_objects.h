@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program holds of the verbs, and what it may expect of them: which objects use which, what completes when.
 #pragma once
 

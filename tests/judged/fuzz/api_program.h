@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that calls the verbs as the input says, right or wrong, but never what no program may do: use an object
 // after its destruction, lie about the memory it passes in. Each answer is compared with what ApiObjects knows.
 #pragma once

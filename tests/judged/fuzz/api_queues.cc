@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a program that has to do with QPs and completions.
 #include <cerrno>
 #include <cstring>

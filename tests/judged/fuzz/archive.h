@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz inputs as values: each command is a struct that lists its fields once, and from that list it is read from the
 // fuzzer's bytes and written by make_seeds. What the bytes lack is zero, so that every input means something and short
 // ones mean the ordinary case.

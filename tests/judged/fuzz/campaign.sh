@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fuzzes: builds the libFuzzer targets with clang and runs each for a while from its corpus. Exits with 1 when something
 # crashed, leaked, hung or was reported by a sanitizer; the input, made small, and how to run it again are printed.
 #   tests/judged/fuzz/campaign.sh [--merge] [SECONDS] [TARGET...]     60 seconds of each of parse, responder, requester, cm, api

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Does each fuzzer still find a bug? Plants the one of tests/judged/fuzz/canaries/TARGET.patch in a copy of the code, and fuzzes
 # that until something is found.
 #   tests/judged/fuzz/canaries.sh [SECONDS [TARGET...]]    at most 300 seconds each; parse, responder, requester, cm, api

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of fuzz_cm: messages of strangers and of peers, calls of the program, time. See archive.h.
 #pragma once
 

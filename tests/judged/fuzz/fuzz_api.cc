@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that makes any calls of the verbs in any order: see api_program.h. The first byte says whether it starts
 // with two connected QPs.
 #include "tests/judged/fuzz/api_program.h"

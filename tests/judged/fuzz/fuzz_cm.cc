@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection manager among strangers who send whatever they like, with a program that makes any calls. Whatever
 // happens: what it sends is right, it tells its program nothing without a cause, a connection whose IDs the strangers
 // do not know lives on, and nothing is left at the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a capture file: what `uroce explain` makes of them ends, tells no packet twice, and is written in every
 // form. ICRCs count as right, so that the fuzzer reaches the story and not only the reader.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes, as a frame, as a UDP payload and as a capture file: parsing never crashes, what it accepts is consistent,
 // can be described, and is built again byte for byte.
 #include <sys/mman.h>

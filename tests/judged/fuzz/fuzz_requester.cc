@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer that answers requests with whatever it likes: the victim has one WR of each kind under way, and the input may
 // post more. See nic_commands.h and nic_victim.h.
 #include "tests/judged/fuzz/nic_script.h"

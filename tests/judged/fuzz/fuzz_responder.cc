@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer that sends whatever it likes to a QP with receives posted: see nic_commands.h and nic_victim.h.
 #include "tests/judged/fuzz/nic_script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // make_seeds CORPUS           writes the seeds of all targets to CORPUS/<target>/
 // make_seeds --check CORPUS   exits with 1 when a committed seed is not what would be written
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The language of fuzz_responder and fuzz_requester: a Setup, then records of the commands below. A field that is 0
 // means what is usual, in the place where the victim is.
 #pragma once

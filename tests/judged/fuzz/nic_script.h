@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs an input of nic_commands.h against a victim.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC that is about to be maltreated, and what must hold whatever comes: only granted memory changes or leaks,
 // completions are those that are owed, and it comes to rest.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pick_inputs.py CONTROL_FILE MOST: of the inputs that a libFuzzer merge (-merge=1 -merge_control_file=...) has run, the
 few that together reach most of what its first corpus does not, one name a line.
 """

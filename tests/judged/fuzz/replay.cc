@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fuzz target without a fuzzer, for ordinary builds: runs the files of a corpus, then as many mutations of them as
 // wanted, the same in every run.
 //   fuzz_parse [--mutations N] FILE_OR_FOLDER...

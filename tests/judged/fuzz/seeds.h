@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For writing seeds: inputs of the fuzz targets in the terms of their commands.
 #pragma once
 

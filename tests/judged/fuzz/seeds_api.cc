@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds of fuzz_api. Unless `from_nothing`, a program starts with two connected QPs, 0 and 1, each with the PD, MR and
 // CQ of its number.
 #include "tests/judged/fuzz/api_program.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds of fuzz_cm: connections of each kind from beginning to end, refusals, and messages out of turn. And one message
 // of each kind from the captures, for fuzz_parse.
 #include <map>

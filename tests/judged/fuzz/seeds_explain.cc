@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds of fuzz_explain: short captures of the kernel's traffic in which something goes wrong.
 #include <filesystem>
 #include <fstream>

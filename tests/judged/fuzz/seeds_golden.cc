@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds from the captures of the kernel's Soft-RoCE: what its requesters sent for fuzz_responder, what its responders
 // answered for fuzz_requester, with QPNs, PSNs and addresses relative to ours.
 #include <map>

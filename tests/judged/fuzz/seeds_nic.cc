@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds of fuzz_responder and fuzz_requester that are written by hand: ordinary traffic, so that the fuzzer starts deep
 // inside, and the packets that have crashed other implementations.
 #include "tests/judged/fuzz/seeds.h"

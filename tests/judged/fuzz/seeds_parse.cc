@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds of fuzz_parse: a frame for each opcode from the captures, frames that the captures don't have, capture files,
 // and the bytes that have crashed other parsers.
 #include <cstdio>

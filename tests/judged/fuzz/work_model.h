@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a queue owes: every posted WR completes at most once, in order, silently only when it succeeded and was not
 // signalled; after the first failure everything is flushed.
 #pragma once

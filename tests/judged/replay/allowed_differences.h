@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where our NIC is allowed to do otherwise than rxe, and what of the captures is not replayed. The one place for both;
 // docs/golden.md shows the same tables. A row that nothing uses fails the test.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What our NIC did otherwise than rxe.
 #pragma once
 

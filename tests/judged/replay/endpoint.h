@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our NIC in the place of one endpoint of a capture: it executes the verbs that the capture's script called there, and
 // says where their outcome is another.
 #pragma once

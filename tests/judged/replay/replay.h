@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Behaviour against behaviour: our NIC takes the place of one endpoint of a capture of two Soft-RoCE endpoints. It is
 // given the same verbs and, at their times, the packets that the endpoint received, and what it sends and completes is
 // compared with what rxe sent and completed.

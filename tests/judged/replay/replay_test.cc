@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden traffic as behaviour: every topic of pcaps/rxe, once with our NIC in the place of the requester and once in
 // the place of the responder. See replay.h for how, allowed_differences.cc for what may differ.
 #include "tests/judged/replay/replay.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs that were called while a capture was taken, as its JSON file lists them: "post qp=qp op=send wr=1
 // sge=mr:0:8192 defer=0". The language is that of the shell that drove libibverbs in the lab.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The history of one 64-bit word that many QPs change with atomics. The operands are drawn so that no value comes
 // twice: every value is the result of at most one operation and the original of at most one that changed it, so the
 // history is a chain, and what fits no chain was lost, done twice, or torn.

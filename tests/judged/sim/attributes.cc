@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an owner changes while its QP works: attributes (IBTA Vol 1, 11.2.5.2: which, and in which state), and the
 // memory of on-demand regions.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many seeds, one after the other: reports, captures, exit status.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs many seeds of the simulator, a hundred at a time on each core, and prints what failed. For nights, and before a release.
 #   tests/judged/sim/campaign.sh [FIRST [COUNT [PRESET]]]     default: 10,000 seeds from 1 on, preset release
 #   JOBS=N      processes at once (default: one per core)

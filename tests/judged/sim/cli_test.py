@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests uroce-sim as a program: exit codes, replay, captures. cli_test.py UROCE_SIM"""
 import pathlib
 import re

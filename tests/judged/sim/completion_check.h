@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges the completions of one QP: exactly one for each signalled WR, none for a successful unsignalled one, in
 // posting order; after the first error everything that is left is flushed, in order. Which errors are legal is the
 // caller's knowledge; what a completion means for memory too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every rule for completions, with a completion that breaks it.
 #include "tests/judged/sim/completion_check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends of an RC connection: connecting them, disturbing them, taking them down after an error and connecting them
 // again.
 #pragma once

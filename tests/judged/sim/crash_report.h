@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said when the process itself dies (a failed assertion, a signal, a sanitizer's finding): the seed, the
 // command that replays it, and a capture from a second run in a process of its own. Exit status 127.
 #pragma once

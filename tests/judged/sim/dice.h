@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws on top of Random, for what a seed decides.
 #pragma once
 

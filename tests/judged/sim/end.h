@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a connection: a QP and the program that works with it. Posts what its plan says, and tells the oracle of
 // everything it does; judges every completion.
 #pragma once

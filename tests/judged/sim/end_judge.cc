@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judging completions: which statuses what has happened allows, and what each ending means for memory.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The window of an end: its owner binds and invalidates it, its peer goes through it.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a seed decides besides the first things: drawn from a stream of its own, so that a seed without any of these is
 // what it was before they came.
 #pragma once

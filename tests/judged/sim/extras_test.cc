@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What extras.cc adds to a scenario, on one quiet connection: it does no harm by itself, and comes up.
 #include "tests/judged/sim/extras.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One simulated machine: a NIC, its memory, its CQs, and the loop of a program that polls them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two connected QPs of which only the packets exist: what the tests of the wire lint write by hand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every packet of every service must have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QP sends as requester, in one connection: the history of its PSNs, and the rules for adding to it and for
 // sending parts of it again.
 #pragma once

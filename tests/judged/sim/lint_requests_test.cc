@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every rule of the wire lint for requests, with a packet that breaks it.
 #include "tests/judged/sim/lint_fixture.h"
 

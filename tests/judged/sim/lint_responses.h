@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QP sends as responder, in one connection: judged against the requests that have reached it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // uroce-sim: deterministic simulation of NICs on a hostile network.
 #include <fmt/core.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one host, twice: the bytes that its NIC reaches, and a model of what they must be. The two may differ
 // only where an operation is under way ("open"); what comes out there is judged when the operation ends.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model memory and the history of atomic words: what they let pass, and what not.
 #include "tests/judged/sim/memory.h"
 

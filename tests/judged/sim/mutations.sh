@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Does the simulator notice when the transport is wrong? Breaks a copy of it in the ways of tests/judged/sim/mutations/*.patch, one
 # at a time, runs seeds until one fails, and prints a table for docs/testing.md.
 #   tests/judged/sim/mutations.sh [LAST_SEED [MUTATION...]]     seeds 1..LAST_SEED (default 1000); all mutations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts that number their IPv4 packets, as Soft-RoCE does, with a counter for each pair of addresses: the ICRC covers
 // the Identification, and a UDP socket does not show it. Ours always send 0, so it is put in on the way.
 #pragma once

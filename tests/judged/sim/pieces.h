@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatter/gather lists for a program's messages.
 #pragma once
 

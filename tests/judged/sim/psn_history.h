@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a requester has sent, by the number of each packet counted from its first one. Of a long connection only the
 // newest part is kept: nobody comes back to what lies far behind.
 #pragma once

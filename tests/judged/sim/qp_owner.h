@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program behind a QP, as its host calls it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that a seed decides before the first packet: who is there, how they are connected, what they do, what the
 // network does to them. Swarm testing: each seed switches features on or off as a whole, so that rare combinations and
 // long undisturbed stretches of each both come up.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a scenario that is about services without acknowledgements, and about shared receive queues. Drawn from a
 // stream of its own.
 #pragma once

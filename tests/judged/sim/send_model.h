@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a UC or UD QP sends: exactly the packets of its WRs, one after the other, and never an answer. Sees every packet
 // that leaves the QP, and so knows which WRs are done.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire lint of services without acknowledgements, with packets written by hand.
 #include "tests/judged/sim/send_model.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run: builds the scenario of a seed, drives the world, judges.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judges inside a whole run: one quiet connection, and a network or a NIC that lies about it.
 #include "tests/judged/sim/simulation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A shared receive queue of a host, and the program that fills it. Two ways to know which receive a message has taken:
 // of UC and UD QPs the oracle foresees it; of RC QPs it sees that the queue has become shorter, and asks whether the
 // packet that has just arrived may do that. Nothing else may ever take a receive.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Somebody on the network who sees every packet and knows every QPN, PSN and R_Key, and sends packets with a right
 // ICRC. From another address than the peer's, nothing that is sent may have any effect: the oracle and the lint make no
 // allowance for it. In the peer's name, a packet out of sequence may cost what a lost packet costs, and the next

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often the things came up that the simulator is about: a campaign without them would prove nothing.
 #pragma once
 

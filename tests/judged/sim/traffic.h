@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of a run that keeps to itself: some QPs that talk to one another, their programs, their oracle.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a UC connection, and what the packets that arrive at it must lead to (IBTA Vol 1, 9.8.2).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A UD QP, and what the datagrams that arrive at it must lead to (IBTA Vol 1, 9.8.3). The network may double datagrams,
 // and so may come what arrives; but never in part, never changed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A UC or UD QP and the program that works with it. Sending never fails but for local reasons, and then only the
 // sending half stops (SQE), until its program moves it back to RTS.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drawing work requests of UC and UD QPs, and posting them.
 #include <algorithm>
 

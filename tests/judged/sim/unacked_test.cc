@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judges of UC, UD and shared receives inside a whole run, and a NIC that lies about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UC connections, and UD QPs that know of one another: bringing them up, disturbing them, taking them down after an
 // error and bringing them up again. A UC connection lives as a whole, UD QPs each for itself.
 #pragma once

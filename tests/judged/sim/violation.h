@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run of the simulator can find wrong. Thrown from wherever it is noticed; the run ends there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory window on the region that an end lends to its peer, as both of them know it (IBTA Vol 1, 10.6.7). It is
 // bound anew only while the peer has nothing under way that names it, so what each use must come to is always known.
 #pragma once

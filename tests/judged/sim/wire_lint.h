@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges every packet that a NIC sends: is it legal for an RC QP at this moment (IBTA Vol 1, chapter 9)? Knows nothing
 // of the NIC but what goes in and out of it: packets, the attributes of its QPs, receives posted.
 #pragma once

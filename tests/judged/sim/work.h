@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the simulated programs post, as the oracle remembers it.
 #pragma once
 

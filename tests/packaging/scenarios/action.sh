@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # action.yml, as an ordinary user where io_uring is forbidden: its step is executed, and then what the steps behind it would be.
 . /tests/scenarios/common.sh
 step=$(sed -n 's/^      run: //p' /uroce/action.yml)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by the scenarios, inside the system.
 # shellcheck shell=bash
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages, uses them, replaces them under a program that runs, and removes them without a trace.
 . /tests/scenarios/common.sh
 

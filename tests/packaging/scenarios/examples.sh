@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # docs/examples, against the installed packages.
 . /tests/scenarios/common.sh
 dpkg -i /packages/*.deb >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "dpkg -i"; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Unpacks the tarball as an ordinary user and uses it from there.
 . /tests/scenarios/common.sh
 as_user mkdir "/tmp/some folder" /tmp/home

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the messages of connection management in a capture, and judges how the connections of a program went."""
 
 import collections

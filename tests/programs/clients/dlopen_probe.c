@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client as NCCL is one: built without libibverbs, it opens "libibverbs.so" (the name without a version) at run time
 // and asks for each function by name and version. It connects a QP with itself and writes through it.
 //   dlopen_probe       exit status 0: "LIBRARY: 64 bytes written"

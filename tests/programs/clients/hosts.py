@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second host beside this one: a network namespace at the other end of a pair of virtual Ethernet cards, eth0 here and
 eth0 there.
 """

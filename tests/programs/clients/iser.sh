@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # iser.sh: a disk that tgtd serves over iSER (iSCSI by RDMA), written and read by libiscsi's tools. Says ok at the end.
 set -eu
 target=iqn.2026-01.org.uroce:disk initiator=iqn.2026-01.org.uroce:user

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the programs print when all went well. Each function here makes a judge: judge(client's output, server's output)
 raises AssertionError with what is wrong.
 """

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The judges of judges.py let good output pass and object to what a failing program prints."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which programs of the distribution run on the emulated NIC, with which options, and what they must say.
 
 A case is one command, or the same command as a server and, with the server's address, as a client. Cases that are much

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an MPI job sends over the emulated NIC arrives: every byte is checked. Any number of ranks.
 //
 //   ring       messages of 0 to 4 MiB around all ranks: eager, rendezvous, many packets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads rdma-core's tests and runs those of one module; inside a process that has Debian's pyverbs and our library.
 
     pyverbs_driver.py RESULTS MODULE -- OPTION_OF_run_tests.py...       (in the folder above `tests`)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """rdma-core's own tests of the verbs on the emulated NIC, with Debian's python3-pyverbs.
 
     pyverbs_tests.py BIN_DIR [MODULE...]     runs them and compares with pyverbs_tests.json, where what passed before is recorded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes QPs and asks `rdma res show qp`, which is another process, what it sees of them: in words and as JSON. Prints "ok"."""
 
 import json

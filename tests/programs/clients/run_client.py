@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs programs of the distribution, as they are, on the emulated NIC.
 
     run_client.py BIN_DIR GROUP|CASE...    the cases of a group, or single cases, of matrix.py

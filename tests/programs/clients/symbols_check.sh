@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Our libibverbs.so.1 has every symbol of the system's, in the same version node, and the system's provider libraries,
 # which take private ones, load with it.
 #   symbols_check.sh OUR_LIBIBVERBS NM

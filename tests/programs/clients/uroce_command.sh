@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The commands of `uroce`: what they print, and the exit status that `uroce run` gives or hands on.
 #   uroce_command.sh PATH_OF_UROCE
 set -u

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The console blocks of a page: what a reader pastes, and what the page says that it prints.
 
 A block is fenced with ```console. Its lines are

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the console blocks of a page of the documentation as a reader would paste them.
 
     run_page.py SOURCE_DIR BUILD_DIR PAGE     e.g. . build/release docs/faults.md

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words about the settings come from one table: README's are the same, and the code reads no variable beside it.
 #include "verbs/ibverbs/catalogue/settings.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The TCP connection's framing against what a network, a broken peer or an attacker may send.
 #include "tools/control/control.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures: of several processes in one file, live through a FIFO, and when nothing more can be written."""
 
 import os

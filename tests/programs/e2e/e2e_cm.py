@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rdma_server --cm and rdma_client --cm: QPs that RDMA CM connects, and no TCP connection at all."""
 
 import ctypes.util

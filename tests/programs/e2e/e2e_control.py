@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A running process is told from outside what goes wrong."""
 
 import os

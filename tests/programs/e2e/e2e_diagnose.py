@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """uroce diagnose: which GID index it names, and whether the commands that it prints work."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that can go wrong ends in one clear sentence and the right status, and in time."""
 
 import collections

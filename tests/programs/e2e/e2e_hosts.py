@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rdma_server and rdma_client on two hosts: network namespaces with a pair of virtual Ethernet cards in between."""
 
 import contextlib

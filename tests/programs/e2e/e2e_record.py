@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flight recorders: what `uroce explain DIR` says after something broke, and how one looks into running programs."""
 
 import json

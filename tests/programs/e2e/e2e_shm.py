@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packets through shared memory (UROCE_WIRE=shm): what differs from UDP, and what must not."""
 
 from run_pair import check, transfer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfers that must succeed: every operation, size, MTU and number of QPs, on every engine."""
 
 import os

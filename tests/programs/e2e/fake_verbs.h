@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resources on a device that only takes notes: what was posted, and to which QP. Inline verbs go through the context's
 // operations, so a context with two of them is all that posting needs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The TCP exchange in bytes: golden layouts, round trips, and everything that must be refused.
 #include "tools/control/messages.h"
 

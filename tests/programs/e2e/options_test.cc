@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Command line, environment and configuration file, and which of them wins; loading a verbs library.
 #include "tools/cli/options.h"
 

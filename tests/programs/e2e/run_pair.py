@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """rdma_server and rdma_client as two processes, for the e2e tests (and by hand: run_pair.py BIN_DIR SCENARIO).
 
 A scenario is a function named scenario_* in one of the e2e_*.py files beside this one. It starts processes through the

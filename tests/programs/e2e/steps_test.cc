@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of --trace: every one in both languages, with the same values.
 #include "tools/rdma/steps.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --verify must find what is wrong: every kind of damage that a broken NIC could do, done here by hand.
 #include <gtest/gtest.h>
 

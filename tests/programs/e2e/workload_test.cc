@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns, schedules, memory layouts and latencies: everything of the tools that is arithmetic.
 #include "tools/workload/workload.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bad_wire.py [SPECIFICATION]: a wire with faults between the host and the lab's guest, until it is interrupted.
 
     sudo tests/programs/interop/lab hostrun tests/programs/interop/bad_wire.py 'seed=7,drop=1%,delay=ack#3:200'

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bad_wire_test.py [TEST...]: wire_faults.py and bad_wire.py without a guest. Exit status 77: no permission for a network."""
 
 import fcntl

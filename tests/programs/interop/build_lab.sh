@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the guest: kernel, root file system, initramfs. Called by `lab build`. Each step is skipped when its result is
 # there; remove $UROCE_LAB/build to start over. Needs root (debootstrap) and an apt that reaches a Debian mirror.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cm_pair.py runs: programs that connect by RDMA CM, what the wire does to their messages, and what cannot be.
 (Import rxe_pair first: it says where the folders of other modules are.)"""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """cm_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: our connection manager against the kernel's, in both roles.
 
 Programs that connect by RDMA CM, one on the emulated NIC (`uroce run`, with Debian's own librdmacm), the other one in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by the lab's scripts: where things are. Everything that is built or written at run time lies under $UROCE_LAB.
 # shellcheck shell=bash disable=SC2034
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """guest_command.py COMMAND: runs a shell command in the guest; its output and its exit status are ours. Has to run inside
 the lab's namespace. As a module: GuestCommand, a command under way."""
 

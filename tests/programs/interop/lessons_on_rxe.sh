@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # lessons_on_rxe.sh [BIN_DIR]: runs the lessons on verbs (docs/learn, 20 to 48) on the kernel's Soft-RoCE in the lab's guest: the
 # same binaries as `uroce run` uses. Prints what differs from the pages, which show uroce's output; the pages say why. Exit
 # status 0 when every lesson came to its end. The lab is started, and stopped again.

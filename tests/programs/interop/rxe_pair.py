@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """rxe_pair.py [--bin DIR] [--keep DIR] [PATTERN...]: uroce against Linux's Soft-RoCE, in both roles.
 
 One side is rdma_client or rdma_server on the host, on the emulated NIC; the other one is the same program in the lab's

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """under_fire.py [--bin DIR] [--keep DIR] [PATTERN...]: uroce against Soft-RoCE on a wire with faults, in both roles.
 
 The sides are those of rxe_pair.py. Between them stands bad_wire.py, which does to their packets what the case's name says:

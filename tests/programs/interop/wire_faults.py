@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a bad wire does to RoCE packets: drops, duplicates, corrupts, delays and reorders them, by rules and by chance.
 
 A specification is a list of comma separated items:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pages_test.py PAGES_PY: what the script of the lessons' pages must notice."""
 
 import importlib.util

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """without_io_uring.py DENY_IO_URING BIN_DIR: where io_uring is forbidden, the lessons on it say so, and what to do."""
 
 import subprocess

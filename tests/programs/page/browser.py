@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium that one talks to over pipes (the DevTools protocol), without any library."""
 import json
 import os

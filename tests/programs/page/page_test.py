@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Uses the page of `uroce explain --html` as a person would: page_test.py UROCE PCAPS [SCREENSHOT].
 
 Without Chromium only the file itself is looked at. Exit status 0, 1, or 77 when no browser is there.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of docs/explain.md again: pictures.py UROCE PCAPS DOCS."""
 import pathlib
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What connection managers may say to each other, checked over a capture: who answers what, what is said again and when,
 and that data go to the QP and begin with the PSN that were agreed upon.
 

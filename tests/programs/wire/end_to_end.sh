@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Server and client as two processes in a network namespace of their own, seen three times: by each NIC's own capture and by
 # tcpdump on lo. tshark and the independent ICRC checker judge all of them.
 #   end_to_end.sh BIN_DIR       exit status 77: something needed is missing, see the last line

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Captures that others have made: foreign_test.py UROCE SOURCE_DIR [DIRECTORY, or UROCE_FOREIGN_CAPTURES].
 
 Each capture of the directory is told in words, as JSON and as a page, without error, with packets that are RoCE; the plugin

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks captures packet by packet: RoCEv2, UDP checksum 0, right ICRC. Prints a line per file and a verdict.
 
     icrc_check.py [--ours] [--bad N] FILE...

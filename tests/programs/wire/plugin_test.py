@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The Wireshark plugin in tshark, over all golden captures and over damaged ones: plugin_test.py UROCE SOURCE_DIR.
 
 Its verdicts on ICRCs must be those of `uroce explain`, which computes them with other code. Exit status 77 without tshark

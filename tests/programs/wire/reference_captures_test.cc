@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference captures in pcaps/: what our NIC sends and receives, one topic each. Made on the simulated wire, so
 // every byte and every time stamp is the same each time; the test makes them again and compares. With
 // UROCE_WRITE_PCAPS=DIR it writes them instead (tools/make_pcaps.sh).

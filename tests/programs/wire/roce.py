@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RoCEv2 packets and their ICRC, read from capture files. Shares no code with the C++ sources: a second opinion."""
 import ipaddress
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What RC sides may say to each other, checked over a capture: the order of PSNs, retransmissions, acknowledgements.
 
 Knows nothing but the packets, in the order in which one NIC sent and received them. Only what that NIC sent is judged.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The checkers must be able to fail: damages a good capture in several ways and expects each to be found.
 
     self_test.py CAPTURE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """talk_test.py PCAPS: roce_talk.py and cm_talk.py find nothing in good captures, ours and rxe's, and object when one is
 tampered with."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Has tshark dissect captures and compares every field with our own decoder in Python. Prints a verdict.
 
     tshark_check.py FILE...

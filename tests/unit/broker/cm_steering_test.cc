@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel hands each management packet to the process that it is for.
 #include "engine/broker/cm_steering.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases of slots of 127.0.0.1, from the real broker, which is a process of its own.
 #pragma once
 

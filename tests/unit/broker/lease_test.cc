@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases and their broker.
 #include <gmock/gmock.h>
 

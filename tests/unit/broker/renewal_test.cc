@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases whose broker is gone, and which do not get another one at once.
 #include <fcntl.h>
 #include <sys/stat.h>

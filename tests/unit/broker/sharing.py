@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Processes that share one address:  sharing.py BIN_DIR SCENARIO [SEED]
 
 churn SEED   eight processes at a time, rdma_server and rdma_client in pairs. Half of the pairs are killed (kill -9) in the

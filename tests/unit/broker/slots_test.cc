@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel steers packets to the slot that their QPN names, whatever becomes of the other slots.
 #include "engine/broker/slots.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may keep a broker busy: nobody but those who have a slot of it.
 #include <gmock/gmock.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices of several processes on the same addresses, seen through the verbs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wills: what is sent for a process that is killed, and what is not.
 #include "engine/broker/wills.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests that come faster than the program takes them: they wait for a place, in order.
 #include "tests/unit/cm/lab.h"
 #include "verbs/cm/latecomers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connecting: REQ, REP, RTU, refusals, and every one of them lost or doubled.
 #include "tests/unit/cm/lab.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Disconnecting, destroying, dying: who tells whom, and what is left afterwards.
 #include "tests/unit/cm/lab.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two connection managers on a simulated wire in virtual time: what is sent, what the programs are told, and when.
 #pragma once
 

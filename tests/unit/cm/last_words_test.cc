@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process that is killed would say (Cm::poll_last_words), and that its peer then knows.
 #include "tests/unit/cm/lab.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Do the seeds notice when the connection manager is wrong? Breaks a copy of it in the ways of tests/unit/cm/mutations/*.patch, one
 # at a time, runs seeds until one fails, and prints a table for docs/testing.md.
 #   tests/unit/cm/mutations.sh [LAST_SEED [MUTATION...]]     seeds 1..LAST_SEED (default 10000); all mutations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC and its connection manager as one: two of them connect by what the manager says, and move data.
 #include "verbs/cm/nic_with_cm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A capture of two kernels, with our connection manager in the place of one of them. What its program did is read from
 // the packets: a REQ that has not been seen before is a connect(), and so on; everything else has to come by itself, at
 // its time. Compared field by field, but for numbers that everybody draws for himself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The captures of the kernel's connection manager as behaviour: ours in the place of the active, then of the passive
 // side. Nothing may differ: as_kernel is on.
 #include "tests/unit/cm/replay.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a stranger can and cannot do (docs/security.md).
 #include "tests/unit/cm/lab.h"
 

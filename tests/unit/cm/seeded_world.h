@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts whose programs connect, accept, reject, disconnect, destroy and die as a seed says, over a wire that loses,
 // doubles, delays and damages. Judged as it goes, and when nothing moves any more.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cm_seeds [FIRST LAST]: runs seeds of tests/unit/cm/seeded_world.h, 1 to 300 if not said. Exits with 1 at the first
 // that fails.
 #include <cstdio>

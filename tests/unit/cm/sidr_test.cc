@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Service ID resolution, for UD.
 #include "tests/unit/cm/lab.h"
 

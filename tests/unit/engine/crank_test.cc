@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One turn of the crank, over a port that takes its time.
 #include "engine/run/crank.h"
 

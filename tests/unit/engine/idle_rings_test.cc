@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring that nobody uses any more serves again; no descriptor of anybody else is touched for it.
 #include "engine/port/idle_rings.h"
 

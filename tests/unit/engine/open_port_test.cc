@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which engine is chosen, and what is said when one or the address can't be had.
 #include "engine/port/open_port.h"
 

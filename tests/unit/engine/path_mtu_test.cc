@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "Fragmentation needed" and "packet too big" that no router ever sent. Whoever can send an ICMP message to the host
 // and knows a source port can have its kernel believe in a small path MTU for minutes.
 #include <netinet/icmp6.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far polls are relied on.
 #include "engine/run/poll_watch.h"
 

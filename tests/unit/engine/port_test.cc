@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both engines must do alike, over real sockets on loopback.
 #include "engine/port/port.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the packets of both engines look like on the wire, seen by a packet socket on loopback.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>

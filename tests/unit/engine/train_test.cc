@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains: packets that pass the kernel together must come out as they went in.
 #include "engine/port/open_port.h"
 #include "tests/support/port_fixture.h"

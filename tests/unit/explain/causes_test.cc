@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a packet was sent again: each kind of evidence alone, and against the others.
 #include "tools/explain/story/causes.h"
 

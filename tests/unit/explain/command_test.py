@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs `uroce explain` as a user does: command_test.py UROCE PCAPS."""
 import json
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every capture of pcaps/, told: each packet that was sent again has its cause. The topics' names and INDEX.md say what
 // was done to the wire; the JSON files have the log of the device that did it.
 #include <gmock/gmock.h>

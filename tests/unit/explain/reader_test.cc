@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captures of other makes: the same packets in each format and link type give the same story. Damaged ones end where
 // they are damaged, and never crash or fill the memory.
 #include "tools/explain/capture/reader.h"

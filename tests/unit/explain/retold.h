@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A capture told, for tests: what is noted, counted.
 #pragma once
 

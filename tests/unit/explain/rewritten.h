@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captures of pcaps/, written anew as others would have captured them: other file formats, link layers and wrappings.
 #pragma once
 

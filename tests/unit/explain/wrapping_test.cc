@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captures as others make them: tags and tunnels around the frames, frames cut off, RoCEv1; and packets that hardware
 // has sent. All are told like the plain capture of the same packets.
 #include "tools/explain/packets/wrapping.h"

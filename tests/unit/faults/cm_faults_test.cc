@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which steps of connection management are hit.
 #include "engine/faults/cm_faults.h"
 

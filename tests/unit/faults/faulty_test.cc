@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC behind faults, in virtual time: what its peer gets, and when.
 #include "engine/faults/faulty.h"
 

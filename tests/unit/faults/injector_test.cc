@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which packets are hit: as many as asked for, the same ones for the same seed, whatever other QPs do.
 #include "engine/faults/injector.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fault language: what is understood, and what is refused with a sentence.
 #include "engine/faults/spec.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs hear when the addresses of their NIC, or the interface under them, go and come back.
 #include <cstdlib>
 

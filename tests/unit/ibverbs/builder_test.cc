@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extended QPs: WRs built with ibv_wr_*.
 #include <numeric>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process under control: from within, through the header that programs include, and by bytes that make no sense.
 #include "verbs/include/uroce/control.h"
 

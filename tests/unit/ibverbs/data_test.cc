@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every RC operation between two NICs, through the verbs.
 #include <arpa/inet.h>
 

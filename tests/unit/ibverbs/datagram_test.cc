@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UC and UD queue pairs, and address handles.
 #include <arpa/inet.h>
 

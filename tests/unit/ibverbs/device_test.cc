@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listing, opening and querying devices.
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libibverbs.so.1 as an unmodified program sees it: the dynamic symbols with their versions.
 #include <dlfcn.h>
 #include <gtest/gtest.h>

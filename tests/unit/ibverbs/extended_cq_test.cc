@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extended completion queues: polling field by field, time stamps, moderation, overruns.
 #include <chrono>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parent and thread domains, null regions, on-demand regions, and what rdma-core 59 and later know of memory.
 #include <sys/mman.h>
 

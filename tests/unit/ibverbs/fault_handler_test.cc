@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGSEGV and SIGBUS stay the program's, whatever it does with them and whenever; and whatever it does, lost memory
 // does not kill it. Each test is a process of its own.
 #include <pthread.h>

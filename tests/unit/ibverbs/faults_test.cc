@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the NIC and of verbs on request, as a program sees them.
 #include <cerrno>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is on disk after something broke.
 #include "verbs/ibverbs/host/flight_recorder.h"
 

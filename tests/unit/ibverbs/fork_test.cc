@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A child of fork() that ends as programs do, through its destructors: what it shares with its parent stays the
 // parent's.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may be destroyed when.
 #include <algorithm>
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered memory that is unmapped or protected: what touches it fails, and nobody dies. For every kind of region, in
 // both directions.
 #include "tests/unit/ibverbs/lost_memory.h"

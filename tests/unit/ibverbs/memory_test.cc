@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory regions: what may be registered, and what a peer may then do.
 #include <sys/mman.h>
 #include <unistd.h>

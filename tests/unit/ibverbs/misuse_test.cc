@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the verbs refuse, and with which errno. Failures of the peer and of keys are completions: see data_test.cc and
 // memory_test.cc.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ibv_modify_qp and ibv_query_qp.
 #include "tests/unit/ibverbs/support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory windows through the verbs: a peer gets access to a part of a region, and loses it again.
 #include <bit>
 

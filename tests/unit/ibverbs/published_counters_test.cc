@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters that other processes read.
 #include "verbs/ibverbs/host/published_counters.h"
 

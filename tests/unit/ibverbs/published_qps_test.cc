@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QPs as `rdma res show qp` sees them: from any process of the user.
 #include "verbs/ibverbs/host/published_qps.h"
 

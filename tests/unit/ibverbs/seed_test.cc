@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QPNs and keys: nobody can guess them, unless they are wanted to be the same.
 #include "verbs/ibverbs/host/seed.h"
 

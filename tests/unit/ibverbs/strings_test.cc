@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts for people: complete over the enumerations, harmless beyond.
 #include <set>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two NICs in one process, seen through the verbs.
 // tests/unit/ibverbs: what our implementation promises (errno of misuse, life cycles, lost memory), with its objects at
 // hand. tests/judged/conformance: what the specification and Soft-RoCE say to a use; a table, from which a document is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads on the same two NICs: for the thread sanitizer, and for deadlocks.
 #include <atomic>
 #include <thread>

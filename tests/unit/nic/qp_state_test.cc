@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The golden side is written independently of the table under test: every transition that exists, with the letter of
 // each attribute bit in the order of ibv_qp_attr_mask: '!' required, 'o' optional, '.' refused.
 #include "verbs/nic/model/qp_state.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/nic/reference_page.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Is docs/nic.md what the tables say?
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every message of communication management that the kernel sent in the lab: taken apart field by field and built again
 // byte for byte, described, and counted.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds a parsed message of connection management again, field by field.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/describe/describe.h"
 
 #include <gmock/gmock.h>

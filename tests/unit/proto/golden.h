@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The captures of pcaps/rxe with their sidecars, and those of pcaps/rxe_cm.
 #pragma once
 

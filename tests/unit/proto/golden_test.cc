@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every packet that the kernel's rxe sent in the lab: parse, compare with what an independent decoder said, describe,
 // build again byte for byte, reproduce and check the ICRC. Exact counts: nothing may be skipped silently.
 #include "tests/unit/proto/golden.h"

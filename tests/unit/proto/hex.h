@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes from and to hexadecimal text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fuzz_parse on all golden frames: cut off everywhere, and with random damage under a fixed seed. (Its corpus is
 // replayed in tests/judged/fuzz.)
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds a parsed packet again, field by field, through PacketBuilder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire lint's tests (tests/judged/sim) break each rule of one QP; here is what they cannot reach.
 #include "proto/rules/rules.h"
 

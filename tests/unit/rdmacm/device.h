@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands to RDMA CM as a library writes them, one function each. All return 0 or an errno value.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Misuse, case by case: what a kernel (Linux 6.12) says to each was measured, and stands behind each of these.
 #include <cerrno>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections between two NICs of this process: their events, and how many each id has had.
 #include <cerrno>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of connections on request, as a program sees them. Each case is a process of its own: faults are armed once.
 #include <cerrno>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ports of RDMA CM by themselves. The numbers are those of Linux 6.12, measured.
 #include "verbs/rdmacm/ports.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sentence about an error.
 #include "verbs/record/cause.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings filled by hand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a ring keeps, what a reader leaves out, and what is said about a packet.
 #include "tests/unit/record/flights.h"
 #include "verbs/record/reasons.h"

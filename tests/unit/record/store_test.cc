@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings on disk: their files, how many there may be, and what a killed process leaves.
 #include "verbs/record/store.h"
 

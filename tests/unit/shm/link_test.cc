@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links that never come about, and links that end: strangers, broken peers, killed and stopped processes, fork().
 #include <fcntl.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring between two who do not trust each other. The tests play the broken side by writing into the memory.
 #include "engine/shm/packet_ring.h"
 

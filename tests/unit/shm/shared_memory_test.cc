@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process may do to memory that another one reads: nothing that makes the other fault.
 #include "engine/shm/shared_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ports with shared memory on loopback addresses.
 #pragma once
 

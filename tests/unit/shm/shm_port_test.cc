@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets through shared memory, between two ports of one process.
 #include <thread>
 

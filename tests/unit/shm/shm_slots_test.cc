@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several NICs share one address: the slot in a packet's QPN tells whose ring it goes into.
 #include "engine/broker/slots.h"
 #include "tests/unit/shm/shm_fixture.h"

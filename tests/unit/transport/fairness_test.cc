@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several QPs behind one port: nobody starves.
 #include <gmock/gmock.h>
 

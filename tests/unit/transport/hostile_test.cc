@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets with a right ICRC and anything else in them: a peer can send these at will. The NIC may refuse, answer or
 // ignore them; it must not crash, must not come to an unbounded answer, and must not touch memory outside of granted
 // rights.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many senders, one receiver whose buffer is small: no storm, and everybody gets a share.
 #include <deque>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded chaos: loss, duplication, reordering and corruption under a mix of operations. Everything must complete once,
 // in order, with the right bytes.
 #include "tests/support/pair.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the responder refuses, and what both sides see of it.
 #include "tests/support/pair.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Losses, NAKs and timers, one packet at a time.
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QP states in motion: flush, drain, reset, overflow.
 #include "tests/support/pair.h"
 

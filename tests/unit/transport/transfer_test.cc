@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation end to end on a wire without faults.
 #include <gmock/gmock.h>
 

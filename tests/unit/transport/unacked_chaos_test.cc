@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded chaos for UC and UD: what arrives is whole, was sent, and comes in order; the sender hears of nothing.
 #include <algorithm>
 

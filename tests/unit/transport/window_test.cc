@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much may be under way to a peer: what it learns from round trips, losses and silence; and that peers do not share
 // it.
 #include "verbs/nic/transport/base/window.h"

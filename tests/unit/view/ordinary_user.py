@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """An ordinary user with an empty environment runs distribution programs on uroce:  ordinary_user.py CMAKE BUILD_DIR
 
 Installs uroce into an empty /tmp and runs pairs of programs as nobody (or as who we are, if that is not root), in

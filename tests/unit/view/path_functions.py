@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The functions of libc that libibverbs.so.1 stands in front of:  path_functions.py UROCE PATH_PROBE LIBRARY NM
 
 path_probe calls each of them and tells what it says. On a real tree it must say the same with and without us; on the

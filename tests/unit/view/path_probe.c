@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls every function that libibverbs.so.1 stands in front of, and prints what each says in words that are the same
 // for equal trees:  path_probe DIRECTORY FILE SUB SUB_FILE LINK LINK_FILE Names in DIRECTORY: of a file of one line, a
 // directory and a file in it, a symbolic link to a directory and a file there.

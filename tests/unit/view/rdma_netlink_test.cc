@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `rdma` of iproute2 and librdmacm hear from us.
 #include "verbs/view/rdma_netlink.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files that the view has, and what they say.
 #include "verbs/view/sysfs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths in the tree, as path_resolution(7) has them.
 #include "verbs/view/tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a capture, once from the front to the back: a file, a pipe, or a file that still grows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Capture files, taken apart in one pass: pcap (micro- and nanoseconds) and pcapng, of either byte order. What libpcap
 // does not tell is told: interface, direction and comment of each packet, and where a damaged file ends.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packets of one capture, or of the captures of both ends: then each packet once, with what became of it on the
 // way.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one captured packet says: a value that owns no bytes of the capture, small enough to keep many of them.
 #pragma once
 

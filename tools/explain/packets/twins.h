@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two taps, one packet: finds the two sightings of a packet at both ends, and tells what became of it in between. Holds
 // packets back for a second of the capture, and not more than kMost of them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What switches and clouds wrap around a frame: VLAN tags, and the tunnels in which mirrored packets travel. RoCE lies
 // inside.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a requester sends a packet again: the evidence that its peer's answers leave, and the decision. Without state of
 // its own, so that each case can be tried alone.
 #pragma once

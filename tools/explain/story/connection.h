@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two QPs that talk to each other, as far as the capture tells who they are; and flows of datagrams.
 #pragma once
 

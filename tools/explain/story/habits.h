@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a NIC does in many packets, and what is worth one sentence only: MigReq in each packet of hardware, say.
 #pragma once
 

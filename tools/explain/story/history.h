@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a requester has sent, as far back as somebody may come back to it: packets and messages by PSN, bounded.
 #pragma once
 

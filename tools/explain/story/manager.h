@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connection manager's messages: REQ, REP, RTU and what ends a connection.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a direction of a connection comes to: the numbers of the summary.
 #pragma once
 

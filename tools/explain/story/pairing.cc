@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which connection a packet belongs to. Its headers name the QP that it goes to, and not the one that it comes from.
 #include <algorithm>
 

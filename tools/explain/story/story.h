@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The story of a capture: packets in, what happened out. Passive, in one pass, with bounded memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of a connection: what its requester sends, and how the peer answers. RC and UC.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets that a requester sends again, or seems to.
 #include <algorithm>
 

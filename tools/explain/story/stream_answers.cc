@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the peer answers to a requester.
 #include <fmt/core.h>
 

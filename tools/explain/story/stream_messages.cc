@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which packets make up a message, and how long it is: also where the capture has not all of them.
 #include <algorithm>
 

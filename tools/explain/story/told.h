@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the story says about one packet.
 #pragma once
 

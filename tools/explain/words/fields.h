@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the fields of headers are for, in a line each.
 #pragma once
 

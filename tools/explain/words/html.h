@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The story as a page for browsers: one file, which fetches nothing (tools/explain/page).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The story as one JSON document (docs/explain.md describes it), written as it happens: nothing is kept.
 #pragma once
 

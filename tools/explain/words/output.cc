@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/explain/words/output.h"
 
 namespace uroce::explain {

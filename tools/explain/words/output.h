@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the story goes: text for people, JSON for programs, a page for browsers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of tools/explain/page, which the build puts into the program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was told, in plain words. One place for what the transcript and the summary both say.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The story as text: a line for each packet, and a summary.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes wrong on the caller's side: an errno value for the program, a sentence for the person.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our verbs, each under the name of the C function it stands for. One file per object: device_list.cc, context.cc, ...
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rdma-core 45 to 65 have added to <infiniband/verbs.h>, for builds with an older one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings: environment variables that shape the emulated NICs and their tools. settings.def describes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What our libibverbs.so.1 offers to tools of the same build that find themselves with it in one process: the NICs are
 // there, not in the copy of uroce that the tools contain.
 #pragma once

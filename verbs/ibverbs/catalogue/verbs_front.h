@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our verbs as programs reach them: impl.h's, with the failures in front that were asked for (call_faults.h).
 #pragma once
 

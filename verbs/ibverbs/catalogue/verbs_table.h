@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs as a table: one struct of function pointers with the signatures of <infiniband/verbs.h>, filled by uroce or
 // by the system's libibverbs. A program written on plain verbs chooses at run time which one it talks to.
 #pragma once

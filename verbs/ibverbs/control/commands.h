@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What somebody who controls this process can ask for: docs/control.md lists the commands.
 #pragma once
 

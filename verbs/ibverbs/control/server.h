@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes the commands of others: a thread and a Unix socket, if UROCE_CONTROL asks for them (docs/adr/0021).
 #pragma once
 

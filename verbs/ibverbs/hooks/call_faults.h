@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verbs that fail because UROCE_FAULTS asks for it (call=ibv_create_cq#3:ENOMEM): in front of every verb, before it has
 // touched anything.
 #pragma once

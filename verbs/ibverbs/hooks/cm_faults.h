@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of connection management that UROCE_FAULTS asks for (cm.reject=no_listener#2), counted per process.
 #pragma once
 

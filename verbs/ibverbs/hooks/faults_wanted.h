@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which faults hold in this process: those of UROCE_FAULTS, until somebody who controls the process changes them.
 #pragma once
 

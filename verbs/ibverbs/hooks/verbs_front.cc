@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A running NIC: the sans-I/O NIC, its port and its runner. All contexts that this process opens on one device share
 // it.
 #pragma once

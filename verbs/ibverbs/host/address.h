@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IP addresses of this host as GIDs: the interface behind them, and what is derived from them.
 #pragma once
 

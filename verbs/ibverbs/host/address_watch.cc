@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/address_watch.h"
 
 #include <linux/netlink.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of a NIC that come and go, with their interfaces: rtnetlink(7) tells of it.
 #pragma once
 

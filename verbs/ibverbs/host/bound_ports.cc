@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/bound_ports.h"
 
 #include <sys/socket.h>

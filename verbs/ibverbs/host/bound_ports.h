@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP ports that are bound in this network namespace, as the kernel tells them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The capture file of a NIC (UROCE_PCAP) over the life of a process: programs open, close and open devices again.
 #pragma once
 

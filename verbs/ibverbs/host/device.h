@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device list. Devices live as long as the process: programs keep pointers to them over ibv_free_device_list().
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the values of the settings mean (settings.def has the list). An empty value is that of a variable that is not
 // set. Errors are sentences for people.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about an emulated NIC that no verb tells: for summaries, --json and diagnosis.
 #pragma once
 

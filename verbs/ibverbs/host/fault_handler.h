@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGSEGV and SIGBUS: those of guarded accesses (guarded_access.h) become their failure, all others are the program's,
 // as if we were not there.
 #pragma once

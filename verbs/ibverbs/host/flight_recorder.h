@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flight recorder of a NIC: keeps its last events, and, when UROCE_RECORD asks for it, its last packets, and writes
 // them to files when something breaks.
 #pragma once

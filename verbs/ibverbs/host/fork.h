@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fork(): a NIC's threads stay with the parent, its descriptors are in both.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instructions that may touch memory that is gone: where they fault, a handler that knows them has them return false
 // (fault_handler.h). The idea is that of the kernel's copy_from_user().
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the program that we are part of, touched so that the program survives when it is gone
 // (docs/adr/0011-memory-that-goes.md).
 #pragma once

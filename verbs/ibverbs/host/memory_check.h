@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Is a range of addresses memory of this process, with the rights that a NIC will need?
 #pragma once
 

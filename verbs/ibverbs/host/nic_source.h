@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices of this process, as verbs/view wants to know them.
 #pragma once
 

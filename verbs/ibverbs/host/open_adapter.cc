@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a NIC is opened: the settings are read, and the port, the capture and the recorder made, before there is an
 // Adapter.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters that other processes of the user can read, as they can those of a kernel's NIC (published_memory.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that other processes of the user can read, as they can ask a kernel about its NICs: a memfd that the process
 // has open and nobody else. It has a name for who looks through /proc, and is gone with its process.
 #pragma once

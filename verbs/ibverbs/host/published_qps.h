@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The QPs of a NIC, for other processes to list and to look into (published_memory.h).
 #pragma once
 

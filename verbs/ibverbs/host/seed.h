@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers by which peers name things of a NIC: QPNs and keys. Nobody is to guess them, so they begin anywhere;
 // unless somebody wants them to be the same in every run.
 #pragma once

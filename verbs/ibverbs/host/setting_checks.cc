@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the values of settings have to be, and the table that has it all.
 #include <sys/stat.h>
 

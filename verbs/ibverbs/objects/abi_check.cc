@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof that numbers of verbs/nic equal those of <infiniband/verbs.h>, so that converting one into the other is a cast.
 #include <infiniband/verbs.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address handles.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events: from the NIC to completion channels and asynchronous queues, and from there to the user.
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion channels: a descriptor to sleep on until an armed CQ gets a completion.
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening, closing and querying a device.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the structures of <infiniband/verbs.h> and the values of verbs/nic.
 #pragma once
 

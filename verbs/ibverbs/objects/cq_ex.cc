@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extended completion queues: completions read field by field, and what else ibv_create_cq_ex() and ibv_modify_cq()
 // offer.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the device can do beyond ibv_query_device(), and its clock.
 #include <algorithm>
 #include <cstring>

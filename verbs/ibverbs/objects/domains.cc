@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parent domains and thread domains: names under which programs promise what their threads do. Nothing here is faster
 // for the promise, and nothing depends on it.
 #include "verbs/ibverbs/catalogue/errors.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events on their way to a user who may sleep on a file descriptor: completion channels and asynchronous events.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a NIC without a kernel driver can leave to nobody.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes as the kernel's connection manager hands them out, in the library's own structs. librdmacm asks for these.
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs still hold when its context is closed, and destroy later, as destructors and garbage collectors do. The
 // NIC has forgotten it; the structures stay until they are destroyed, and so does the context that they point to.
 #pragma once

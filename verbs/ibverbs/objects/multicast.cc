@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multicast groups of UD QPs.
 #include <algorithm>
 #include <cstring>

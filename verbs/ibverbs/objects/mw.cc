@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory windows.
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/catalogue/errors.h"

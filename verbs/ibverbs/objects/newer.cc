@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs of rdma-core 59 to 65.
 #include "verbs/ibverbs/catalogue/newer.h"
 

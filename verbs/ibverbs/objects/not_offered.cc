@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verbs on objects that the NIC does not have: each says so.
 #include <cerrno>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a verbs user holds: the public structures of <infiniband/verbs.h> with our part behind them. Every pointer a
 // user passes in was made by us, so that own() can lead back.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From address vectors to paths.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work requests.
 #include "verbs/ibverbs/objects/post.h"
 

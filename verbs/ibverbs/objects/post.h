@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the two ways to post sends, ibv_post_send() and ibv_wr_*, have in common.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extended queue pairs: ibv_create_qp_ex() and the functions with which programs build WRs one property at a time.
 #include <bit>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InfiniBand's names of link rates, as numbers (IBTA Vol 1, 9.11?; values as ibv_rate_to_mbps(3) has them).
 #include <algorithm>
 #include <iterator>

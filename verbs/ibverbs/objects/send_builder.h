@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The WRs that a program builds with ibv_wr_start(), ibv_wr_send() ... ibv_wr_complete(): kept as ordinary WRs until
 // they are complete, then posted in one go or not at all.
 #pragma once

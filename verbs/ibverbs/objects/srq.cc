@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared receive queues.
 #include "verbs/nic/resources/srq.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of enumerators, as libibverbs has them: people search for them, and scripts look for them in what programs
 // print.
 #include <array>

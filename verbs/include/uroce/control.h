@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Control of the emulated NICs of a running process: of this one, or of another one of the same user. C and C++, only
  * this header, nothing to link. The process must have been started with UROCE_CONTROL=on (uroce run --control on), and
  * have asked for the list of devices. Commands and what they answer: docs/control.md, `uroce ctl --help`.

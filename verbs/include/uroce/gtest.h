@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For GoogleTest: what the NICs of a test sent, received and remembered is kept when the test fails.
 //
 //   #include <uroce/gtest.h>

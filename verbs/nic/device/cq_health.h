@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of the NIC's CQs besides completions: overflow, which is for good, and notifications that are held back.
 #pragma once
 

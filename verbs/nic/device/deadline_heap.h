@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The earliest timer over many QPs: a binary heap of QPs, each knowing its place. No scans, no stale entries.
 #pragma once
 

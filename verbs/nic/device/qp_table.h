@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QPNs and the QPs behind them: slot (8 bits) | local number (16 bits). Local numbers are handed out in turn, so that a
 // number is not reused soon after its QP has gone and late packets for the old one find nobody.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns to send. QPs with something to send take turns of kTurnPackets packets. The window to the peer interrupts
 // a turn but does not end it: else, of many QPs, each would send a packet or two and have to ask for an ACK of them. A
 // pace per QP or per peer (congestion control) belongs here too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the NIC counts. events.def has the list.
 #pragma once
 

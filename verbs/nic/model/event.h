@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a NIC has to tell its owner besides completions.
 #pragma once
 

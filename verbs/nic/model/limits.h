@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every maximum of the device in one place, as ibv_query_device reports it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What states and statuses are called: as in <infiniband/verbs.h>, without IBV_QPS_ and IBV_WC_. "?": there is no such
 // one.
 #pragma once

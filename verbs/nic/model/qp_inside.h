@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QP has in its head: for people who look into a running NIC.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The QP state machine as data: which transitions exist and which attributes each needs and allows (IBTA Vol 1, 10.3.1
 // and the Modify QP table of 11.2.5.2), and what a QP may do in each state.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/model/trace.h"
 
 #include "proto/base/check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens inside a NIC: counted, and told to a sink if there is one. events.def has the list.
 #pragma once
 

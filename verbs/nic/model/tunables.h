@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers by which the transport is tuned, with their units and reasons. None of them is of the protocol: peers
 // work with any. What programs may ask for is in limits.h, what a NIC is made with in config.h, what the engine waits
 // for in engine/run/tunables.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that cross the border between the NIC and its users (the ibverbs face, tests, the simulator). Enumerators have
 // the numeric values of <infiniband/verbs.h>; verbs/ibverbs/objects/abi_check.cc proves it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's memory, as the NIC touches it. Registration does not keep it: other threads may unmap or protect it at
 // any moment, also in the middle of a copy. So every access can fail, and says so instead of crashing (docs/adr/0011).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory windows: binding, invalidating and looking them up (IBTA Vol 1, 10.6.7 and 10.6.5). They have their keys from
 // the table that the regions have theirs from.
 #include <cerrno>

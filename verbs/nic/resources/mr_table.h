@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory regions, windows on them, and the keys that name both. lkey = rkey = name of an index << 8 | tag, the tag
 // changing with every use of an index, so that a stale key of a deregistered region does not fit its successor. Which
 // name an index has is a secret of the table, so that who has been given a key does not know its neighbours'. Every

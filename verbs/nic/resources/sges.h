@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between packets and scatter/gather lists. Each piece is resolved through the MR table at the moment of the
 // copy, so a region that was deregistered in the meantime is never touched. Its memory may be gone all the same.
 #pragma once

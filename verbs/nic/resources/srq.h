@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared receive queue (IBTA Vol 1, 10.2.9): receives that whichever attached QP needs one first takes. A receive
 // belongs to the QP from the first packet of its message on, so that it leaves the queue then, not when it completes.
 #pragma once

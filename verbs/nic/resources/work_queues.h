@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The send and receive queues: rings sized at creation, addressed by running index. The send queue IS the
 // retransmission queue: a WQE knows its first PSN and its packet count, and packets are generated again from it.
 #pragma once

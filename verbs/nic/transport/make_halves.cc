@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/make_halves.h"
 
 #include "verbs/nic/transport/rc/requester.h"

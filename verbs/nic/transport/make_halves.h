@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which halves a QP consists of.
 #pragma once
 

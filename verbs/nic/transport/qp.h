@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One queue pair: state, requester, responder. They share the context and nothing else; what one of them finds wrong
 // moves the QP to ERR here.
 #pragma once

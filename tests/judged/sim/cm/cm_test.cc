@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What connection management in a run does, on scenarios with nothing else in them: everything comes up, and its judges
 // notice lies.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/judged/sim/cm/cm_traffic.h"
 
 #include <algorithm>

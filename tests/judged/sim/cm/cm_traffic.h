@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connection management in a run: processes that connect to one another, die and come back, and the oracle of it all.
 // Times of the protocol are divided, so that REQs are repeated while the network still loses them.
 #pragma once

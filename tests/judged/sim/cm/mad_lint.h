@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a connection manager may send: each message that is repeated by a timer at most 16 times, and not too fast
 // (IBTA Vol 1, 12.9.8; 15 retries, and times as RDMA CM has them).
 #pragma once

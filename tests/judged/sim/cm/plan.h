@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a seed decides about connection management: which processes there are, what their programs do with each connect,
 // who dies when, and what the network does to management packets beyond what it does to all.
 #pragma once

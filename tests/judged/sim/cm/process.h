@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process: a NIC and a connection manager at an address of their own, and a program that listens, connects, talks a
 // little over what is established, and takes it down again.
 #pragma once

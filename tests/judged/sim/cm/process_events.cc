@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the program of a process is told: whether it may be told so, and what it does then.
 #include <algorithm>
 #include <cerrno>

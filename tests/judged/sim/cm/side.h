@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a connect, as its program and the oracle see it: what has been asked for, what has been told, and what may
 // be told next.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs commands for the host. TCP port 7000; request: one line of JSON {"command": ..., "timeout": seconds}; reply: what
 the command prints (stdout and stderr), then a NUL byte and the exit status. Closing the connection kills the command."""
 

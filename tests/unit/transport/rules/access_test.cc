@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // R_Key, bounds, rights and PD of what a peer touches (IBTA Vol 1, 9.7.4.1.5), and the order of all checks (9.7.4.1).
 #include "tests/unit/transport/rules/script.h"
 

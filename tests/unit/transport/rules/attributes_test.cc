@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes that change under way (IBTA Vol 1, 11.2.5.2, in RTS and SQD): what is accepted takes effect.
 #include "tests/unit/transport/rules/script.h"
 #include "verbs/nic/transport/rc/replay_ring.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // End-to-end flow control (IBTA Vol 1, 9.7.7.2).
 #include "tests/unit/transport/rules/script.h"
 #include "verbs/nic/transport/rc/requester.h"

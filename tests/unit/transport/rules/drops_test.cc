@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is dropped without an answer and without an effect, before the transport looks at it (IBTA Vol 1, 9.6).
 #include "tests/unit/transport/rules/script.h"
 

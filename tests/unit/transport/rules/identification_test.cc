@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QP makes of IPv4 Identifications (docs/adr/0006): some peers number their packets (rxe), some send 0 (uroce).
 // From a peer that sends 0, everything else is damage; nobody but the peer may teach us that it does.
 #include "tests/unit/transport/rules/script.h"

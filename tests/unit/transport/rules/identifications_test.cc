@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which IPv4 Identifications of a peer that numbers its packets are believed, and what that leaves of damaged packets.
 #include "verbs/nic/transport/base/identifications.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lengths: packets against the path MTU, messages against their RETH and against 2^31 (IBTA Vol 1, 9.7.4.1.6).
 #include "tests/unit/transport/rules/script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory windows, local invalidate and SEND with invalidate (IBTA Vol 1, 10.6.7, 10.6.5, 9.4.1.1).
 #include "tests/unit/transport/rules/script.h"
 

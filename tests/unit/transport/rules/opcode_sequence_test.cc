@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which opcode may follow which (IBTA Vol 1, 9.7.4.1.3), and which a QP offers (9.7.4.1.4): all pairs.
 #include "tests/unit/transport/rules/script.h"
 

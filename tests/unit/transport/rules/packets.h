@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets as the rules speak of them. In recv() they are what the peer sends; in expect() they are what the NIC must
 // have sent, and only what is said of them is compared. PSNs are relative to the first one of their direction,
 // addresses to the beginning of the memory that they name.

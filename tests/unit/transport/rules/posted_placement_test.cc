@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ATOMIC WRITE and FLUSH at the requester (IBTA Vol 1, Annex A19).
 #include "tests/unit/transport/rules/script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packet sequence numbers at the responder: expected, duplicate, out of sequence (IBTA Vol 1, 9.7.4.1.2 and 9.7.5.1).
 #include "tests/unit/transport/rules/script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What comes 2^24 packets later under the same PSNs, and how many PSNs may be under way (IBTA Vol 1, 9.7.1 and 9.7.2).
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work queues and states: what completes, in which order, and what waits for what (IBTA Vol 1, 10.3, 10.7, 10.8).
 #include "tests/unit/transport/rules/script.h"
 

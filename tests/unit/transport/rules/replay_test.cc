@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READs and atomics at the responder: depth, order, duplicates (IBTA Vol 1, 9.7.5.1 and 9.7.4.1).
 #include "tests/unit/transport/rules/script.h"
 

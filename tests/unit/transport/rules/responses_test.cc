@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a requester makes of responses (IBTA Vol 1, 9.7.5.1, 9.7.6, 9.9.2).
 #include "tests/unit/transport/rules/script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A responder that is not ready to receive (IBTA Vol 1, 9.7.5.2.8).
 #include "tests/unit/transport/rules/script.h"
 

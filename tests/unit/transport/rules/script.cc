@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/transport/rules/script.h"
 
 #include "proto/describe/describe.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A script about one QP: what its program posts, what its peer sends, and everything that must come of it, in order.
 // The peer is made by hand, packet by packet; time is virtual and moves only in advance().
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends that fail, of UC and UD: SQE (IBTA Vol 1, 10.3.1.6), the states around it, and the window.
 #include "tests/unit/transport/rules/script.h"
 #include "verbs/nic/transport/unreliable/unacked_requester.h"

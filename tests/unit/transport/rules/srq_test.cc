@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared receive queues (IBTA Vol 1, 10.2.9, 9.7.7.2 and 11.6.3).
 #include "tests/unit/transport/rules/script.h"
 

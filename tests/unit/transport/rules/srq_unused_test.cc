@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared receives that a QP came to nothing with: they are nobody's loss (IBTA Vol 1, 10.2.9 and 9.9.3).
 #include "tests/unit/transport/rules/script.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a requester sends again, how often, and when it gives up (IBTA Vol 1, 9.7.5.2.8, 9.7.6.1.3, 9.9.2).
 #include "proto/timing.h"
 #include "tests/unit/transport/rules/script.h"

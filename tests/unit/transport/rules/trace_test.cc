@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a trace tells of a QP, and that counters are the sums of its events.
 #include <optional>
 

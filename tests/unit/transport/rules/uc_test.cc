@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UC (IBTA Vol 1, 9.8.2): in order and whole, or not at all; and never a word about it.
 #include "tests/unit/transport/rules/script.h"
 

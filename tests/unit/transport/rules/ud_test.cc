@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UD (IBTA Vol 1, 9.8.3): single packets, from and to anybody who knows the Q_Key.
 #include "tests/unit/transport/rules/script.h"
 

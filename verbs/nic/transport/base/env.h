@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QP needs from the NIC that it lives in.
 #pragma once
 

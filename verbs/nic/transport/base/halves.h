@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every QP consists of, whatever its transport service: a half that sends requests and a half that receives them.
 // They never call each other; Qp asks both what became of them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The IPv4 Identifications of peers that number their packets, as Soft-RoCE does: one counter for all packets between
 // two addresses (docs/adr/0006). An Identification that is far from the last one is that of a damaged packet.
 #pragma once

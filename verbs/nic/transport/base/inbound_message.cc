@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/base/inbound_message.h"
 
 #include "verbs/nic/model/limits.h"

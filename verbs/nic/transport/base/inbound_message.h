@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A SEND or WRITE of several packets at its responder: between its FIRST and its LAST.
 #pragma once
 

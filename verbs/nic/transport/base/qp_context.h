@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What requester and responder of one QP share. They never call each other.
 #pragma once
 

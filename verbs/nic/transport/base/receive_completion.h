@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completions of receives, all but their wr_id.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a responder takes its receives from: the QP's own queue, or the SRQ that it is attached to. A message holds one
 // receive from its first packet (SEND) or its last (WRITE with immediate) until it completes. What a UC message
 // held that came to nothing, the next one has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timers of one QP: a fixed table, no callbacks, nothing to cancel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much may be under way to one peer, over all QPs that are connected to it. RC has no flow control of its own for
 // packets; without a bound a sender overruns the receiver's socket buffer and go-back-N turns that into a storm. READ
 // responses count as well: they land in our own buffer, and the requester is who can bound them.

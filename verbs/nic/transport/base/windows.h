@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The windows of a NIC: one for each address that QPs are connected to, and one for all datagrams.
 #pragma once
 

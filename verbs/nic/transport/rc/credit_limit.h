@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // End-to-end flow control as a requester sees it (IBTA Vol 1, 9.7.7.2). Every message on the wire has a sequence
 // number, from 1 on; the responder tells in AETHs how many it has completed (MSN) and how many receives it has posted
 // (credits). Messages that take a receive and lie beyond MSN + credits have to wait; the very first one beyond

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the responder keeps of requests that have an answer of their own, READs and atomics above all: answers still to
 // be sent, and what it takes to answer duplicates.
 #pragma once

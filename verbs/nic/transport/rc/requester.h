@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requester half of an RC QP (IBTA Vol 1, 9.7.2 .. 9.7.6): turns send WRs into request packets and responses into
 // completions.
 //

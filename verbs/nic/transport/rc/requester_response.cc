@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What responses do to the send queue (IBTA Vol 1, 9.7.5 and 9.7.6.1; completions: 10.7.3, 11.6.2).
 #include "proto/syndrome.h"
 #include "verbs/nic/resources/sges.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Going back: timeouts, NAKs, implied NAKs and what they cost (IBTA Vol 1, 9.7.5 and 9.7.6).
 #include "verbs/nic/transport/rc/requester.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generating request packets from the send queue (IBTA Vol 1, 9.7.2 and 9.7.3).
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The responder half of an RC QP (IBTA Vol 1, 9.7.4 and 9.7.5): checks requests in the order of the specification,
 // executes them, and answers in the order of their PSNs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks of an inbound request, in the order of the specification (IBTA Vol 1, 9.7.4.1): the first one that objects
 // decides what the requester hears.
 #include "verbs/nic/model/limits.h"

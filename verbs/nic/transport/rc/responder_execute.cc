@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The effects of requests that passed the checks, and answers to duplicates (IBTA Vol 1, 9.4 and 9.7.5).
 #include "verbs/nic/resources/sges.h"
 #include "verbs/nic/transport/rc/responder.h"

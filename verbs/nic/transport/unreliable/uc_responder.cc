@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/unreliable/uc_responder.h"
 
 #include "verbs/nic/resources/sges.h"

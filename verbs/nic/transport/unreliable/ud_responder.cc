@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/unreliable/ud_responder.h"
 
 #include "proto/frame.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/unreliable/unacked_requester.h"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requester half of UC and UD QPs (IBTA Vol 1, 9.8): turns send WRs into packets and forgets them. A WR completes
 // when its last packet has been handed over; whether anybody got it, nobody says. An error ends the sending, not the
 // QP: it goes to SQE.
