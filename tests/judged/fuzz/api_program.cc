@@ -216,11 +216,11 @@ ApiProgram::Range ApiProgram::range(Reader& in) {
     case 1:
       return {memory(), 0, Range::Kind::kImpossible};
     case 2:
-      return {nullptr, length, Range::Kind::kImpossible};
+      return {nullptr, length, length == 0 ? Range::Kind::kImpossible : Range::Kind::kAbsent};
     case 3:
       return {memory(), SIZE_MAX - length, Range::Kind::kImpossible};
     case 4:
-      return {kUntouchable, kPage, Range::Kind::kImpossible};
+      return {kUntouchable, kPage, Range::Kind::kAbsent};
     case 5:
       return {kReadOnly, kPage, Range::Kind::kReadOnly};
     case 6: {
@@ -234,6 +234,8 @@ ApiProgram::Range ApiProgram::range(Reader& in) {
 
 bool ApiProgram::may_register(const Range& range, unsigned access) {
   if (range.kind == Range::Kind::kImpossible) return false;
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return true;
+  if (range.kind == Range::Kind::kAbsent) return false;
   return range.kind == Range::Kind::kWritable || (access & IBV_ACCESS_LOCAL_WRITE) == 0;
 }
 
@@ -278,7 +280,7 @@ void ApiProgram::rereg_mr(ApiMr& mr, Reader& in) {
     return;
   }
   UROCE_ASSERT((mr.verbs->lkey == before.lkey) == (flags == IBV_REREG_MR_CHANGE_ACCESS));
-  UROCE_ASSERT((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0 || r.kind != Range::Kind::kImpossible);
+  UROCE_ASSERT((flags & IBV_REREG_MR_CHANGE_TRANSLATION) == 0 || r.kind < Range::Kind::kAbsent);
   if (flags & IBV_REREG_MR_CHANGE_PD) mr.pd = pd;
 }
 

@@ -68,7 +68,8 @@ class ApiProgram {
   struct Range {
     void* addr;
     std::size_t length;
-    enum class Kind : std::uint8_t { kWritable, kReadOnly, kImpossible } kind;
+    /// kAbsent: memory that a region on demand may have, since it may come later.
+    enum class Kind : std::uint8_t { kWritable, kReadOnly, kAbsent, kImpossible } kind;
   };
   Range range(Reader& in);
   static bool may_register(const Range& range, unsigned access);

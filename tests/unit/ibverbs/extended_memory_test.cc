@@ -175,6 +175,26 @@ TEST_F(ExtendedMemory, OnDemandMemoryMayGo) {
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
 }
 
+TEST_F(ExtendedMemory, OnDemandRegionsNeedWhatOthersNeedButMemory) {
+  const auto error_of = [this](void* addr, std::size_t length, std::uint64_t iova, int access) {
+    errno = 0;
+    struct ibv_mr* const mr = v().ibv_reg_mr_iova(p.a.pd, addr, length, iova, access | IBV_ACCESS_ON_DEMAND);
+    const int error = mr == nullptr ? errno : 0;
+    if (mr != nullptr) v().ibv_dereg_mr(mr);
+    return error;
+  };
+  void* const absent = mmap(nullptr, kExtendedPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(absent, MAP_FAILED);
+  const auto at = reinterpret_cast<std::uintptr_t>(absent);
+  EXPECT_EQ(error_of(absent, kExtendedPage, at, kLocalWrite), 0);
+  EXPECT_EQ(error_of(absent, 0, at, kLocalWrite), EINVAL);
+  EXPECT_EQ(error_of(absent, kExtendedPage, at, IBV_ACCESS_REMOTE_WRITE), EINVAL) << "without local write";
+  EXPECT_EQ(error_of(absent, kExtendedPage, at + 8, kLocalWrite), EINVAL) << "another offset in the page";
+  EXPECT_EQ(error_of(absent, SIZE_MAX - 4096, at, kLocalWrite), EOVERFLOW);
+  EXPECT_EQ(error_of(absent, SIZE_MAX, at, kLocalWrite), EINVAL) << "implicit";
+  EXPECT_EQ(munmap(absent, kExtendedPage), 0);
+}
+
 TEST_F(ExtendedMemory, AdviceThatDoesNotExist) {
   struct ibv_sge sge = p.a.sge(0, 8);
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), 0);

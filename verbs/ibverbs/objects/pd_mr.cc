@@ -14,8 +14,9 @@
 namespace uroce::ibv {
 namespace {
 
-/// What a registration needs of its arguments, before the NIC sees them. Returns the NIC's access bits.
-Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, std::uint64_t iova, unsigned int flags) {
+/// What every registration needs of its arguments, before the NIC sees them. Returns the NIC's access bits.
+Result<std::uint32_t, int> check_arguments(const void* addr, std::size_t length, std::uint64_t iova,
+                                           unsigned int flags) {
   const auto access = from_access(flags);
   if (!access.ok()) return access;
   if (length == 0) return Err{refuse(EINVAL, "a memory region cannot be empty")};
@@ -28,6 +29,13 @@ Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, st
   if (((reinterpret_cast<std::uintptr_t>(addr) ^ iova) & in_page) != 0) {
     return Err{refuse(EINVAL, "iova and address differ in their offset within a page")};
   }
+  return access;
+}
+
+/// The same for memory that must be there.
+Result<std::uint32_t, int> check_region(const void* addr, std::size_t length, std::uint64_t iova, unsigned int flags) {
+  const auto access = check_arguments(addr, length, iova, flags);
+  if (!access.ok()) return access;
   if (const int error = check_memory(addr, length, (*access & nic::kLocalWrite) != 0)) {
     return Err{refuse(error, "the range is not memory of this process, or lacks the rights asked for")};
   }
@@ -76,14 +84,15 @@ struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std
 /// be there yet. All of the address space is one when the program asks for that (implicit).
 struct ibv_mr* register_on_demand(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
                                   unsigned int flags) {
-  const auto access = from_access(flags & ~static_cast<unsigned int>(IBV_ACCESS_ON_DEMAND));
+  const auto access = check_arguments(addr, length, iova, flags & ~static_cast<unsigned int>(IBV_ACCESS_ON_DEMAND));
   if (!access.ok()) {
     errno = access.error();
     return nullptr;
   }
   const bool implicit = length == SIZE_MAX;
-  if (length == 0 || (implicit && addr != nullptr)) {
-    return refuse_null(EINVAL, "an implicit on-demand region begins at 0; any other has a size");
+  if (implicit && addr != nullptr) return refuse_null(EINVAL, "an implicit on-demand region begins at 0");
+  if (!implicit && length > SIZE_MAX - reinterpret_cast<std::uintptr_t>(addr)) {
+    return refuse_null(EOVERFLOW, "the range goes beyond the end of the address space");
   }
   return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
 }
