@@ -222,7 +222,7 @@ Result<Packet, Untold> Dissector::packet(const Frame& frame, std::uint64_t numbe
   if (!parsed) return Err{untold(parsed.error())};
   const auto view = parse_packet(parsed->packet);
   if (!view) return Err{Untold{Untold::Why::kBroken, std::string(to_string(view.error()))}};
-  const std::size_t in_front = parsed->packet.data() - frame_core.ethernet.data();
+  const auto in_front = static_cast<std::size_t>(parsed->packet.data() - frame_core.ethernet.data());
   const std::size_t captured = frame_core.captured_end - std::min(frame_core.captured_end, in_front);
 
   Packet out;
