@@ -27,5 +27,5 @@ extern "C" __attribute__((visibility("hidden"))) int rfcntl(int socket, int comm
   va_start(arguments, command);
   const int argument = va_arg(arguments, int);  // We only set flags.
   va_end(arguments);
-  return uroce::tools::rdma_cm_table().rfcntl(socket, command, argument);
+  return uroce::tools::rdma_cm_table().rfcntl(socket, command, argument);  // NOLINT: set by select_rdma_cm()
 }

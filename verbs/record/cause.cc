@@ -103,6 +103,15 @@ class Search {
     return text;
   }
 
+  /// Whether a fault asked for the error: nothing was sent then.
+  bool is_injected() const {
+    for (std::size_t i = at_; i-- > 0;) {
+      const TraceEvent& event = recording_.events[i].event;
+      if (event.qpn == error_.qpn) return event.kind == TraceKind::kInjectedError;
+    }
+    return false;
+  }
+
   std::uint32_t psn_of_error() const { return static_cast<std::uint32_t>(error_.b); }
 
  private:
@@ -168,6 +177,28 @@ class Search {
   const TraceEvent& error_;
 };
 
+/// Why a send completed with this status.
+std::string why_failed(const Search& search, WcStatus status) {
+  if (search.is_injected()) return "a fault (wr=) asks for this status; nothing was sent";
+  switch (status) {
+    case WcStatus::kRetryExcErr:
+      return search.sent_in_vain();
+    case WcStatus::kRnrRetryExcErr:
+      return search.not_ready();
+    case WcStatus::kRemAccessErr:
+      return search.refused(": no region there has this R_Key, range and right");
+    case WcStatus::kRemInvReqErr:
+      return search.refused(" as invalid: perhaps it is longer than the receive, or the QP there does not allow it");
+    case WcStatus::kRemOpErr:
+      return search.refused(": it could not execute it; perhaps memory there is gone");
+    case WcStatus::kLocProtErr:
+      return "the message at PSN " + hex(search.psn_of_error()) +
+             " was not sent: an L_Key of it is wrong, or its range, or its memory is gone";
+    default:
+      return "the message at PSN " + hex(search.psn_of_error()) + " failed";
+  }
+}
+
 std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
   const TraceEvent& event = recording.events[at].event;
   const Search search(recording, at);
@@ -175,29 +206,7 @@ std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
   if (event.kind == TraceKind::kSendFailed) {
     const auto code = static_cast<WcStatus>(event.a);
     status = to_string(code);
-    switch (code) {
-      case WcStatus::kRetryExcErr:
-        text = search.sent_in_vain();
-        break;
-      case WcStatus::kRnrRetryExcErr:
-        text = search.not_ready();
-        break;
-      case WcStatus::kRemAccessErr:
-        text = search.refused(": no region there has this R_Key, range and right");
-        break;
-      case WcStatus::kRemInvReqErr:
-        text = search.refused(" as invalid: perhaps it is longer than the receive, or the QP there does not allow it");
-        break;
-      case WcStatus::kRemOpErr:
-        text = search.refused(": it could not execute it; perhaps memory there is gone");
-        break;
-      case WcStatus::kLocProtErr:
-        text = "the message at PSN " + hex(search.psn_of_error()) +
-               " was not sent: an L_Key of it is wrong, or its range, or its memory is gone";
-        break;
-      default:
-        text = "the message at PSN " + hex(search.psn_of_error()) + " failed";
-    }
+    text = why_failed(search, code);
   } else if (event.kind == TraceKind::kNak && event.a != 0) {
     status = event.a == 1 ? "QP_REQ_ERR" : event.a == 2 ? "QP_ACCESS_ERR" : "QP_FATAL";
     text = search.refuses();

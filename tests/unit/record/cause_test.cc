@@ -30,6 +30,13 @@ void send_in_vain(Flight& flight) {
   flight.event(540ms, TraceKind::kSendFailed, status(WcStatus::kRetryExcErr), 0x105);
 }
 
+TEST(Cause, AFaultThatWasAskedForIsNotThePeers) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kInjectedError, status(WcStatus::kRetryExcErr), 0x105);
+  flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kRetryExcErr), 0x105);
+  EXPECT_EQ(sentence(flight), "RETRY_EXC_ERR on QP 0x11: a fault (wr=) asks for this status; nothing was sent");
+}
+
 TEST(Cause, APeerThatFallsSilent) {
   Flight flight;
   flight.gets_ack(0ms, 0x104);

@@ -218,6 +218,9 @@ void Requester::fail_head(WcStatus status) {
   if (failed_) return;
   release_window();
   failed_ = true;
+  if (sq_.at(sq_.head()).injected_status) {
+    c_.note<TraceKind::kInjectedError>(static_cast<std::uint64_t>(status), una_.value());
+  }
   c_.note<TraceKind::kSendFailed>(static_cast<std::uint64_t>(status), una_.value());
   complete_head(status);
 }
