@@ -29,6 +29,7 @@
 #include "engine/os/background_thread.h"
 #include "engine/os/no_cancellation.h"
 #include "engine/os/os_clock.h"
+#include "engine/os/processors.h"
 #include "engine/run/crank.h"
 #include "engine/run/poll_watch.h"
 #include "proto/base/check.h"
@@ -100,12 +101,16 @@ class Runner {
   }
 
   /// Turns the crank once, if nobody else does or waits to; never blocks. Returns whether it did, so that completions
-  /// may be there now. For threads that poll: in time, the background thread leaves the network to them.
+  /// may be there now. For threads that poll: in time, the background thread leaves the network to them. A turn for
+  /// nothing gives the processor away when there is only one.
   bool try_progress() {
     const Instant now = os_now();
     polls_.on_poll(now);
-    const std::unique_lock lock = try_lock();
-    if (!lock) return false;
+    std::unique_lock lock = try_lock();
+    if (!lock) {
+      if (one_processor_) ::sched_yield();  // Its owner can't run while we do.
+      return false;
+    }
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -115,6 +120,10 @@ class Runner {
     // The program may have found what it waited for.
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/false);
+    if (one_processor_ && progress.received == 0 && progress.transmitted == 0) {
+      lock.unlock();
+      ::sched_yield();  // Whoever could bring something runs when we do not.
+    }
     polls_.on_poll_done(os_now(), progress.received > 0);
     return true;
   }
@@ -332,6 +341,7 @@ class Runner {
   std::atomic<bool> watching_ = false;     ///< The background thread sleeps, but not for long: watch_poller().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
+  const bool one_processor_ = has_one_processor();
   std::unique_ptr<std::thread> thread_;
 };
 

@@ -2,12 +2,15 @@
 // Who turns the crank: two NICs that answer each other over real ports.
 #include "engine/run/runner.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <fstream>
+#include <thread>
 
 #include "engine/os/wake_event.h"
 #include "tests/support/echo_nic.h"
@@ -151,6 +154,47 @@ TEST_P(RunnerTest, APollerDoesItAll) {
     a->post(address(2), tag);
     a->poll_until(replies(tag + 1));
   }
+}
+
+/// All threads that are made from now on, and the calling one, share one processor.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    CPU_ZERO(&before_);
+    EXPECT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+      if (CPU_ISSET(i, &before_)) CPU_SET(i, &one);
+    }
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+  ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_;
+};
+
+class OneProcessorTest : public RunnerTest {
+  OneProcessor one_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, OneProcessorTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(OneProcessorTest, APollForNothingLetsOthersRun) {
+  std::atomic<int> turns = 0;
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    for (; !stop; ++turns) ::sched_yield();
+  });
+  while (turns == 0) ::sched_yield();
+  const int before = turns;
+  poll_idly(*a);  // 1000 polls, which take less than a time slice.
+  EXPECT_GE(turns - before, 100);
+  stop = true;
+  other.join();
 }
 
 TEST_P(RunnerTest, ALonePostIsSentAtOnce) {
