@@ -52,6 +52,8 @@ TEST(Settings, NothingIsReadBesideTheTable) {
          std::filesystem::recursive_directory_iterator(UROCE_SOURCE_DIR "/" + std::string(folder))) {
       const auto suffix = entry.path().extension();
       if (suffix != ".cc" && suffix != ".h" && suffix != ".c") continue;
+      // Headers for the test programs of others, which are no setting of a NIC.
+      if (entry.path().parent_path().filename() == "uroce" && folder == std::string("verbs")) continue;
       EXPECT_FALSE(std::regex_search(contents(entry.path()), beside)) << entry.path() << ": add it to settings.def";
     }
   }
