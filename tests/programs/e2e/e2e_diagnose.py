@@ -67,7 +67,8 @@ def scenario_diagnose_of_a_tree():
 
 def scenario_diagnose_commands():
     """As printed, on the machine's own /sys."""
-    status, text = diagnose("--sys", "/nonexistent")
+    with tempfile.TemporaryDirectory() as without_devices:
+        status, text = diagnose("--sys", without_devices)
     check(status == 0 and "RDMA devices of this machine: none" in text, text)
     pairs = re.findall(r"^  server: (.*)\n  client: (.*)$", text, re.MULTILINE)
     check(len(pairs) == 2, text)
