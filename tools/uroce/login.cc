@@ -14,6 +14,7 @@
 
 #include "proto/base/result.h"
 #include "tools/uroce/commands.h"
+#include "tools/uroce/shell_quote.h"
 
 namespace uroce::tools {
 namespace {
@@ -77,20 +78,14 @@ std::string write(const fs::path& file, const std::string& text) {
   return "";
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + '\'';
-}
-
 /// What a login shell does: nothing once uroce has been removed.
 std::string line_for(const RunOptions& options, const std::string& program) {
   std::string arguments;
   for (std::size_t i = 0; i < options.settings.size(); ++i) {
     const std::string& value = options.settings.at(i);
-    if (!value.empty()) arguments += fmt::format(" --{} {}", ibv::settings().at(i).option, quoted(value));
+    if (!value.empty()) arguments += fmt::format(" --{} {}", ibv::settings().at(i).option, shell_quote(value));
   }
-  return fmt::format("[ -x {0} ] && eval \"$({0} env{1})\"{2}\n", quoted(program), arguments, kMark);
+  return fmt::format("[ -x {0} ] && eval \"$({0} env{1})\"{2}\n", shell_quote(program), arguments, kMark);
 }
 
 int fail(const std::string& wrong) {

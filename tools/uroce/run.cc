@@ -11,6 +11,7 @@
 #include "proto/capture_file.h"
 #include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
+#include "tools/uroce/shell_quote.h"
 
 namespace uroce::tools {
 namespace {
@@ -71,9 +72,7 @@ void print_variable(const char* name, const std::string& value, bool plain) {
     fmt::print("{}={}\n", name, value);
     return;
   }
-  std::string quoted;
-  for (const char c : value) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  fmt::print("export {}='{}'\n", name, quoted);
+  fmt::print("export {}={}\n", name, shell_quote(value));
 }
 
 }  // namespace

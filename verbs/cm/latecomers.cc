@@ -84,20 +84,23 @@ PeerKey Latecomers::key_of(const Gid& source, const Mad& mad) {
 
 void Latecomers::insert(const Request& request) {
   by_peer_[key_of(request.path.source, request.mad)] = request.number;
-  if (request.due != kAtOnce) queues_[{request.service_id, request.path.source.raw}].insert(request.number);
-  by_due_.insert({request.due, request.number});
+  enter_queue(request);
   waiting_.emplace(request.number, request);
 }
 
 void Latecomers::set_due(Request& request, Instant due) {
   leave_queue(request);
-  if (due != kAtOnce) queues_[{request.service_id, request.path.source.raw}].insert(request.number);
-  by_due_.erase({request.due, request.number});
   request.due = due;
-  by_due_.insert({due, request.number});
+  enter_queue(request);
+}
+
+void Latecomers::enter_queue(const Request& request) {
+  if (request.due != kAtOnce) queues_[{request.service_id, request.path.source.raw}].insert(request.number);
+  by_due_.insert({request.due, request.number});
 }
 
 void Latecomers::leave_queue(const Request& request) {
+  by_due_.erase({request.due, request.number});
   const auto queue = queues_.find({request.service_id, request.path.source.raw});
   if (queue == queues_.end()) return;
   queue->second.erase(request.number);
@@ -106,11 +109,10 @@ void Latecomers::leave_queue(const Request& request) {
 
 Latecomers::Request Latecomers::take(Number number) {
   auto node = waiting_.extract(number);
-  Request& request = node.mapped();
+  const Request& request = node.mapped();
   leave_queue(request);
-  by_due_.erase({request.due, number});
   by_peer_.erase(key_of(request.path.source, request.mad));
-  return std::move(request);
+  return request;
 }
 
 }  // namespace uroce::cm

@@ -66,6 +66,8 @@ class Latecomers {
   static PeerKey key_of(const Gid& source, const Mad& mad);
   void insert(const Request& request);
   void set_due(Request& request, Instant due);
+  /// Its queue, unless it is due at once, and the order of deadlines.
+  void enter_queue(const Request& request);
   void leave_queue(const Request& request);
   Request take(Number number);
 

@@ -114,20 +114,18 @@ Answer add_items(const Nics& nics, const Words& words) {
 /// lose [rx] [N] [CONDITIONS]
 Answer lose(const Nics& nics, Words words) {
   std::string item = "drop=";
-  const auto take_first = [&words] { words.erase(words.begin()); };
-  if (!words.empty() && words[0] == "rx") {
+  const auto take_rx = [&] {  // People put it on either side of the number.
+    if (words.empty() || words[0] != "rx") return;
     item = "rx.drop=";
-    take_first();
-  }
+    words.erase(words.begin());
+  };
+  take_rx();
   std::uint64_t count = 1;
   if (const auto number = words.empty() ? std::nullopt : whole_number(words[0])) {
     count = *number;
-    take_first();
+    words.erase(words.begin());
   }
-  if (!words.empty() && words[0] == "rx") {
-    item = "rx.drop=";
-    take_first();
-  }
+  take_rx();
   if (count == 0 || count > kMostLost) return Err{std::string("1 to 1000000000 packets can be lost")};
   if (words.size() > 1 || (!words.empty() && words[0].find_first_of(",#") != std::string_view::npos))
     return Err{std::string("expected: lose [rx] [N] [CONDITIONS], such as lose 2 op:ack@qp:1st")};

@@ -10,6 +10,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
+#include "verbs/ibverbs/hooks/replaceable.h"
 
 namespace uroce::ibv {
 namespace {
@@ -58,34 +59,27 @@ struct Armed {
 
 using ArmedList = std::vector<std::unique_ptr<Armed>>;
 
-struct CallLists {
-  std::vector<std::unique_ptr<ArmedList>> all;
-  std::atomic<const ArmedList*> current = nullptr;
-
-  void use(const std::vector<engine::faults::CallFault>& faults) {
-    auto list = std::make_unique<ArmedList>();
-    for (const auto& fault : faults) list->push_back(std::make_unique<Armed>(fault));
-    current.store(list.get(), std::memory_order_release);
-    all.push_back(std::move(list));
-  }
-};
+std::unique_ptr<ArmedList> arm(const std::vector<engine::faults::CallFault>& faults) {
+  auto list = std::make_unique<ArmedList>();
+  for (const auto& fault : faults) list->push_back(std::make_unique<Armed>(fault));
+  return list;
+}
 
 /// At first the faults of the environment, which counts at the first call of any verb. Never destroyed: programs call
-/// verbs from destructors, and other threads may still use a list that was replaced.
-CallLists& call_lists() {
-  static auto* const kLists = [] {
-    auto* made = new CallLists;
+/// verbs from destructors.
+Replaceable<ArmedList>& armed() {
+  static auto* const kArmed = [] {
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
-    made->use(spec ? spec->calls : std::vector<engine::faults::CallFault>{});  // ibv_get_device_list() tells the error.
-    return made;
+    // ibv_get_device_list() tells the error.
+    return new Replaceable(arm(spec ? spec->calls : std::vector<engine::faults::CallFault>{}));
   }();
-  return *kLists;
+  return *kArmed;
 }
 
 }  // namespace
 
 int call_fault(const char* verb) {
-  for (const auto& armed_fault : *call_lists().current.load(std::memory_order_acquire)) {
+  for (const auto& armed_fault : armed().now()) {
     if (armed_fault->fault.verb != verb) continue;
     const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (!armed_fault->fault.which.includes(n)) continue;
@@ -95,7 +89,7 @@ int call_fault(const char* verb) {
   return 0;
 }
 
-void replace_call_faults(const engine::faults::FaultSpec& spec) { call_lists().use(spec.calls); }
+void replace_call_faults(const engine::faults::FaultSpec& spec) { armed().replace(arm(spec.calls)); }
 
 std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/hooks/cm_faults.h"
 
-#include <atomic>
 #include <memory>
-#include <vector>
 
 #include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/hooks/replaceable.h"
 
 namespace uroce::ibv {
 namespace {
@@ -13,32 +12,21 @@ namespace {
 using engine::faults::CmFaults;
 using engine::faults::FaultSpec;
 
-struct CmLists {
-  std::vector<std::unique_ptr<CmFaults>> all;
-  std::atomic<CmFaults*> current = nullptr;
-
-  void use(std::unique_ptr<CmFaults> faults) {
-    current.store(faults.get(), std::memory_order_release);
-    all.push_back(std::move(faults));
-  }
-};
-
-CmLists& cm_lists() {
-  static auto* const kLists = [] {
-    auto* made = new CmLists;
+Replaceable<CmFaults>& faults() {
+  static auto* const kFaults = [] {
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
-    made->use(std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));  // A NIC that opens tells the error.
-    return made;
+    return new Replaceable(
+        std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));  // A NIC that opens tells the error.
   }();
-  return *kLists;
+  return *kFaults;
 }
 
 }  // namespace
 
-CmFaults& cm_faults() { return *cm_lists().current.load(std::memory_order_acquire); }
+CmFaults& cm_faults() { return faults().now(); }
 
 void replace_cm_faults(const FaultSpec& spec) {
-  cm_lists().use(std::make_unique<CmFaults>(spec, cm_faults().injected()));
+  faults().replace(std::make_unique<CmFaults>(spec, cm_faults().injected()));
 }
 
 }  // namespace uroce::ibv
