@@ -76,6 +76,7 @@ def outcomes(lines):
 
 def run_module(binaries, directory, module, capture):
     """The outcomes of one module's tests, and how its process ended (a text, empty if it ended well)."""
+    run_client.new_network()  # Other tests may have the address meanwhile.
     results, log = directory / f"{module}.results", directory / f"{module}.log"
     results.touch()
     command = [binaries / "uroce", "run", "--addr", run_client.SERVER, "--pcap", capture, "--",
