@@ -14,7 +14,7 @@ PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibv
   mpich libmpich-dev tgt libiscsi-bin infiniband-diags"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
-PACKAGES_SITE="python3-sphinx python3-myst-parser python3-jieba"
+PACKAGES_SITE="python3-sphinx python3-myst-parser"
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

@@ -2,17 +2,24 @@
 
 import pathlib
 import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from chinese import SearchBoth
 
 extensions = ["myst_parser"]
 project = "uroce"
 root_doc = "learn/en/README"
 source_suffix = {".md": "markdown"}
 html_theme = "alabaster"
-html_theme_options = {"description": "Learn it: from io_uring to verbs", "page_width": "1450px",
+html_theme_options = {"description": "Learn it: from io_uring to verbs", "page_width": "auto",
                       "body_max_width": "1200px"}
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
+templates_path = ["templates"]
+CHINESE_SIDEBAR = ["about.html", "searchbox.html", "chinese.html"]
 html_copy_source = html_show_copyright = False
-html_search_language = "zh"  # Splits Chinese into words; words of other languages are found as well.
+html_search_language = SearchBoth.lang
 myst_heading_anchors = 3
 highlight_language = "none"
 suppress_warnings = ["myst.xref_missing", "toc.not_readable", "misc.highlighting_failure"]
@@ -41,5 +48,21 @@ def on_the_site(app, name, source):
             source[0] += "\n```{toctree}\n:hidden:\n:glob:\n:caption: uroce\n\n../../*\n../../adr/*\n```\n"
 
 
+def is_chinese(name):
+    return name.startswith("learn/zh/") or name.endswith("_zh")
+
+
+def sidebar(app, name, _template, context, _doctree):
+    """Pages in Chinese have the Chinese list of lessons beside them, and a link to their English twin."""
+    if not is_chinese(name):
+        return
+    titles = app.env.titles
+    context["sidebars"] = CHINESE_SIDEBAR
+    context["chinese_pages"] = [(page, titles[page].astext()) for page in sorted(titles) if is_chinese(page)]
+    context["english_twin"] = name.replace("learn/zh/", "learn/en/").removesuffix("_zh")
+
+
 def setup(app):
+    app.add_search_language(SearchBoth)
     app.connect("source-read", on_the_site)
+    app.connect("html-page-context", sidebar)
