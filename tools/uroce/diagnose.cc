@@ -89,8 +89,8 @@ void check_modules(const std::vector<RdmaPort>& machine, Findings& findings) {
   findings.good("kernel modules: " + (loaded.empty() ? "none for RDMA (uroce needs none)" : loaded));
   if (machine.empty()) return;
   if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
-    findings.note("RDMA CM: the kernel offers none",
-                  "modprobe rdma_ucm, for rping and for --cm on the machine's devices");
+    findings.note("RDMA CM: the module rdma_ucm is not loaded",
+                  "the first program that uses it (rping, --cm) usually loads it; if not: modprobe rdma_ucm");
   }
 }
 
