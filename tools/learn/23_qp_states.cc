@@ -1,5 +1,7 @@
 // Lesson 23: the life of a queue pair. RESET, INIT, RTR (ready to receive), RTS (ready to send), and what each step
 // needs. Then the mistakes, and what they return.
+#include <array>
+
 #include "tools/learn/verbs.h"
 
 namespace {
@@ -30,6 +32,32 @@ ibv_qp_attr to(ibv_qp_state state) {
   return attr;
 }
 
+using Masks = std::array<int, IBV_QPS_ERR + 1>;  // Per state: the attributes that the way into it requires.
+
+bool go(ibv_qp* qp, ibv_qp_attr attr, ibv_qp_state state, int mask) {
+  attr.qp_state = state;
+  return ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE) == 0;
+}
+
+/// Tries every transition, each from a fresh start. `all` has every attribute.
+void print_table(ibv_qp* qp, const ibv_qp_attr& all, const Masks& required) {
+  constexpr std::array kStates{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR};
+  std::printf("every transition, tried\n  from \\ to  RESET  INIT   RTR    RTS    ERR\n");
+  for (ibv_qp_state from : kStates) {
+    std::printf("  %-9s", state_name(from));
+    for (ibv_qp_state into : kStates) {
+      go(qp, all, IBV_QPS_RESET, 0);
+      if (from == IBV_QPS_ERR) go(qp, all, IBV_QPS_INIT, required[IBV_QPS_INIT]) && go(qp, all, IBV_QPS_ERR, 0);
+      for (ibv_qp_state on_the_way : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+        if (from != IBV_QPS_ERR && on_the_way <= from) go(qp, all, on_the_way, required[on_the_way]);
+      }
+      const int mask = into == from ? 0 : required[into];  // To where it is already: nothing is required.
+      std::printf("  %-5s", query(qp).qp_state != from ? "?" : go(qp, all, into, mask) ? "yes" : "-");
+    }
+    std::printf("\n");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -58,7 +86,8 @@ int main() {
   endpoint.post_recv(1, 64);  // From INIT on: the peer may send as soon as we are in RTR.
   std::printf("  %-42s %s\n", "ibv_post_recv in INIT", "ok");
 
-  ibv_qp_attr rtr = to(IBV_QPS_RTR);
+  ibv_qp_attr rtr = init;  // The mask says which attributes count; the others may stay.
+  rtr.qp_state = IBV_QPS_RTR;
   rtr.path_mtu = IBV_MTU_1024;                 // Bytes of data per packet; both sides must have the same.
   rtr.dest_qp_num = peer.qp->qp_num;           // The peer's queue pair,
   rtr.rq_psn = 0x200;                          // and the PSN of its first packet.
@@ -73,7 +102,8 @@ int main() {
   step(qp, rtr, rtr_mask, "INIT -> RTR");
   std::printf("  %-42s %s\n", "ibv_post_send in RTR", std::strerror(ibv_post_send(qp, &send, &bad_send)));
 
-  ibv_qp_attr rts = to(IBV_QPS_RTS);
+  ibv_qp_attr rts = rtr;
+  rts.qp_state = IBV_QPS_RTS;
   rts.sq_psn = 0x100;     // The PSN of our first packet: what the peer has as its rq_psn.
   rts.timeout = 14;       // 4.096 us * 2^14 = 67 ms without an answer: send again,
   rts.retry_cnt = 7;      // at most seven times.
@@ -88,4 +118,10 @@ int main() {
   learn::print("  the posted receive", learn::wait(endpoint.cq));
   step(qp, to(IBV_QPS_RTS), rts_mask, "ERR -> RTS");
   step(qp, to(IBV_QPS_RESET), 0, "ERR -> RESET");
+
+  Masks required{};
+  required[IBV_QPS_INIT] = init_mask;
+  required[IBV_QPS_RTR] = rtr_mask;
+  required[IBV_QPS_RTS] = rts_mask;
+  print_table(qp, rts, required);
 }
