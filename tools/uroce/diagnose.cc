@@ -118,7 +118,7 @@ std::string output_of(const char* command) {
 void check_firewall(Findings& findings) {
   constexpr const char* kRemedy =
       "UDP 4791 (uroce, Soft-RoCE) and TCP 18515 must pass, e.g.: nft insert rule inet filter input udp dport 4791 "
-      "accept; a card's packets do not pass the host's firewall";
+      "accept; a card's packets do not go through the host's firewall";
   if (::geteuid() != 0) return findings.note("firewall: only root sees its rules (nft list ruleset)", kRemedy);
   const std::string rules = output_of("nft list ruleset 2>/dev/null; iptables-save 2>/dev/null");
   for (const char* word : {" drop", "DROP", "reject", "REJECT"}) {
