@@ -87,7 +87,7 @@ def scenario_live():
         check(0 < qp["timers_ns"]["ack"] < 5e9, qp)
         status, text, error = uroce("qp", f"{pid}/{qp['qpn']:#x}")
         check(status == 0 and text.startswith(f"QP {qp['qpn']:#x}, RC, RTS; rdma_client[{pid}]"), text, error)
-        check("timer       ack: due in " in text and "state qpn=0x" in text, text)
+        check("timer       ack: due in " in text and f"state qpn={qp['qpn']:#x} from=RTR to=RTS" in text, text)
         status, text, _ = uroce("qp", "--json", pid)
         check(status == 0 and json.loads(text)[0]["counts"]["sent_packets"] > 0, text)
         status, text, _ = uroce("top", "--once", "--interval", 0.05)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/model/trace.h"
 
+#include <string_view>
+
 #include "proto/base/check.h"
+#include "proto/syndrome.h"
+#include "verbs/nic/model/names.h"
 
 namespace uroce::nic {
 namespace {
@@ -20,8 +24,27 @@ const Row& row(TraceKind kind) {
   return kRows[static_cast<std::size_t>(kind)];
 }
 
+/// What `value` is called in a field of this name; "" for plain numbers. Rings of other processes hold any value.
+std::string_view word_for(std::string_view name, std::uint64_t value) {
+  if (value > 0xFF) return "";
+  const auto small = static_cast<std::uint8_t>(value);
+  if (name == "from" || name == "to") return to_string(QpState{small});
+  if (name == "status") return to_string(WcStatus{small});
+  if (name == "code" && proto::NakCode{small} <= proto::NakCode::kInvalidRdRequest) {
+    return to_string(proto::NakCode{small});
+  }
+  return "";
+}
+
 void append(std::string& line, const char* name, std::uint64_t value) {
-  if (*name != '\0') line.append(" ").append(name).append("=").append(std::to_string(value));
+  if (*name == '\0') return;
+  const std::string_view word = word_for(name, value);
+  line.append(" ").append(name).append("=");
+  if (word.empty() || word == "?") {
+    line.append(std::to_string(value));
+  } else {
+    line.append(word);
+  }
 }
 
 }  // namespace

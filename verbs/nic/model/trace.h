@@ -93,7 +93,7 @@ class Trace {
 
 /// Such as "drop_icrc".
 const char* name_of(TraceKind kind);
-/// One line: the name, the QPN, and the numbers with their names. Without the time.
+/// One line without the time: name, QPN, and numbers with their names, or as words: "state qpn=17 from=RTR to=RTS".
 std::string to_string(const TraceEvent& event);
 
 }  // namespace uroce::nic

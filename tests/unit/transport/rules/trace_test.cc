@@ -42,8 +42,8 @@ TEST(Trace, TellsOfPacketsOfStates) {
   Diary diary;
   Script s({.rq_psn = 0, .trace = &diary});
   const std::string qpn = " qpn=" + std::to_string(s.qp->qpn());
-  EXPECT_EQ(diary.lines,
-            (Lines{"state" + qpn + " from=0 to=1", "state" + qpn + " from=1 to=2", "state" + qpn + " from=2 to=3"}));
+  EXPECT_EQ(diary.lines, (Lines{"state" + qpn + " from=RESET to=INIT", "state" + qpn + " from=INIT to=RTR",
+                                "state" + qpn + " from=RTR to=RTS"}));
   diary.lines.clear();
   s.recv(write_only(0, 8).ack_req());
   s.expect(ack(0));
@@ -59,11 +59,22 @@ TEST(Trace, TellsWhyARequestIsRefused) {
   t.s->recv(write_only(0, 8).rkey(0xDEAD));
   t.s->expect(nak(0, NakCode::kRemoteAccessError));
   t.s->expect_event(Event::Kind::kQpAccessErr);
-  EXPECT_EQ(t.diary.news(), (Lines{"out_of_sequence" + t.qpn + " psn=2 expected=0",
-                                   "refused" + t.qpn + " check=3 psn=0", "rnr_nak" + t.qpn + " psn=0 timer=12",
-                                   "refused" + t.qpn + " check=4 psn=0", "nak" + t.qpn + " code=2 psn=0"}));
+  EXPECT_EQ(t.diary.news(),
+            (Lines{"out_of_sequence" + t.qpn + " psn=2 expected=0", "refused" + t.qpn + " check=3 psn=0",
+                   "rnr_nak" + t.qpn + " psn=0 timer=12", "refused" + t.qpn + " check=4 psn=0",
+                   "nak" + t.qpn + " code=remote access error psn=0"}));
   EXPECT_EQ(t.s->nic.counters().out_of_seq_request, 1u);
   EXPECT_EQ(t.s->nic.counters().send_rnr_err, 1u);
+}
+
+TEST(Trace, SaysNumbersThatMeanNothingAsTheyAre) {
+  const auto said = [](nic::TraceKind kind, std::uint64_t a, std::uint64_t b) {
+    return to_string(nic::TraceEvent{.kind = kind, .a = a, .b = b});
+  };
+  EXPECT_EQ(said(nic::TraceKind::kSendFailed, 12, 5), "send_failed status=RETRY_EXC_ERR psn=5");
+  EXPECT_EQ(said(nic::TraceKind::kState, 7, 256), "state from=7 to=256");
+  EXPECT_EQ(said(nic::TraceKind::kNakIn, 5, 5), "nak_in code=5 psn=5");
+  EXPECT_EQ(said(nic::TraceKind::kSendFailed, 255, 5), "send_failed status=255 psn=5");
 }
 
 }  // namespace
