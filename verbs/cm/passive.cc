@@ -25,6 +25,37 @@ bool fits(proto::ConstView<Req> req, Transport transport) {
          req.get<Req::ExtendedTransport>() == 0;
 }
 
+/// What the peer asks for, and says of its QP.
+void read_terms(ConnectionInfo& info, proto::ConstView<Req> req) {
+  info.peer_known = true;
+  info.service_id = req.get<Req::ServiceId>();
+  info.path.flow_label = req.get<Req::FlowLabel>();
+  info.path.tclass = req.get<Req::TClass>();
+  info.path.hop_limit = req.get<Req::HopLimit>();
+  info.path.mtu = req.get<Req::PathMtu>();
+  info.ack_timeout = req.get<Req::AckTimeout>();
+  info.path.life_time = static_cast<std::uint8_t>(std::max(info.ack_timeout - 1, 0));
+  info.remote_qpn = req.get<Req::Qpn>();
+  info.remote_psn = req.get<Req::StartingPsn>();
+  info.retry_count = req.get<Req::RetryCount>();
+  info.rnr_retry_count = req.get<Req::RnrRetryCount>();
+  info.max_dest_rd_atomic = req.get<Req::InitiatorDepth>();
+  info.max_rd_atomic = req.get<Req::ResponderResources>();
+}
+
+/// The same for the program. What the peer can have outstanding is what we have to answer.
+ConnectionParams params_of(proto::ConstView<Req> req) {
+  ConnectionParams params;
+  params.qpn = req.get<Req::Qpn>();
+  params.responder_resources = req.get<Req::InitiatorDepth>();
+  params.initiator_depth = req.get<Req::ResponderResources>();
+  params.flow_control = req.get<Req::FlowControl>();
+  params.retry_count = req.get<Req::RetryCount>();
+  params.rnr_retry_count = req.get<Req::RnrRetryCount>();
+  params.srq = req.get<Req::Srq>();
+  return params;
+}
+
 }  // namespace
 
 void Cm::Core::refuse(const Incoming& in, RejectReason reason, Bytes info, About about) {
@@ -43,7 +74,7 @@ void Cm::Core::on_req(const Incoming& in) {
   const auto addresses = wire::parse_addresses(in.message.private_data());
   const bool check_source = is_improved() && config.check_source;
 
-  // Who says that it is somebody else would have us send to a third party.
+  // A peer that claims another address could make us send to a third party.
   if (check_source && (local != in.path.source || (addresses && addresses->source != in.path.source))) {
     ++counters.wrong_source;
     return refuse(in, RejectReason::kInvalidGid, our_gid);
@@ -80,27 +111,13 @@ void Cm::Core::on_req(const Incoming& in) {
   if (waits_for_place(*listener, in)) return;
 
   Connection& c = create();
-  ConnectionInfo& info = c.info;
-  info.passive = true;
-  info.local = {in.path.destination, static_cast<std::uint16_t>(service_id)};
-  info.remote = {in.path.source, addresses->source_port};
+  c.info.passive = true;
+  c.info.local = {in.path.destination, static_cast<std::uint16_t>(service_id)};
+  c.info.remote = {in.path.source, addresses->source_port};
   if (!take_place(*listener, c)) return erase(c);
-  info.peer_known = true;
-  info.transport = listener->what.transport;
-  info.service_id = service_id;
-  info.path.flow_label = req.get<Req::FlowLabel>();
-  info.path.tclass = req.get<Req::TClass>();
-  info.path.hop_limit = req.get<Req::HopLimit>();
-  info.path.mtu = mtu;
-  info.ack_timeout = req.get<Req::AckTimeout>();
-  info.path.life_time = static_cast<std::uint8_t>(std::max(info.ack_timeout - 1, 0));
-  info.remote_qpn = req.get<Req::Qpn>();
-  info.remote_psn = req.get<Req::StartingPsn>();
-  info.retry_count = req.get<Req::RetryCount>();
-  info.rnr_retry_count = req.get<Req::RnrRetryCount>();
-  info.max_dest_rd_atomic = req.get<Req::InitiatorDepth>();
-  info.max_rd_atomic = req.get<Req::ResponderResources>();
-  info.state = State::kReqReceived;
+  c.info.transport = listener->what.transport;
+  c.info.state = State::kReqReceived;
+  read_terms(c.info, req);
   c.remote_id = req.get<Req::LocalId>();
   c.remote_guid = guid;
   c.request_tid = in.tid();
@@ -111,13 +128,7 @@ void Cm::Core::on_req(const Incoming& in) {
 
   Event& event = tell(c, Event::Kind::kRequest);
   event.listener = listener->id;
-  event.params.qpn = info.remote_qpn;
-  event.params.responder_resources = info.max_dest_rd_atomic;
-  event.params.initiator_depth = info.max_rd_atomic;
-  event.params.flow_control = req.get<Req::FlowControl>();
-  event.params.retry_count = info.retry_count;
-  event.params.rnr_retry_count = info.rnr_retry_count;
-  event.params.srq = req.get<Req::Srq>();
+  event.params = params_of(req);
   event.params.ece = {req.get<Req::Vendor>(), in.message.mad().get<wire::Mad::Modifier>()};
   event.private_data = whole_field(in.message.private_data().subspan(wire::CmaHeader::kSize));
 }

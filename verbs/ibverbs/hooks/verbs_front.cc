@@ -18,7 +18,8 @@ constexpr bool returns_minus_one(std::string_view verb) {
 }
 
 /// What a verb that fails on request leaves behind besides its error: which WR it was, a list that has ended.
-void leave_behind(...) {}
+template <class... Arguments>
+void leave_behind(Arguments...) {}
 void leave_behind(struct ibv_qp*, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) { *bad_wr = wr; }
 void leave_behind(struct ibv_qp*, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) { *bad_wr = wr; }
 void leave_behind(struct ibv_srq*, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) { *bad_wr = wr; }
