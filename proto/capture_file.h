@@ -16,7 +16,7 @@
 
 namespace uroce::proto {
 
-/// A regular file holds one capture: one header, and whole records of whoever writes. Into a pipe (or another stream,
+/// A regular file holds one capture: one header, and whole records of all its writers. Into a pipe (or another stream,
 /// as a terminal) goes pcapng; as soon as several processes write into it, each batch is a section of its own. No write
 /// raises a signal. Errors are sentences for people and name the file.
 class CaptureFile {
@@ -58,8 +58,8 @@ class CaptureFile {
   pcap_format::Format format_ = pcap_format::Format::kPcap;
   bool is_stream_ = false;
   bool is_shared_ = false;             ///< A stream that others have been writing to as well.
-  std::uint64_t size_ = 0;             ///< Of the file, when we have looked last.
-  std::uint64_t end_ = 0;              ///< Of its whole records, as far as we have looked.
+  std::uint64_t size_ = 0;             ///< The file's, when we looked last.
+  std::uint64_t end_ = 0;              ///< Where its whole records end, as far as we have looked.
   std::uint32_t interfaces_ = 0;       ///< Up to there, in the last section.
   std::vector<std::uint8_t> section_;  ///< What a section of ours in a stream begins with.
 };

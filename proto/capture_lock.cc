@@ -15,8 +15,8 @@ constexpr off_t kFirstPlace = 1;
 constexpr auto kPatience = std::chrono::seconds(1);
 constexpr auto kLockNap = std::chrono::microseconds(50);
 
-/// Of the open file description: threads and descriptors of one process exclude each other as those of several do, and
-/// closing another descriptor of the file gives nothing back (as it does with POSIX' own locks).
+/// The lock belongs to the open file description: threads and descriptors of one process exclude each other as those of
+/// several do, and closing another descriptor of the file gives nothing back (as it does with POSIX's own locks).
 int try_lock(int fd, short type, off_t byte) {
   struct flock lock {};
   lock.l_type = type;

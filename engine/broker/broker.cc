@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 256;
-/// Who started us connects at once, unless it was killed.
+/// The process that started us connects at once, unless it was killed.
 constexpr Duration kFirstVisit = 5s;
 /// For those who use the address to come and bring its sockets, and for sockets of killed processes to go.
 constexpr Duration kReunion = 2s;
@@ -25,9 +25,9 @@ constexpr Duration kReunionStep = 5ms;
 
 /// Between connecting and asking.
 constexpr Duration kHello = 2s;
-/// All slots, and as many who ask; more of them wait in the queue.
+/// All slots, and as many processes that ask; more of them wait in the queue.
 constexpr std::size_t kConnectionsMax = 2 * kSlots;
-/// So that a crowd does not keep us from those who have slots.
+/// So that a crowd does not keep us from the processes that have slots.
 constexpr int kAcceptsPerTurn = 64;
 /// Without free descriptors or memory.
 constexpr Duration kShortage = 100ms;
@@ -79,8 +79,8 @@ void Broker::run() {
     leaving_.clear();
     wait_and_read(now);
   }
-  // The address first, then the name: the next broker, which needs both, waits for the name. Whoever has just connected
-  // finds the connection closed and asks that one.
+  // The address first, then the name: the next broker, which needs both, waits for the name. A process that
+  // has just connected finds its connection closed and asks that broker.
   group_.reset();
   listener_.reset();
   leaving_.clear();

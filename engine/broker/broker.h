@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The broker of one address: holds the sockets of its slots and leases them to NICs, which are processes of the same
-// user. Nothing of the data path comes by here. Others are left at once, and of the same user, who asks nothing: they
-// take neither descriptors nor time.
+// user. Nothing of the data path comes by here. Connections of other users, and those that ask nothing, are closed
+// at once: they take neither descriptors nor time.
 //
 // A broker that is started while processes of a killed one still use the address waits for them: they come by
 // themselves (Lease), and bring the sockets.
@@ -56,7 +56,7 @@ class Broker {
   Instant accept_again_;  ///< Not before: there were no descriptors.
   bool had_visitors_ = false;
   std::vector<Connection> connections_;
-  std::vector<Fd> leaving_;  ///< Of those who wait until the address is free, should they have been the last.
+  std::vector<Fd> leaving_;  ///< Of processes that have left: kept until the address is free, for they may be the last.
   std::optional<SlotGroup> group_;
   std::optional<SetupError> failure_;  ///< Why there is none.
 };

@@ -15,7 +15,7 @@
 
 namespace uroce::engine {
 
-/// Requests for a service, and who gets them.
+/// Requests for a service, and the slot that gets them.
 struct CmRoute {
   std::uint32_t service = 0;  ///< Low half of the service ID: port space and port.
   std::uint8_t slot = 0;

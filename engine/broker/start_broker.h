@@ -13,8 +13,8 @@
 
 namespace uroce::engine {
 
-/// Descriptor on which a broker tells who started it that it listens, or why not: one byte, kBrokerListens, or a
-/// sentence. Nothing else is inherited.
+/// Descriptor on which a broker says that it listens (one byte, kBrokerListens) or why not (a sentence), to the process
+/// that started it. Nothing else is inherited.
 inline constexpr int kBrokerReport = 3;
 inline constexpr char kBrokerListens = '+';
 

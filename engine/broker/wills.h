@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wills: packets to be sent if this process is killed. A process of their own, the executor (execute_wills.h), reads
 // them out of memory that both share, when its connection to this process ends. So depositing one is no system call,
-// and whoever kills the process can't be too fast.
+// and no kill of the process is too fast for it.
 #pragma once
 
 #include <atomic>

@@ -51,7 +51,7 @@ void HeldPackets::hurry() {
 
 namespace {
 
-/// Of an interval that comes again and again, a NIC that nobody has looked at for long catches up with this many.
+/// An interval that repeats: after a long time without a turn, a NIC catches up with this many of them.
 constexpr int kCatchUp = 8;
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Seen {
   std::uint32_t qpn = 0, size = 0;
   proto::Psn psn;
   std::uint32_t read_bytes = 0;             ///< That a READ request asks for.
-  std::optional<std::uint32_t> source_qpn;  ///< Of datagrams.
+  std::optional<std::uint32_t> source_qpn;  ///< For datagrams.
   bool is_response = false;
   PacketFault::Answer answer = PacketFault::Answer::kAny;
   std::optional<std::size_t> message;  ///< As in PacketFault::messages.

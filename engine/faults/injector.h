@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides what happens to a packet. Chance depends on the seed, on the packet (whose it is: the how-manieth QP of the
+// Decides what happens to a packet. Chance depends on the seed, on the packet (whose it is: which QP of the
 // NIC; how far from the QP's first PSN; request, response, ACK, NAK) and on how often it has been lost before, and on
 // nothing else: neither numbers that were drawn, nor other QPs, nor the timing of threads change it. A packet that has
 // got through is not struck again when it is sent again: how often that happens, timing decides.
@@ -49,7 +49,7 @@ std::string to_comment(const Fate& fate);
 
 /// The sender of a packet.
 struct Sender {
-  std::uint32_t qpn = 0;  ///< One of ours; 0: who it is for tells enough.
+  std::uint32_t qpn = 0;  ///< One of ours; 0: its destination is enough.
   proto::Gid address{};   ///< A peer.
 };
 

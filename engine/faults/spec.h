@@ -37,13 +37,13 @@ struct PacketFault {
   Direction direction = Direction::kSent;
   double probability = 1;  ///< In [0, 1].
   std::optional<std::uint32_t> psn;
-  std::optional<QpName> qp;                    ///< By number: whom the packet is for. By order: whose it is here.
+  std::optional<QpName> qp;                    ///< By number: the packet's destination. By order: the QP here.
   std::uint32_t size_min = 0, size_max = ~0u;  ///< Payload bytes.
   enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };
   std::bitset<256> opcodes = std::bitset<256>().set();
-  Answer answer = Answer::kAny;  ///< Of acknowledgements.
-  std::bitset<16> messages;      ///< Of connection management, counted from REQ; none: no matter what it is.
-  Which which;                   ///< Of the packets that meet the other conditions.
+  Answer answer = Answer::kAny;  ///< For acknowledgements: which.
+  std::bitset<16> messages;      ///< For connection management, counted from REQ; none: any packet.
+  Which which;                   ///< Counts the packets that meet the other conditions.
   Duration delay_min{}, delay_max{};
   std::uint32_t distance = 0;  ///< kReorder: held back until so many packets have overtaken it.
   std::string text{};          ///< The item as written: "loss=1%".

@@ -78,7 +78,7 @@ class Streams {
     Stream& stream;
     StreamId id;
     std::uint64_t name;     ///< The same in every run; of streams of one program no two have the same.
-    std::uint32_t nth = 0;  ///< Whose it is: see QpIdentity. 0: no QP of ours.
+    std::uint32_t nth = 0;  ///< Which QP: see QpIdentity. 0: none of ours.
     std::uint32_t mtu = 0;  ///< 0: not known.
   };
   /// The stream of our QP `qpn`. `peer`: of datagrams that are received, whose PSNs begin with any.

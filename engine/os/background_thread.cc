@@ -10,7 +10,7 @@ std::unique_ptr<std::thread> start_background_thread(std::function<void()> body)
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  // What a thread brings upon itself: blocked, it would kill the process whoever handles it.
+  // What a thread brings upon itself: blocked, it would kill the process in spite of a handler.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
   auto thread = std::make_unique<std::thread>(std::move(body));

@@ -33,7 +33,7 @@ struct PortCounters {
   std::uint64_t send_errors = 0;       ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
   std::uint64_t receive_overruns = 0;  ///< Packets the kernel dropped because our socket buffer was full.
   std::uint64_t system_calls = 0;
-  std::uint64_t sent_by_shm = 0;  ///< Of sent_packets, those through shared memory.
+  std::uint64_t sent_by_shm = 0;  ///< The part of sent_packets that took shared memory.
   std::uint64_t received_by_shm = 0;
 };
 

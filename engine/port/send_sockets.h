@@ -37,7 +37,7 @@ class SendSockets {
   /// Sockets that stay open though nobody uses them: the last acknowledgements of a QP leave after it has gone, and the
   /// next QP often has the same port. find_or_open() opens a closed one again.
   static constexpr std::size_t kMaxUnused = 16;
-  /// So many can be acquired; more users share them. The rest is for packets of nobody who acquires: connection
+  /// So many can be acquired; more users share them. The rest is for packets that acquire nothing: connection
   /// management, and those last acknowledgements.
   static constexpr std::uint16_t kMaxAcquired = kMax - kMaxUnused;
   /// Called when a socket has been opened in a slot, and (fd -1) before it is closed.

@@ -53,7 +53,7 @@ class SocketPort final : public UdpPort {
   };
   std::array<ReceiveBuffer, kBatch> receive_buffers_{};
   std::array<mmsghdr, kBatch> receive_batch_{};
-  std::size_t receive_size_;   ///< Of a buffer.
+  std::size_t receive_size_;   ///< Bytes of each buffer.
   std::size_t receive_count_;  ///< Buffers.
   std::vector<std::uint8_t> receive_memory_;
   std::size_t next_receiver_ = 0;

@@ -199,7 +199,7 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
     // The kernel invents flow labels otherwise (net.ipv6.auto_flowlabels).
     as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
                 set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) && set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
-    // Of IPv4, the source address decides where multicast packets leave.
+    // With IPv4, the source address decides where multicast packets leave.
     if (const auto interface = static_cast<int>(interface_of(local)); interface != 0) {
       set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, interface);
     }

@@ -76,7 +76,7 @@ struct ReceiveControl {
   std::uint8_t tclass = 0;
   std::uint8_t hop_limit = 0;
   std::optional<std::uint32_t> overruns;  ///< SO_RXQ_OVFL: packets dropped since the socket was opened.
-  std::uint32_t packet_size = 0;          ///< Of the packets of a train, the last of which may be shorter; 0: no train.
+  std::uint32_t packet_size = 0;          ///< In a train, whose last packet may be shorter; 0: no train.
 };
 /// `message` needs msg_control and msg_controllen only.
 ReceiveControl parse_receive_control(const msghdr& message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One turn of the crank: moves packets between a NIC and a port and runs the timers that are due. Never blocks. Whoever
-// calls it (Runner, tests) makes sure that nobody else uses the two at the same time.
+// One turn of the crank: moves packets between a NIC and a port and runs the timers that are due. Never blocks. The
+// caller (Runner, tests) makes sure that nobody else uses the two at the same time.
 #pragma once
 
 #include <optional>
@@ -44,11 +44,11 @@ enum class Answers : std::uint8_t {
 
 /// Sends, receives, runs timers, and sends what came of that unless it may wait. One system call when nothing arrives,
 /// or when answers wait for the next turn. `on_progress()` is called whenever the NIC may have got events, and before
-/// answers are sent: who sleeps for an event wakes up meanwhile, and does so before the peer can know. `now` is the
+/// answers are sent: a thread that sleeps for an event wakes up meanwhile, before the peer can know. `now` is the
 /// time at which the turn begins.
 template <SansIoNic N, class OnProgress>
 Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnProgress& on_progress) {
-  // Sending can take longer than an RNR wait of 10 us: what arrived after it would be told a time before its arrival,
+  // Sending can take longer than an RNR wait of 10 us: what arrived after it would get a time before its arrival,
   // and waits that the peer asks for would end too early.
   struct Sink final : DatagramSink {
     explicit Sink(N& n) : nic(n) {}

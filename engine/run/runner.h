@@ -122,7 +122,7 @@ class Runner {
     inform_background(/*more=*/false);
     if (one_processor_ && progress.received == 0 && progress.transmitted == 0) {
       lock.unlock();
-      ::sched_yield();  // Whoever could bring something runs when we do not.
+      ::sched_yield();  // A peer that could send something may need this processor.
     }
     polls_.on_poll_done(os_now(), progress.received > 0);
     return true;

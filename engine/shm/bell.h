@@ -41,7 +41,7 @@ class Bell {
 /// A writer's side.
 class BellRope {
  public:
-  /// Of another process, which may have sent anything. Nothing when it is no bell.
+  /// A bell of another process, which may have sent anything. Nothing when it is none.
   static std::optional<BellRope> adopt(Fd event, const Fd& memory);
 
   /// Wakes the sleeper if it sleeps and was not woken before. To be called after publishing. Returns whether it did,

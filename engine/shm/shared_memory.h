@@ -36,7 +36,8 @@ class Mapping {
 
 /// Makes shared memory of `size` bytes, all 0. Invalid when the system has none; errno says why.
 Fd make_shared_memory(std::size_t size);
-/// After the maker has mapped it: whoever gets the descriptor from now on may only read. False when the kernel refuses.
+/// After the maker has mapped it: processes that get the descriptor from now on may only read. False when the kernel
+/// refuses.
 bool forbid_new_writers(int fd);
 /// Whether `fd`, which came from another process, is a memory of make_shared_memory() with exactly `size` bytes.
 bool is_shared_memory(int fd, std::size_t size);

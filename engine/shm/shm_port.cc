@@ -57,7 +57,7 @@ Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<Port>
 
 ShmPort::ShmPort(std::unique_ptr<UdpPort> udp, Bell bell) : udp_(std::move(udp)), bell_(std::move(bell)) {}
 
-/// Who gets this packet, if that may have a link.
+/// The peer that gets this packet, if it may have a link.
 ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) {
   if (packet.size() < kDestQp + 3) return nullptr;
   const proto::Path& path = transmit.path;
@@ -283,7 +283,7 @@ bool ShmPort::wait(std::optional<Instant> deadline) {
       if (!is_look) set_waiting(false);
       return true;
     }
-    // Who looks time and again looks at the rings: the sockets need a system call.
+    // A thread that looks again and again looks at the rings: the sockets need a system call.
     if (is_look && !sources_.empty() && now < socket_look_at_) return false;
     socket_look_at_ = now + kUdpLook;
   }

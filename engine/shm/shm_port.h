@@ -86,7 +86,7 @@ class ShmPort final : public Port {
   std::unique_ptr<UdpPort> udp_;
   Bell bell_;
   std::unique_ptr<LinkKeeper> keeper_;
-  PortCounters counters_;  ///< Of what goes through links.
+  PortCounters counters_;  ///< What goes through links.
 
   MutBytes frame_;  ///< Lent.
   std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;

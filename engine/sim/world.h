@@ -121,7 +121,7 @@ class World {
     /// The queued timer event: never later than `deadline`, for a timer that is put off (with every ACK, say) keeps its
     /// event and moves when that comes up.
     std::optional<Instant> queued;
-    std::uint32_t timer_generation = 0;  ///< Of the queued event; older ones are stale.
+    std::uint32_t timer_generation = 0;  ///< The queued event's; older ones are stale.
     bool dirty = false;
     bool attached = true;
   };

@@ -271,8 +271,8 @@ static_assert(CmaHeader::All::tile(CmaHeader::kSize));
 struct MessageInfo {
   Attribute attribute;
   std::string_view name;  ///< "REQ"
-  std::size_t size;       ///< Of the fields.
-  std::size_t info_size;  ///< Of the additional information that follows them, of which InfoLength bytes count.
+  std::size_t size;       ///< Bytes of the fields.
+  std::size_t info_size;  ///< Bytes of the additional information that follows; InfoLength of them count.
   std::span<const FieldInfo> fields;
 
   constexpr std::size_t private_data_offset() const { return Mad::kSize + size + info_size; }

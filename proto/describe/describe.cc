@@ -61,7 +61,7 @@ constexpr std::array kStyles{
     Style{"destination_lo", Format::kGidSecondHalf},
     Style{"source_port", Format::kDecimal},
 };
-/// Of the fields of a management message, those that its line shows.
+/// The fields that the line of a management message shows.
 constexpr std::array<std::string_view, 11> kMessageLine{
     "local_id", "remote_id", "request_id", "service_id",     "qpn", "remote_qpn", "psn",
     "message",  "reason",    "status",     "service_timeout"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that one packet, or a packet and the one before it, can break. Shared by those who judge what our NIC sends and
-// those who explain what any NIC has sent: the former permit nothing of this, the latter tell rules of the standard
-// from habits.
+// Rules that one packet, or a packet and the one before it, can break. Shared by the judges of what our NIC sends,
+// which permit nothing of this, and by the programs that explain what any NIC has sent, which tell rules of the
+// standard from habits.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ void check_packet(const PacketView& view, Found found);
 struct Request {
   const OpcodeInfo* op = nullptr;
   std::uint32_t payload = 0;  ///< Bytes.
-  std::uint32_t length = 0;   ///< Of RETH, if the opcode has one.
+  std::uint32_t length = 0;   ///< From the RETH, if the opcode has one.
   bool ack_request = false, solicited = false;
 };
 Request request_of(const PacketView& view);
@@ -80,7 +80,7 @@ class MessageOrder {
   std::optional<Breach> check_length(const Request& request, std::uint32_t mtu);
 
   State state_ = State::kOutside;
-  Kind kind_{};                        ///< Of the message.
+  Kind kind_{};                        ///< The message's.
   std::optional<std::uint32_t> left_;  ///< Bytes of it that a RETH announced and that have not come.
 };
 

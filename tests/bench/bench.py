@@ -47,7 +47,7 @@ class Runs:
     """Results kept for the tables behind the first; and the latest, which other points of the round refer to."""
 
     def __init__(self):
-        self.all = {}        # Of verbs runs.
+        self.all = {}        # From verbs runs.
         self.latencies = {}  # By name, ours and the baseline's.
 
     def gigabits(self, name, mode="bw", **options):

@@ -32,9 +32,9 @@ class Row:
     """A program of perftest with its arguments, and what raw datagrams do instead."""
     command: str
     raw: str             # "blast", or the way of the ping-pong.
-    target: str          # Of ours / raw, for the average where it is a time.
-    bytes: int           # Of a raw datagram.
-    rounds: int = 0      # Of a ping-pong, in a second.
+    target: str          # For ours / raw: the average where it is a time.
+    bytes: int           # In a raw datagram.
+    rounds: int = 0      # In a second, for a ping-pong.
     why: str = ""        # Why it misses the target, when it does.
     conditions: tuple = (QUIET,)
 

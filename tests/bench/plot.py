@@ -23,7 +23,7 @@ def _raw(seconds, size):
 
 
 def _lines():
-    yield "raw UDP, a datagram a packet", ":k", _raw
+    yield "raw UDP, one datagram per packet", ":k", _raw
     yield "WRITE", "-o", _verbs(op="write")
     yield "SEND", "-s", _verbs(op="send")
     yield "READ", "-^", _verbs(op="read")

@@ -72,7 +72,7 @@ class Meter {
 void serve(Side& side, const Line& line, const Options& options) {
   if (options.op != "send") {
     char done = 0;
-    line.read(&done, 1);  // One-sided: whoever serves sleeps.
+    line.read(&done, 1);  // One-sided: the server sleeps.
     return;
   }
   constexpr int kLookEvery = 1000;

@@ -21,7 +21,7 @@ namespace uroce::bench {
 inline constexpr std::uint32_t kInlineMax = 64;
 
 struct Shape {
-  std::uint32_t bytes = 64;  ///< Of a message.
+  std::uint32_t bytes = 64;  ///< Per message.
   std::uint32_t qps = 1;
   std::uint32_t depth = 16;  ///< WRs that each queue of a QP takes.
   bool events = false;       ///< Sleep on a completion channel.

@@ -127,7 +127,7 @@ struct Seen {
   char from;  ///< 'a' or 'b'.
   proto::Opcode opcode;
   std::uint32_t psn;
-  int syndrome = -1;  ///< Of the AETH, or -1.
+  int syndrome = -1;  ///< From the AETH, or -1.
   std::size_t payload = 0;
   bool ack_req = false;
   std::uint32_t read_length = 0;  ///< DmaLength of a RETH.

@@ -26,7 +26,7 @@ const ibv::ToolVerbs* preloaded_verbs() {
   const auto* verbs = static_cast<const ibv::ToolVerbs*>(dlsym(RTLD_DEFAULT, ibv::kToolVerbsSymbol));
   Dl_info info{};
   if (verbs == nullptr || dladdr(verbs, &info) == 0) return nullptr;
-  std::error_code error;  // Of another build, its table may look different.
+  std::error_code error;  // The table of another build may look different.
   return std::filesystem::equivalent(info.dli_fname, library_path(), error) ? verbs : nullptr;
 }
 

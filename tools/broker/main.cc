@@ -16,7 +16,7 @@
 
 namespace {
 
-/// Tells whoever started this process, and lets go of them.
+/// Tells the process that started this one, and lets go of it.
 void report(const std::string& text) {
   [[maybe_unused]] const ssize_t n = ::write(uroce::engine::kBrokerReport, text.data(), text.size());
   ::close(uroce::engine::kBrokerReport);

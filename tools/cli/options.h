@@ -26,7 +26,7 @@ struct Options {
   bool json = false;
   bool trace = false;
   bool explain = false;                    ///< Tell the story of the run at its end.
-  Language language = Language::kEnglish;  ///< Of the trace.
+  Language language = Language::kEnglish;  ///< For the trace.
   std::string addr;                        ///< As UROCE_ADDR.
   std::string pcap;
   std::string wire;    ///< As UROCE_WIRE.

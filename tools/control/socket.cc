@@ -206,7 +206,7 @@ Connection accept_client(const Listener& listener) {
 std::string address_towards(const std::string& host) {
   const AddressList list = resolve(host, 1, 0);
   const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  // Of a datagram socket: sends nothing.
+  // On a datagram socket, connect() sends nothing.
   if (!socket || ::connect(socket.fd(), list->ai_addr, list->ai_addrlen) != 0) return "";
   if (is_of_this_host(address_text(list->ai_addr, list->ai_addrlen))) return "";
   return local_address(socket.fd(), kTcpCalls);

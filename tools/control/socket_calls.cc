@@ -43,7 +43,7 @@ int poll_rdma(pollfd* fds, nfds_t count, int timeout_ms) {
     const int ready = rpoll(fds, count, 0);
     const auto waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
     if (ready != 0 || (timeout_ms >= 0 && waited.count() >= timeout_ms)) return ready;
-    // Who has waited for long can wait a little longer, and need not wake up so often.
+    // After a long wait a little more does no harm, and needs fewer wake-ups.
     const auto nap = std::clamp(waited / 16, milliseconds(1), milliseconds(20));
     if (::poll(ordinary.data(), ordinary.size(), static_cast<int>(nap.count())) < 0) return -1;
   }

@@ -12,7 +12,7 @@ struct Options {
   std::vector<std::string> files;
   bool packets = false;  ///< The transcript too.
   std::string only;      ///< "problems": the transcript of these alone.
-  std::string qp;        ///< Of either end: decimal, or 0x...
+  std::string qp;        ///< At either end: decimal, or 0x...
   std::string peer;      ///< Address of either end.
   bool json = false;
   std::string html;     ///< Where to write the page; empty: nowhere.

@@ -18,7 +18,7 @@ void show_reth() {
   uroce::proto::MutView<Reth>{bytes.data()}
       .set<Reth::Va>(0x00007F1234567000)  // Address in the peer's address space, as the peer told us.
       .set<Reth::RKey>(0x00012345)        // The key that proves that we may.
-      .set<Reth::DmaLength>(3000);        // Of the whole message; only its first packet has a RETH.
+      .set<Reth::DmaLength>(3000);        // The whole message's; only its first packet has a RETH.
   learn::hex("RETH", bytes);
   std::printf("  16 bytes: virtual address (8), rkey (4), length (4)\n");
   std::printf("  a WRITE of 3000 bytes at path MTU 1024: FIRST with RETH 1024, MIDDLE 1024, LAST 952\n");

@@ -59,7 +59,7 @@ rdma_conn_param parameters(const char* greeting) {
   p.private_data_len = static_cast<std::uint8_t>(std::strlen(greeting) + 1);
   p.responder_resources = 4;  // READs and atomics of the peer that we answer at a time.
   p.initiator_depth = 4;      // Ours that are under way. Each side's first must cover the other's second.
-  p.flow_control = 1;         // Of the hardware, where it has one.
+  p.flow_control = 1;         // The hardware's, where it has one.
   p.retry_count = 7;          // The client's, for its QP: lost packets.
   p.rnr_retry_count = 7;      // No receive posted: 7 = for ever.
   return p;                   // srq and qp_num are for those who make their QPs themselves.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output that can't fail: whoever closed our stdout or stderr does not want to read it, and that is no error of ours.
+// Output that can't fail: a closed stdout or stderr means that nobody wants to read it, which is no error of ours.
 // (fmt::print throws.)
 #pragma once
 

@@ -59,7 +59,7 @@ struct RdmaResources {
   rdma_cm_id* cm_listener = nullptr;
   std::vector<rdma_cm_id*> cm_ids;                       ///< One per connected QP.
   std::size_t traced_sends = 0, traced_completions = 0;  ///< Told by --trace so far: it stops after a few.
-  std::size_t cm_established = 0;                        ///< Of a server: how many of them the client has confirmed.
+  std::size_t cm_established = 0;                        ///< On a server: how many of them the client has confirmed.
 };
 
 /// Releases everything but the device, in reverse order of creation. Harmless on what is already (partly) released.

@@ -40,7 +40,7 @@ struct StepText {
 };
 
 enum class Language { kEnglish, kChinese };
-inline Language g_language = Language::kEnglish;  ///< Of the steps. Set once, from the options.
+inline Language g_language = Language::kEnglish;  ///< For the steps. Set once, from the options.
 
 StepText step_text(Step step, Language language);
 

@@ -21,7 +21,7 @@ enum class Role { kServer, kClient };
 
 struct SessionOptions {
   Role role = Role::kClient;
-  Workload workload;        ///< The client's wish. Of a server only the number of QPs counts: the most that it takes.
+  Workload workload;        ///< The client's wish. On a server only the number of QPs counts: the most that it takes.
   bool mtu_chosen = false;  ///< Otherwise: the largest that both ports have active.
   RtsAttributes rts{14, 7, 7, 16};
   std::uint8_t min_rnr_timer = 12;

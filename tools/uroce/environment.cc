@@ -25,7 +25,7 @@ namespace {
 
 using ibv::Setting;
 
-/// Who keeps a NIC from having the RoCE port of `address`; "" when nobody does.
+/// The process that keeps a NIC from having the RoCE port of `address`; "" when there is none.
 std::string port_taken_by(const std::string& address) {
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
     const bool everywhere = holder.address == "0.0.0.0" || holder.address == "::";

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Of each size. So few, and so slowly, that no queue is full.
+/// Packets of each size. So few, and so slowly, that no queue is full.
 constexpr std::uint64_t kPackets = 10;
 constexpr std::chrono::milliseconds kPeriod = 10ms;
 /// How long the last ones may be on their way, after the peer has said that it has sent them.

@@ -32,7 +32,7 @@ class Probe {
   /// Payload bytes of the largest packet that fits the NIC's interface.
   std::uint32_t mtu() const { return mtu_; }
   PeerMetadata describe() const;
-  /// To whom send() sends from now on. Throws Failure.
+  /// Has send() send to `peer` from now on. Throws Failure.
   void aim_at(const PeerMetadata& peer);
   /// Sends a packet with that much payload. Throws Failure.
   void send(std::uint32_t bytes);

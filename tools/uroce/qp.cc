@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything about a QP of a running process: what ibv_query_qp says, and what it has in its head.
+// Everything about a QP of a running process: what ibv_query_qp says, and its inner state.
 #include <fmt/core.h>
 
 #include <charconv>

@@ -24,7 +24,7 @@ struct RdmaPort {
   std::string state;  ///< "ACTIVE", "DOWN", ...
   bool ethernet = true;
   std::string rate;            ///< "100 Gb/sec (4X EDR)"; "" = not told.
-  std::string interface;       ///< Of its GIDs.
+  std::string interface;       ///< The one that has its GIDs.
   unsigned interface_mtu = 0;  ///< 0 = not known.
   std::vector<GidRow> gids;    ///< Those that are not empty.
 };
@@ -32,7 +32,7 @@ struct RdmaPort {
 /// The ports of all devices below `sys`, a directory like /sys; sorted by name. Reads files only.
 std::vector<RdmaPort> read_rdma_tree(const std::filesystem::path& sys);
 
-/// What a GID is good for, in a few words.
+/// What a GID can be used for, in a few words.
 std::string judge(const RdmaPort& port, const GidRow& row);
 
 /// The GID to take: RoCE v2 over IPv4, or else over IPv6 with an address that is routed. InfiniBand: the first.

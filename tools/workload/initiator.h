@@ -80,8 +80,8 @@ class Initiator {
   RdmaResources& resources_;
   const Workload workload_;
   const Direction direction_;
-  const Layout layout_;         ///< Of our memory.
-  const Layout remote_layout_;  ///< Of the peer's.
+  const Layout layout_;         ///< In our memory.
+  const Layout remote_layout_;  ///< In the peer's.
   const PeerMetadata& peer_;
   const std::vector<Piece> pieces_;
   const bool acknowledged_;

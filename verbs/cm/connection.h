@@ -23,7 +23,7 @@ struct Connection {
   std::uint32_t remote_id = 0;
   std::uint64_t remote_guid = 0;
   std::uint64_t request_tid = 0;     ///< Answers to the REQ bear it.
-  std::uint64_t disconnect_tid = 0;  ///< Of the peer's DREQ.
+  std::uint64_t disconnect_tid = 0;  ///< From the peer's DREQ.
   std::uint8_t remote_retries = 15;  ///< Passive: how often the REP may be sent again.
 
   // What is sent again until it is answered.

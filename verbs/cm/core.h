@@ -92,7 +92,7 @@ struct Cm::Core {
   void send_until_answered(Connection& c, const Mad& mad, int retries, Instant now);
   void stop(Connection& c) { set_deadline(c, std::nullopt); }
   void set_deadline(Connection& c, std::optional<Instant> deadline);
-  /// To whoever sent `in`, without a connection; limited.
+  /// To the sender of `in`, without a connection; limited.
   void answer(const Incoming& in, const Mad& mad);
   void refuse(const Incoming& in, RejectReason reason, Bytes info = {}, About about = About::kReq);
   Event& tell(const Connection& c, Event::Kind kind, int status = 0);

@@ -131,7 +131,7 @@ std::optional<Mad> Cm::Core::last_words(const Connection& c) const {
     case State::kDreqReceived:
       return make_drep(c.id, c.remote_id, c.disconnect_tid);
     case State::kTimewait:
-      // Said already, but it may have been lost; and who is no more does not hear the question again.
+      // Said already, but it may have been lost; and a process that has ended does not hear the question again.
       if (!c.has_answered_end) return std::nullopt;
       return make_drep(c.id, c.remote_id, c.disconnect_tid);
     case State::kIdle:

@@ -26,7 +26,7 @@ class Latecomers {
   static constexpr std::size_t kMost = 4096;        ///< Requests. Beyond that there is no waiting.
   static constexpr std::size_t kMostServices = 64;  ///< The same for services whose listener has gone.
 
-  using Number = std::uint64_t;  ///< Of a request, in order of arrival.
+  using Number = std::uint64_t;  ///< A request's, in order of arrival.
   struct Request {
     Number number = 0;
     Instant due{};    ///< When to look at it again: `until`, or at once when there is what it waits for.

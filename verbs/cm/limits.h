@@ -69,7 +69,7 @@ class HalfOpen {
   std::unordered_map<PeerKey, std::uint32_t, PeerKeyHash> by_source_;
 };
 
-/// Answers that are given again to who asks again: a SIDR_REP may be lost, and the request must not look like a new
+/// Answers to questions that may come again: a SIDR_REP may be lost, and the request must not look like a new
 /// one.
 class RecentAnswers {
  public:

@@ -12,7 +12,7 @@ namespace uroce::cm {
 inline constexpr std::uint8_t kResponseTimeout = 20;  ///< What our REQ says for both sides: 4.1 s.
 inline constexpr std::uint8_t kServiceTimeout = 24;   ///< What our MRA asks for: 66 s.
 inline constexpr std::uint8_t kMaxRetries = 15;
-inline constexpr std::uint8_t kAckDelay = 15;  ///< Of a NIC in software, as the kernel tells.
+inline constexpr std::uint8_t kAckDelay = 15;  ///< What the kernel tells of a NIC in software.
 inline constexpr Duration kSidrMemory = std::chrono::seconds(20);
 /// How long after the last listener of a service has gone a request may wait for the next one. (perftest sleeps a
 /// second.)

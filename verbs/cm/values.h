@@ -40,7 +40,7 @@ enum class Transport : std::uint8_t { kRc, kUc, kUd };
 
 struct Endpoint {
   Gid address;             ///< IPv4 as ::ffff:a.b.c.d.
-  std::uint16_t port = 0;  ///< Of the port space, in host order.
+  std::uint16_t port = 0;  ///< In the port space, in host order.
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
@@ -52,7 +52,7 @@ constexpr std::uint32_t flow_label_between(std::uint16_t source_port, std::uint1
 /// What the two QPs' packets travel along. The GIDs are those of Endpoint.
 struct PathInfo {
   std::uint32_t flow_label = 0;  ///< 20 bits. 0 in connect(): flow_label_between() the ports.
-  std::uint8_t tclass = 0;       ///< Of the connection's packets and of its management packets.
+  std::uint8_t tclass = 0;       ///< In the connection's packets and its management packets.
   std::uint8_t hop_limit = 64;
   std::uint8_t mtu = 3;  ///< Path MTU code, 1..5.
   /// Packet life time, code: 4.096 us * 2^n. An ACK timeout option of t makes it t - 1.
@@ -68,7 +68,7 @@ struct Ece {
 /// What a program gives to rdma_connect() and rdma_accept(), and what the peer's REQ or REP says. In events the two
 /// resource counts are swapped already: they say what *this* side may use.
 struct ConnectionParams {
-  std::uint32_t qpn = 0;  ///< Of this side's QP; in events of the peer's. The manager never touches a QP.
+  std::uint32_t qpn = 0;  ///< This side's QP; in events the peer's. The manager never touches a QP.
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::uint8_t flow_control = 0;  ///< 0 or 1.
@@ -172,13 +172,13 @@ struct ConnectionInfo {
   bool peer_known = false;  ///< REQ or REP has come: remote_* mean something, so RTR and RTS can be answered.
   Endpoint local, remote;
   std::uint64_t service_id = 0;
-  PathInfo path{};                   ///< Of the REQ, on both sides.
+  PathInfo path{};                   ///< From the REQ, on both sides.
   std::uint32_t local_qpn = 0;       ///< As given to connect() or accept().
   std::uint32_t remote_qpn = 0;      ///< dest_qp_num.
   std::uint32_t local_psn = 0;       ///< rq_psn: what the peer begins with.
   std::uint32_t remote_psn = 0;      ///< sq_psn: what we begin with.
   std::uint8_t ack_timeout = 0;      ///< REQ's primary local ACK timeout, code; an ACK_TIMEOUT option overrides it.
-  std::uint8_t retry_count = 0;      ///< Of the REQ, on both sides.
+  std::uint8_t retry_count = 0;      ///< From the REQ, on both sides.
   std::uint8_t rnr_retry_count = 0;  ///< The peer's.
   std::uint8_t max_dest_rd_atomic = 0;
   std::uint8_t max_rd_atomic = 0;

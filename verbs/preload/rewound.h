@@ -33,7 +33,7 @@ class Rewound {
   }
   std::atomic<bool>& at(int descriptor) { return marks_[static_cast<std::size_t>(descriptor)]; }
 
-  std::atomic<int> count_ = 0;  ///< Of marks that are set.
+  std::atomic<int> count_ = 0;  ///< Marks that are set.
   std::array<std::atomic<bool>, kMaxDescriptor> marks_{};
 };
 

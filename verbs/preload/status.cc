@@ -8,7 +8,7 @@
 namespace uroce::preload {
 namespace {
 
-constexpr unsigned int kMajor = 0, kMinor = 0x7572;  ///< Of the file system: nobody's.
+constexpr unsigned int kMajor = 0, kMinor = 0x7572;  ///< The file system's: no other has them.
 constexpr off_t kFileSize = 4096;                    ///< A page, whatever is in it: as in sysfs.
 constexpr blksize_t kBlockSize = 4096;
 

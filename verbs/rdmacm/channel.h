@@ -55,7 +55,7 @@ class Channel {
   bool is_abandoned() const { return is_abandoned_; }
 
   void push(QueuedEvent event);
-  /// The oldest. To be called by who has taken a byte out of the pipe; nothing when somebody has removed the event
+  /// The oldest. Call it after taking a byte out of the pipe; nothing when somebody has removed the event
   /// meanwhile.
   std::optional<QueuedEvent> pop();
   /// Takes out the events that `which` is true for, and their bytes. `read_end`: any copy of the program's descriptor.

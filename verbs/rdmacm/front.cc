@@ -101,7 +101,7 @@ std::vector<std::shared_ptr<Channel>> Front::channels() {
 
 void Front::release_all() {
   const std::unique_lock lock(commands_, std::try_to_lock);
-  if (!lock) return;  // Whoever has it may never give it back.
+  if (!lock) return;  // Its owner may never give it back.
   for (const auto& channel : channels()) release(channel);
   nics_.send_before_exit();
 }

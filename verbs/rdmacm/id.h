@@ -48,7 +48,7 @@ struct Id {
   Stage stage = Stage::kIdle;
   Binding source;  ///< Our address and port.
   SocketAddress destination;
-  /// None: not bound, or to a wildcard. Changes with the event mutex held too, so that whoever has one of both may
+  /// None: not bound, or to a wildcard. Changes with the event mutex held too, so that one of both is enough to
   /// look.
   Nic nic;
   Options options;

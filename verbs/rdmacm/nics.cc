@@ -24,7 +24,7 @@ std::optional<std::uint8_t> index_in(const std::vector<proto::Gid>& gids, const 
 Result<proto::Gid, int> source_towards(const proto::Gid& destination) {
   const engine::SocketAddress peer(destination, proto::kRocePort);
   const engine::Fd fd(::socket(peer.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), peer.get(), peer.size) != 0) return Err{errno};  // Of a UDP socket: sends nothing.
+  if (!fd || ::connect(fd.get(), peer.get(), peer.size) != 0) return Err{errno};  // For UDP this sends nothing.
   sockaddr_storage name{};
   socklen_t size = sizeof name;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) return Err{errno};

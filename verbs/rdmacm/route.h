@@ -11,7 +11,7 @@ namespace uroce::rdmacm {
 /// Every NIC has one port.
 inline constexpr std::uint8_t kPort = 1;
 
-/// IBTA Annex A11: the port space, and the port of whoever listens.
+/// IBTA Annex A11: the port space, and the listener's port.
 constexpr std::uint64_t service_id(std::uint16_t space, std::uint16_t port) {
   return std::uint64_t{space} << 16 | port;
 }

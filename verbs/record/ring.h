@@ -48,7 +48,7 @@ struct PacketSlot {
   std::uint16_t source_port;
   std::uint8_t tclass, hop_limit;
   std::uint32_t flow_label;
-  std::uint32_t qpn;  ///< Of the QP here, 24 bits; 0: not known. And kSent.
+  std::uint32_t qpn;  ///< The QP here, 24 bits; 0: not known. And kSent.
   std::array<std::uint8_t, kHeadBytes> head;
 
   static constexpr std::uint32_t kSent = 1u << 31;  ///< By this NIC; else it was received.
@@ -65,13 +65,13 @@ struct Ring {
   static constexpr std::uint64_t kMagic = 0x3230'6365'7275'6F72;  ///< Changes with the layout.
 
   std::uint64_t magic;
-  std::uint32_t pid, nic;         ///< Whose it is.
+  std::uint32_t pid, nic;         ///< The process and the NIC that write it.
   std::int64_t wall_offset_ns;    ///< Add it to times of the NIC: since 1970.
   std::uint32_t keeps_packets;    ///< 1 or 0.
-  std::uint32_t last_number;      ///< Of events and packets.
+  std::uint32_t last_number;      ///< Events and packets are numbered together.
   std::uint64_t events, packets;  ///< How many there have been; these are the last ones of them.
   std::array<char, 32> program;   ///< Its name, ended by zero.
-  std::array<char, 48> address;   ///< Of the NIC, the first one.
+  std::array<char, 48> address;   ///< The NIC's first one.
   std::array<EventSlot, kEventsKept> event;
   std::array<PacketSlot, kPacketsKept> packet;
   std::uint64_t messages;  ///< How many there have been.
@@ -125,7 +125,7 @@ struct Recording {
     proto::Path path;
     std::uint32_t size = 0;
     bool sent = false;
-    std::uint32_t qpn = 0;           ///< Of the QP here; 0: not known.
+    std::uint32_t qpn = 0;           ///< The QP here; 0: not known.
     std::vector<std::uint8_t> head;  ///< All of it, of short packets and messages of the connection manager.
   };
 
@@ -139,7 +139,7 @@ struct Recording {
 
   std::uint32_t pid = 0, nic = 0;
   std::string program, address;
-  std::map<std::uint32_t, Qp> qps;  ///< By QPN. Not in the ring: whoever knows it adds it.
+  std::map<std::uint32_t, Qp> qps;  ///< By QPN. Not in the ring: the code that knows it adds it.
   std::int64_t wall_offset_ns = 0;
   bool keeps_packets = false;
   std::uint64_t lost_events = 0, lost_packets = 0;  ///< Older ones that were overwritten.
@@ -151,7 +151,7 @@ struct Recording {
 /// complete, which is one more than the counts that the ring had then. An empty recording when it is no ring of this
 /// build.
 Recording read_ring(const Ring& copy, std::uint64_t events_after, std::uint64_t packets_after);
-/// Of a ring that nobody writes meanwhile.
+/// For a ring that nobody writes meanwhile.
 inline Recording read_ring(const Ring& ring) { return read_ring(ring, ring.events, ring.packets); }
 
 }  // namespace uroce::record

@@ -13,7 +13,7 @@ import time
 PATIENCE = 60  # seconds that nothing here may need
 ADDRESS = "127.0.0.1"
 
-# Of enum ibv_wc_status: what a link may end with when its other end has gone, or has taken its memory away.
+# From enum ibv_wc_status: what a link may end with when its other end has gone, or has taken its memory away.
 GONE = {5: "WR_FLUSH_ERR", 12: "RETRY_EXC_ERR"}
 NO_MEMORY = {4: "LOC_PROT_ERR", 10: "REM_ACCESS_ERR", 11: "REM_OP_ERR", **GONE}
 

@@ -14,7 +14,7 @@ SMALL = 64 << 10  # bytes that fit on the disk, or are allowed
 class Capture:
     """One actor's, into a file of its own. `in_child` runs in the new process, before it becomes the actor."""
     in_child = None
-    ends_early = False  # Who opens a NIC afterwards is told so.
+    ends_early = False  # A process that opens a NIC afterwards hears so.
 
     def __init__(self, folder, name):
         self.file = folder / f"{name}.pcapng"
@@ -62,7 +62,7 @@ KINDS = {"capture": Capture, "shared_capture": Shared, "full_disk": Full, "file_
 
 
 def interfaces(file, may_be_torn):
-    """Of a pcapng of one section whose records are whole: how many."""
+    """How many a pcapng of one section has, whose records are whole."""
     data = file.read_bytes()
     count, at = 0, 0
     while at < len(data):
@@ -83,10 +83,10 @@ def judge(actors):
     """After the end of all `actors`."""
     for file in {actor.capture.file for actor in actors if actor.capture and not isinstance(actor.capture, Left)}:
         writers = [actor for actor in actors if actor.capture and actor.capture.file == file]
-        ended = [actor for actor in writers if not actor.dead]  # Those who could close it.
+        ended = [actor for actor in writers if not actor.dead]  # They could close it.
         if not file.exists() and not ended:
             continue
-        # Who is killed in mid-write leaves half a record, which the next writer cuts off, if there is one.
+        # A process that is killed while it writes leaves half a record, which the next writer cuts off, if there is one.
         count = interfaces(file, may_be_torn=any(actor.was_killed for actor in writers))
         if count < len(ended):
             raise Failure(f"{file.name}: {count} interfaces, and {len(ended)} captured into it to their end")

@@ -41,7 +41,7 @@ LINKS = 6
 
 
 def chosen(options, table):
-    """Of a table, what is asked for; in the table's order, so that a seed means the same each time."""
+    """The part of a table that is asked for, in the table's order, so that a seed means the same each time."""
     only = options.only.split(",") if options.only else table
     without = options.without.split(",") if options.without else []
     return {name: what for name, what in table.items() if name in only and name not in without}

@@ -74,7 +74,7 @@ def kill_broker(chaos):
 
 
 def lose_memory(how):
-    """Of one end of a link, which stays registered."""
+    """One end of a link loses memory that stays registered."""
     def event(chaos):
         whole = [link for link in chaos.links if not link.broken]
         if not whole:

@@ -38,8 +38,8 @@ struct Address {
 
 class Link {
  public:
-  static constexpr std::uint32_t kBytes = 1 << 16;    ///< Of a WRITE at most.
-  static constexpr std::uint32_t kMessage = 1 << 12;  ///< Of a SEND.
+  static constexpr std::uint32_t kBytes = 1 << 16;    ///< The longest WRITE.
+  static constexpr std::uint32_t kMessage = 1 << 12;  ///< Each SEND.
   static constexpr std::uint32_t kReceives = 16;      ///< Posted.
 
   Link() = default;

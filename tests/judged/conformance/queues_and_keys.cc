@@ -49,7 +49,7 @@ std::string fill_receive_queue() {
   return say({outcome, "accepted " + std::to_string(accepted)});
 }
 
-/// 40 sends through a queue of 31: whoever frees slots only when the program polls never takes the 32nd.
+/// 40 sends through a queue of 31: a NIC that frees slots only when the program polls never takes the 32nd.
 std::string unsignalled_sends() {
   constexpr std::uint64_t kSends = 40;
   constexpr auto kPatience = std::chrono::seconds(20);

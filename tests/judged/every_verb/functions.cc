@@ -114,7 +114,7 @@ bool ibv_ack_async_event(Lab&) {
   struct ibv_async_event event {};
   for (int type = -1; type < 64; ++type) {
     event.event_type = number<enum ibv_event_type>(type);
-    // Of ports and devices, and of types that do not exist: nothing to count.
+    // Events of ports and devices, and types that do not exist: nothing to count.
     const bool of_an_object = type <= IBV_EVENT_PATH_MIG_ERR || type == IBV_EVENT_SRQ_ERR ||
                               type == IBV_EVENT_SRQ_LIMIT_REACHED || type == IBV_EVENT_QP_LAST_WQE_REACHED ||
                               type == IBV_EVENT_WQ_FATAL;

@@ -34,7 +34,7 @@ report_crash() {
   "$bin/fuzz_$target" "${limits[@]}" "$small" 2>&1 | grep -E 'broken invariant|runtime error|ERROR: |SUMMARY: ' | sed 's/^/     /' || true
   od -An -v -tx1 "$small" | head -n 20
   printf '   again: %s %s\n' "$bin/fuzz_$target" "$small"
-  printf '   once mended: cp %s %s/crash_WHAT\n' "$small" "$corpus/$target"
+  printf '   once fixed: cp %s %s/crash_WHAT\n' "$small" "$corpus/$target"
 }
 
 bad=0

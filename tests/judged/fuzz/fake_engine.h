@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces, at link time, the three places where the engine meets the operating system: opening a port, the clock and
 // the background thread. NICs then talk to each other inside the process, time stands still unless told otherwise, and
-// progress is only made by who polls: the same calls always do the same.
+// only a poll makes progress: the same calls always do the same.
 #pragma once
 
 #include <cstdint>

@@ -71,8 +71,8 @@ struct PacketSpec {
   std::uint8_t syndrome = 0;   ///< 0: ACK without a credit limit. n: n-1.
   std::uint8_t pad = 0;        ///< 0: what the size wants. n: n-1.
   std::uint8_t cut = 0;        ///< Bytes missing before the ICRC.
-  std::uint64_t operand = 0;   ///< Of atomics, also what a response brings.
-  std::uint64_t compare = 0;   ///< Of atomics; the MSN of a response.
+  std::uint64_t operand = 0;   ///< For atomics, also what a response brings.
+  std::uint64_t compare = 0;   ///< For atomics; the MSN of a response.
   // Then pairs (offset, value): bytes to overwrite before the ICRC is made.
 
   enum Flag : std::uint8_t {
@@ -125,7 +125,7 @@ struct RecvSpec {
   std::uint8_t sges = 0;    ///< 0: one. n: n-1, modulo more than the QP takes.
   std::uint8_t region = 0;  ///< From kLocal on.
   std::int16_t offset = 0;
-  std::uint16_t length = 0;  ///< Of each SGE. 0: 1024 bytes. n: n-1.
+  std::uint16_t length = 0;  ///< Per SGE. 0: 1024 bytes. n: n-1.
   std::uint8_t wrong_key = 0;
   template <class Archive>
   void fields(Archive& a) {

@@ -18,7 +18,7 @@ namespace uroce::fuzz {
 using proto::Gid;
 using proto::Psn;
 
-/// Who may have changed memory in a step.
+/// What may have changed memory in a step.
 enum MemoryWriter : std::uint8_t { kByPeer = 1, kByOwnWrs = 2 };
 
 /// The memory and its regions. Bytes that peers may read have the top bit clear, all others have it set: one look at
@@ -47,7 +47,7 @@ class VictimMemory {
   void revoke(std::uint8_t region, int writers);
 
   std::vector<std::uint8_t> bytes_, before_;
-  std::vector<std::uint8_t> writers_;  ///< Of each byte.
+  std::vector<std::uint8_t> writers_;  ///< For each byte.
 };
 
 /// One QP, with what its peer and its owner know of it.
@@ -60,7 +60,7 @@ struct VictimQp {
   struct Request {
     Psn psn;
     proto::Kind kind;
-    std::uint32_t length, packets;  ///< Of the answer.
+    std::uint32_t length, packets;  ///< The answer's.
   };
   std::deque<Request> requests;  ///< Sent and not answered.
 };

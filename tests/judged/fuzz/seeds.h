@@ -11,7 +11,7 @@ namespace uroce::fuzz {
 
 struct Seed {
   std::string target;  ///< "responder"
-  std::string name;    ///< Of the file.
+  std::string name;    ///< The file's.
   std::vector<std::uint8_t> bytes;
 };
 
@@ -56,7 +56,7 @@ void add_responder_seeds(std::vector<Seed>& seeds);
 void add_requester_seeds(std::vector<Seed>& seeds);
 void add_api_seeds(std::vector<Seed>& seeds);
 void add_explain_seeds(std::vector<Seed>& seeds);
-void add_cm_seeds(std::vector<Seed>& seeds);  ///< Of `cm`, and messages for `parse`.
+void add_cm_seeds(std::vector<Seed>& seeds);  ///< For `cm`, and messages for `parse`.
 void add_golden_seeds(std::vector<Seed>& seeds);
 
 }  // namespace uroce::fuzz

@@ -101,7 +101,7 @@ std::uint32_t access_of(const Command& command) {
   return access;
 }
 
-/// Of UD QPs, where the script names no other.
+/// For UD QPs, where the script names no other.
 constexpr std::uint32_t kQkey = 0x11111111;
 
 std::uint32_t crc32(Bytes bytes) {
@@ -126,7 +126,7 @@ Differences compare_errno(const Command& command, nic::Errno ours) {
   return differ_if(rxe != ours, "errno", std::to_string(rxe), std::to_string(ours), command.line());
 }
 
-/// Of a failed completion wr_id, status, QP and vendor_err are defined (ibv_poll_cq(3)); src_qp is UD's.
+/// In a failed completion, wr_id, status, QP and vendor_err are defined (ibv_poll_cq(3)); src_qp is UD's.
 Differences compare_completions(const json& rxe, const Completion& ours) {
   const std::string where = "completion of wr " + std::to_string(rxe.at("wr_id").get<std::uint64_t>());
   Differences out;
@@ -330,7 +330,7 @@ nic::Errno Endpoint::post_send(const Command& command) {
   wr.compare_add = command.number("cmp", 0);
   wr.swap = command.number("swp", 0);
   std::vector<nic::Sge> list = sges(command);
-  const std::uint64_t value = command.number("val", 0);  // Of an ATOMIC WRITE; nothing else is ever inline.
+  const std::uint64_t value = command.number("val", 0);  // For an ATOMIC WRITE; nothing else is ever inline.
   if (command.has("val")) {
     list = {{reinterpret_cast<std::uintptr_t>(&value), sizeof value, 0}};
     wr.flags |= nic::kInline;
@@ -435,7 +435,7 @@ Differences Endpoint::query(const Command& command) const {
 }
 
 std::uint32_t Endpoint::qpn_of(std::uint32_t in_capture) const {
-  return in_capture == rxe_qpn_ ? our_qpn_ : in_capture + 0x100000;  // Of another slot: nobody's.
+  return in_capture == rxe_qpn_ ? our_qpn_ : in_capture + 0x100000;  // In another slot, which no NIC has.
 }
 
 std::uint8_t* Endpoint::memory_at(std::size_t offset, std::size_t length) {

@@ -63,7 +63,7 @@ class Bridge {
   const Next& next_;
   std::uint64_t final_;
   std::vector<std::vector<const AtomicOp*>> groups_;
-  std::vector<std::size_t> executed_;  ///< Of each group.
+  std::vector<std::size_t> executed_;  ///< For each group.
   std::vector<const AtomicOp*> path_;
   int steps_ = 0;
 };
@@ -80,7 +80,7 @@ void AtomicWord::check(std::uint64_t final) const {
     }
   }
 
-  // Walk the chain. Whoever comes later in it must not have completed before an earlier one was posted.
+  // Walk the chain. An operation later in it must not have completed before an earlier one was posted.
   struct Existed {
     Instant from;                 ///< Earliest time at which the value may have been there ...
     Instant to = Instant::max();  ///< ... and the latest.

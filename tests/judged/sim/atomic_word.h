@@ -13,9 +13,9 @@ namespace uroce::simulator {
 
 struct AtomicOp {
   std::uint64_t id = 0;     ///< wr_id, for messages.
-  std::uint64_t group = 0;  ///< Of one group, operations are executed in order.
+  std::uint64_t group = 0;  ///< The operations of one group are executed in order.
   bool is_swap = false;
-  std::uint64_t compare = 0;  ///< Of a compare and swap.
+  std::uint64_t compare = 0;  ///< For a compare and swap.
   std::uint64_t operand = 0;  ///< What is added, or swapped in.
   std::uint64_t original = 0;
   Instant posted{}, completed{};

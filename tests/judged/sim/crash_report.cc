@@ -25,7 +25,7 @@ char g_message[8192], g_seed[32], g_pcap[2048];
 std::size_t g_message_size = 0;
 bool g_capture = false;
 bool g_reported = false;
-std::string g_name, g_folder;  // Of the program, as it was called.
+std::string g_name, g_folder;  // The program's, as it was called.
 
 void report() {
   if (g_reported) return;

@@ -161,23 +161,23 @@ class End final : public QpOwner {
   bool owner_ended_ = false;  ///< The owner moved it to ERR or RESET, or its CQ died.
   bool failure_seen_ = false, flush_unexplained_ = false;
   std::uint64_t incarnation_ = 0;  ///< Unlike that of any other connection of any end.
-  std::uint32_t faults_ = 0;       ///< Of the network, that hit this connection.
+  std::uint32_t faults_ = 0;       ///< By the network, that hit this connection.
   std::uint32_t doubled_rnr_naks_ = 0;
   Instant stray_nak_until_{};  ///< Until then a NAK may arrive that nothing of ours has drawn.
   std::uint32_t ops_left_;
-  std::uint32_t psns_ = 0;  ///< Of the WRs posted.
+  std::uint32_t psns_ = 0;  ///< Taken by the WRs posted.
   std::uint32_t unsignaled_ = 0;
   bool thinking_ = false;
   std::uint32_t receives_withheld_ = 0;
   SharedQueue* const srq_;          ///< Where its receives come from; none: from its own queue.
   bool last_receive_told_ = false;  ///< LAST_WQE_REACHED.
-  bool more_to_come_ = false;       ///< Of the message whose packet arrived last.
+  bool more_to_come_ = false;       ///< In the message whose packet arrived last.
   std::function<void()> in_mid_message_;
 
   SendCheck sends_;
   ReceiveCheck receives_;
   std::deque<Message> messages_;           ///< To the peer.
-  std::vector<std::uint32_t> capacities_;  ///< Of the receives posted.
+  std::vector<std::uint32_t> capacities_;  ///< For each receive posted.
   bool flaw_posted_ = false;
   bool deceived_ = false;
   Window window_;

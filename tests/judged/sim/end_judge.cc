@@ -28,8 +28,8 @@ bool End::responder_may_fail() const {
   if (target_changed_ || receive_dead_ || deceived_ || lacked_ != 0 || host_.flickers() || peer_->flaw_posted_ ||
       plan_.max_dest_rd_atomic < peer_->plan_.max_rd_atomic)
     return true;
-  // A READ that is asked for again, or late, is executed again, and then the window may be gone. Of a peer that has
-  // failed, nothing is outstanding any more, but packets are still under way.
+  // A READ that is asked for again, or late, is executed again, and then the window may be gone. A peer that has
+  // failed has nothing outstanding any more, but packets are still under way.
   if (window_taken_back_ && (faults_ > 0 || peer_is_dead())) return true;
   for (std::size_t i = 0; i < std::min(peer_->messages_.size(), capacities_.size()); ++i) {
     if (!peer_->messages_[i].is_write && peer_->messages_[i].length > capacities_[i]) return true;

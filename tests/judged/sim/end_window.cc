@@ -43,7 +43,7 @@ void End::tend_window() {
   post_local(std::move(op), {});
 }
 
-/// Of type 1, a bind takes the place of another; one of no bytes takes the window back.
+/// For type 1, a bind replaces the one before; one of no bytes takes the window back.
 void End::post_bind(bool to_memory) {
   nic::MwBind bind;
   bind.window = window_.key;

@@ -131,7 +131,7 @@ class Host : private nic::UserMemory {
   };
   void left(const proto::Gid& group);
   std::vector<Member> members_;   ///< In the order in which they were attached, in which they are served.
-  std::vector<Extent> foreseen_;  ///< Of the packet that arrives now.
+  std::vector<Extent> foreseen_;  ///< For the packet that arrives now.
   std::vector<QpOwner*> owners_;  ///< By local part of the QPN.
   bool scheduled_ = false;
   std::vector<Extent> gone_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The receiving side of a UC or UD QP, as the oracle foresees it: which receive a message takes, and what its
-// completion says. Nothing is left open: whoever knows which undamaged packets have arrived, in which order, knows all
+// completion says. Nothing is left open: the undamaged packets that have arrived, and their order, decide all
 // of it.
 #pragma once
 

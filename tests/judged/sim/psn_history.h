@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a requester has sent, by the number of each packet counted from its first one. Of a long connection only the
+// What a requester has sent, by the number of each packet counted from its first one. For a long connection only the
 // newest part is kept: nobody comes back to what lies far behind.
 #pragma once
 
@@ -20,7 +20,7 @@ struct SentPsn {
   // READ: each PSN is one response packet.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
-  std::uint32_t bytes = 0;  ///< Of the response.
+  std::uint32_t bytes = 0;  ///< In the response.
   bool ends = false;        ///< Last PSN of its request.
 };
 

@@ -18,7 +18,7 @@ struct NetworkPlan {
   engine::sim::LinkConfig link;
   Duration faults_end{};  ///< From the start; then impairments and outages stop.
   bool ipv6 = false;
-  std::uint8_t tclass = 0;  ///< Of all QPs: with or without ECT(0).
+  std::uint8_t tclass = 0;  ///< For all QPs: with or without ECT(0).
   /// Longest time from sending to arrival.
   Duration latency_max() const;
 };
@@ -27,7 +27,7 @@ struct NetworkPlan {
 struct SrqPlan {
   std::uint32_t max_wr = 16;
   std::uint32_t depth = 16;  ///< Receives that the program keeps posted.
-  std::uint32_t length = 0;  ///< Of a receive, about.
+  std::uint32_t length = 0;  ///< For a receive, about.
   std::uint32_t sges_max = 1;
   double short_receive = 0;
   std::uint32_t limit = 0;  ///< Armed up to this; 0: never.
@@ -78,7 +78,7 @@ struct EndPlan {
   double short_receive = 0;  ///< Receives that are too small for the largest messages.
   Duration repost_delay{};   ///< Receive starvation: how long a receive is missing.
   std::uint32_t receive_depth = 8;
-  std::uint32_t srq = kNoSrq;  ///< Of the host: takes its receives from there.
+  std::uint32_t srq = kNoSrq;  ///< The host's: takes its receives from there.
   std::uint8_t window = 0;     ///< Type of the memory window on the target region; 0: none.
   bool zero_based = false;     ///< Type 2: it begins with address 0.
   /// After so many PSNs, WRITEs that take so many more, as fast as it goes and with a network that loses nothing.
@@ -165,7 +165,7 @@ struct UnackedPlan {
   std::vector<UnackedEndPlan> ends;
   std::uint8_t mtu_code = 3;
   std::uint32_t message_max = 4096;
-  std::uint32_t restarts = 0;  ///< Of the connection, or of each QP.
+  std::uint32_t restarts = 0;  ///< For the connection, or for each QP.
   Duration mourning{};
   std::vector<UnackedDisturbance> disturbances;
 };
@@ -182,8 +182,8 @@ struct Scenario {
   NetworkPlan network;
   std::vector<HostPlan> hosts;
   std::vector<ConnectionPlan> connections;
-  std::uint64_t max_events = 10'000'000;  ///< Of the world.
-  double answer_loss = 0;                 ///< Of answers to READs and atomics, at the first time; not during a bulk.
+  std::uint64_t max_events = 10'000'000;  ///< In the world.
+  double answer_loss = 0;                 ///< For answers to READs and atomics, at the first time; not during a bulk.
   std::vector<UnackedPlan> unacked;
   StrangerPlan stranger;
   CmPlan cm;

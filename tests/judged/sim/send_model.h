@@ -16,7 +16,7 @@ namespace uroce::simulator {
 struct Sending {
   std::uint64_t id = 0;
   nic::SendOp kind = nic::SendOp::kSend;
-  std::uint64_t seed = 0;  ///< Of its bytes.
+  std::uint64_t seed = 0;  ///< For its bytes.
   std::uint32_t length = 0;
   std::uint32_t imm = 0;
   bool has_imm = false, solicited = false;
@@ -64,11 +64,11 @@ class SendModel {
 
   Facts facts_;
   std::deque<Sending> queue_;
-  std::uint32_t packet_ = 0;  ///< Of the front WR: the next one.
+  std::uint32_t packet_ = 0;  ///< In the front WR: the next one.
   proto::Psn psn_;
   std::uint64_t sent_id_ = 0;
   bool silent_ = true, draining_ = false;
-  std::vector<std::uint8_t> bytes_;  ///< Of the front WR.
+  std::vector<std::uint8_t> bytes_;  ///< The front WR's.
 };
 
 /// All of them.

@@ -235,8 +235,8 @@ class Simulation {
   const Instant start_ = world_.now();
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Traffic>> traffic_;
-  std::vector<Connection*> connections_;  ///< Of the traffic: those of RC.
-  CmTraffic* cm_ = nullptr;               ///< Of the traffic: connection management, if there is any.
+  std::vector<Connection*> connections_;  ///< Part of the traffic: those of RC.
+  CmTraffic* cm_ = nullptr;               ///< Part of the traffic: connection management, if there is any.
   Numbering numbering_;
   engine::sim::Random answer_loss_{scenario_.seed};
   std::set<std::array<std::uint32_t, 3>> answers_;  ///< By host, QP and PSN: sent once.

@@ -17,7 +17,7 @@ using proto::Psn;
 
 namespace {
 
-/// An address of the network that is nobody's; `like`: of which family.
+/// An address of the network that no host has; `like`: of which family.
 Gid other_address(const Gid& like, std::uint8_t last) {
   Gid gid = like;
   gid.raw[15] = last;

@@ -126,7 +126,7 @@ void UdEnd::aim(Op& op, Sending& sending, nic::SendWr&) {
     if (random_.chance(0.3)) target.qkey |= kControlled;  // Stands for our own.
   }
   if (op.flaw != Flaw::kBadRkey) return;
-  // Of UD, this flaw is a message that is longer than a packet. It needs no bytes that are its own.
+  // For UD, this flaw is a message that is longer than a packet. It needs no bytes that are its own.
   op.is_inline = false;
   op.local.count = 2;
   op.local.pieces[0] = op.local.pieces[1] = {host_.locked().begin, 4000};

@@ -10,7 +10,7 @@ namespace uroce::simulator {
 class UdEnd final : public UnackedEnd {
  public:
   using UnackedEnd::UnackedEnd;
-  /// Whom it may send to; itself too.
+  /// The ends that it may send to; itself too.
   void set_others(std::vector<UdEnd*> others) { others_ = std::move(others); }
   void start(proto::Psn sq_psn, proto::Psn) override;
   /// In RTS.

@@ -138,7 +138,7 @@ void UnackedTraffic::take_down(Group& group) {
   }
   --group.restarts;
   stage_.tally.add(plan_.connected ? "UC: connections made again" : "UD: QPs started again");
-  // Packets of its former life may still come: they are as good as any.
+  // Packets of its former life may still come: they count like others.
   stage_.world.after(milliseconds{1}, [this, &group] {
     if (group.state == Group::State::kDown) start(group, true);
   });

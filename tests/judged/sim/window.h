@@ -16,9 +16,9 @@ struct Window {
   };
   nic::Mw* mw = nullptr;
   State state = State::kNone;
-  std::uint32_t key = 0;        ///< Of the last bind.
+  std::uint32_t key = 0;        ///< From the last bind.
   std::uint32_t stale_key = 0;  ///< A former one; 0: none.
-  Extent covers;                ///< Of its host's memory.
+  Extent covers;                ///< In its host's memory.
   std::uint32_t access = 0;
   bool zero_based = false;
 

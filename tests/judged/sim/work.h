@@ -49,7 +49,7 @@ enum class Flaw : std::uint8_t {
   kOutOfBounds,
   kNoRight,
   kBadLkey,
-  // Of windows: bounds or rights of the window where the region has more; a key of a former binding; one of another
+  // For windows: bounds or rights of the window where the region has more; a key of a former binding; one of another
   // QP's; a bind or an invalidation that may not be.
   kWindowBounds,
   kWindowRight,
@@ -68,7 +68,7 @@ struct Op {
   bool signaled = false, is_inline = false;
   std::uint32_t imm = 0;
   std::uint32_t length = 0;
-  std::uint64_t seed = 0;         ///< Of its bytes (SEND, WRITE), or ...
+  std::uint64_t seed = 0;         ///< For its bytes (SEND, WRITE), or ...
   Extent source;                  ///< ... READ: where they come from, in the peer's memory.
   std::uint64_t source_seed = 0;  ///< READ of what an earlier WRITE wrote: that one's seed; else 0.
   Pieces local;
@@ -78,7 +78,7 @@ struct Op {
   AtomicOp atomic;
   Flaw flaw = Flaw::kNone;
   bool windowed = false;            ///< Names the peer's memory by its window.
-  std::uint32_t faults_before = 0;  ///< Of the network, that had hit the connection when it was posted.
+  std::uint32_t faults_before = 0;  ///< By the network, that had hit the connection when it was posted.
   std::uint32_t message = 0;        ///< SEND and WRITE with immediate: number among those of its connection.
   bool committed = false;           ///< WRITE: its bytes are known to have arrived.
   Instant posted{};
@@ -90,7 +90,7 @@ struct Op {
   bool is_write() const { return kind == nic::SendOp::kWrite || kind == nic::SendOp::kWriteImm || is_atomic_write(); }
   /// Is limited by max_rd_atomic at both ends.
   bool counts_as_read() const { return is_read() || is_atomic() || is_atomic_write(); }
-  /// Of 8 bytes, at a multiple of 8.
+  /// Always 8 bytes, at a multiple of 8.
   bool is_word() const { return is_atomic() || is_atomic_write(); }
   bool is_send() const {
     return kind == nic::SendOp::kSend || kind == nic::SendOp::kSendImm || kind == nic::SendOp::kSendInv;

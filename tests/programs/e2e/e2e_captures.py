@@ -232,7 +232,7 @@ def scenario_capture_disk_full():
 
 @in_a_directory
 def scenario_capture_reader_leaves(directory):
-    """Who reads a live capture may go: the program goes on, and says in its summary that the capture has ended."""
+    """The reader of a live capture may go: the program goes on, and says in its summary that the capture has ended."""
     fifo = os.path.join(directory, "fifo")
     os.mkfifo(fifo)
     reader = subprocess.Popen(["head", "-c", "50000", fifo], stdout=subprocess.DEVNULL)

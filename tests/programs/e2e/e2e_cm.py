@@ -119,5 +119,5 @@ def scenario_cm_peers_that_leave():
             pair.client.finish()
             begin = time.monotonic()
             failed(pair.server, 1, words)
-            # Of a killed one it is told, too (docs/adr/0016). The probe of the transport takes half a second or two.
+            # It hears of a killed one, too (docs/adr/0016). The probe of the transport takes half a second or two.
             check(time.monotonic() - begin < 5, "late", pair.server)

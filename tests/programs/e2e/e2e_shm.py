@@ -5,7 +5,7 @@ from run_pair import check, transfer
 
 
 def by_shm(result):
-    """Of the packets that this NIC has sent, the part that went through shared memory."""
+    """The part of this NIC's sent packets that went through shared memory."""
     port = result["nic"]["port"]
     return port["sent_by_shm"] / port["sent_packets"]
 

@@ -37,7 +37,7 @@ def complaints(packets, sender):
 
 class Talk(unittest.TestCase):
     def test_good_captures(self):
-        """Of rxe's the ones at MTU 1024, and where something was lost, the side that saw all that it sent."""
+        """From rxe's the ones at MTU 1024, and where something was lost, the side that saw all that it sent."""
         names = [path.name for path in PCAPS.glob("*.pcap")]
         names += [f"rxe/{path.name}" for path in (PCAPS / "rxe").glob("rc_*.pcap") if "mtu" not in path.name]
         self.assertGreater(len(names), 60)

@@ -116,7 +116,7 @@ TEST_F(LeaseTest, NobodyMissesAPacketWhenTheBrokerIsKilled) {
     EXPECT_TRUE(eventually([old] { return is_dead(old); }));
     for (const Slot& slot : slots) EXPECT_TRUE(receives(slot));
     EXPECT_TRUE(eventually([old] { return broker() != 0 && broker() != old; }));
-    // The new one knows who has what, whoever came first.
+    // The new one knows who has what, in any order of arrival.
     slots.push_back(lease());
     for (const Slot& slot : slots) {
       EXPECT_TRUE(receives(slot));

@@ -150,7 +150,7 @@ def strange_descriptors(broker):
 
 
 def check_descriptors(broker):
-    """It keeps sockets, and nothing of who started it. Other files, as the loader's, are open for a moment only."""
+    """It keeps sockets, and nothing of the process that started it. Other files, as the loader's, are open for a moment only."""
     eventually(lambda: not strange_descriptors(broker), f"only sockets, not {strange_descriptors(broker)}")
 
 

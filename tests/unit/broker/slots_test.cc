@@ -142,7 +142,7 @@ TEST_P(SlotsTest, TheAddressIsTakenForOthers) {
   const auto second = open_slot_sockets(local());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().error, EADDRINUSE);
-  send(kLast << 16);  // Nobody's asking has changed the order.
+  send(kLast << 16);  // The refused calls have not changed the order.
   EXPECT_FALSE(arrived());
   revive_all();
   send(kLast << 16);

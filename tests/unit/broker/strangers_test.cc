@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may keep a broker busy: nobody but those who have a slot of it.
+// Nobody can keep a broker busy but processes that have a slot of it.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sched.h>

@@ -211,7 +211,7 @@ bool Replay::take_match(const Captured& message) {
   const Attribute attribute = message.view().attribute();
   for (auto it = sent_.begin(); it != sent_.end(); ++it) {
     if (parse_message(it->mad)->attribute() != attribute) continue;
-    // Of several connections, the same one.
+    // When there are several connections, the same one.
     const auto known = theirs_.find(first_id(it->mad));
     if (known != theirs_.end() && known->second != first_id(message.mad)) continue;
     const Ours ours = *it;

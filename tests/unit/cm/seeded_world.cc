@@ -67,7 +67,7 @@ bool SeededWorld::End::was_told_end() const {
 
 SeededWorld::SeededWorld(std::uint64_t seed) : random_(seed), world_({.seed = seed}) {
   auto& faults = world_.link().config().impairments;
-  // Of each kind nothing at all in some worlds, so that the others stand out.
+  // Some worlds have nothing at all of a kind, so that the others stand out.
   const auto some = [this](double most) {
     return random_.chance(0.5) ? most * static_cast<double>(random_.below(101)) / 100 : 0;
   };

@@ -36,7 +36,7 @@ class SeededWorld {
   /// One side of a connection, as its program knows it, and what a judge has to know besides.
   struct End {
     Host* host = nullptr;
-    int life = 0;  ///< Of the host's program.
+    int life = 0;  ///< Which one of the host's program.
     Id id = 0;
     std::uint32_t attempt = 0;
     bool active = false;
@@ -104,8 +104,8 @@ class SeededWorld {
   engine::sim::World world_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<Attempt> attempts_;
-  std::map<std::pair<Host*, Id>, std::unique_ptr<End>> ends_;  ///< Of the current lives.
-  std::vector<std::unique_ptr<End>> former_;                   ///< Of programs that are dead.
+  std::map<std::pair<Host*, Id>, std::unique_ptr<End>> ends_;  ///< In the current lives.
+  std::vector<std::unique_ptr<End>> former_;                   ///< Programs that are dead had them.
   std::map<std::string, std::vector<Instant>> sent_;           ///< Messages that timers repeat, by their bytes.
   bool anybody_died_ = false;
   Tally tally_;

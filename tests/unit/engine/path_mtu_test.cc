@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Fragmentation needed" and "packet too big" that no router ever sent. Whoever can send an ICMP message to the host
+// "Fragmentation needed" and "packet too big" that no router ever sent. Anyone who can send an ICMP message to the host
 // and knows a source port can have its kernel believe in a small path MTU for minutes.
 #include <netinet/icmp6.h>
 #include <netinet/ip.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who turns the crank: two NICs that answer each other over real ports.
+// Which thread turns the crank: two NICs that answer each other over real ports.
 #include "engine/run/runner.h"
 
 #include <sched.h>

@@ -82,7 +82,7 @@ TEST(Control, NothingPassesInABlackout) {
 }
 
 TEST(Control, FaultsOfCallsAndOfNicsThatAreOpenedLater) {
-  { Node node(0); }  // Whoever takes commands has asked for the devices.
+  { Node node(0); }  // A process that takes commands has asked for the devices.
   EXPECT_EQ(uroce_faults(0, "call=ibv_req_notify_cq#1:EBUSY,drop=op:write#1"), 0);
   {
     Pair pair(kImpatient);

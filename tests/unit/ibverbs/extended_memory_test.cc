@@ -113,7 +113,7 @@ TEST_F(ExtendedMemory, ANullRegionReadsZerosAndSwallows) {
   std::fill(p.b.memory.begin(), p.b.memory.begin() + 9000, std::uint8_t{1});
   EXPECT_EQ(send_from(null->lkey, reinterpret_cast<void*>(0x1234567), 9000), IBV_WC_SUCCESS);
   EXPECT_EQ(std::count(p.b.memory.begin(), p.b.memory.begin() + 9000, 0), 9000);
-  // Of a message that arrives, the middle goes nowhere.
+  // The middle of a message that arrives goes nowhere.
   std::fill(p.b.memory.begin(), p.b.memory.begin() + 30, std::uint8_t{7});
   struct ibv_sge parts[] = {p.a.sge(0, 10), {0, 10, null->lkey}, p.a.sge(10, 10)};
   struct ibv_recv_wr recv {};

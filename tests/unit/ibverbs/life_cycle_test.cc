@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may be destroyed when.
+// Which objects may be destroyed, and when.
 #include <algorithm>
 #include <functional>
 

@@ -8,7 +8,7 @@ namespace {
 class Modify : public testing::Test {
  protected:
   int modify(struct ibv_qp_attr attr, int mask) { return v().ibv_modify_qp(qp.get(), &attr, mask); }
-  /// An unreachable peer is as good as any: nothing is sent.
+  /// An unreachable peer will do: nothing is sent.
   void bring(enum ibv_qp_state state) {
     if (state == IBV_QPS_RESET) return;
     if (state == IBV_QPS_ERR) {

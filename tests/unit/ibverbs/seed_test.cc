@@ -14,7 +14,7 @@ struct Numbers {
   friend bool operator==(const Numbers&, const Numbers&) = default;
 };
 
-/// Of the first QP and the first region of a NIC that is opened under this UROCE_SEED; null: without.
+/// What the first QP and the first region have, of a NIC that is opened under this UROCE_SEED; null: without.
 Numbers first_numbers(const char* seed) {
   seed == nullptr ? ::unsetenv("UROCE_SEED") : ::setenv("UROCE_SEED", seed, 1);
   Node node(0);

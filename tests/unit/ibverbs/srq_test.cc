@@ -26,7 +26,7 @@ class SharedReceives : public testing::Test {
       attr.recv_cq = b.recv_cq;
       attr.qp_type = IBV_QPT_RC;
       attr.srq = srq;
-      attr.cap = {16, 99999, 1, 99999, 0};  // Of receives it has none: what is asked for is ignored.
+      attr.cap = {16, 99999, 1, 99999, 0};  // With an SRQ, max_recv_* is ignored.
       qb[i].reset(v().ibv_create_qp(b.pd, &attr));
       EXPECT_NE(qb[i], nullptr) << last_error();
       EXPECT_EQ(attr.cap.max_recv_wr, 0u);

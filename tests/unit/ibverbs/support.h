@@ -100,7 +100,7 @@ inline constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
 inline constexpr int kRtsMask =
     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-/// Of UD QPs.
+/// For UD QPs.
 inline constexpr std::uint32_t kQkey = 0x11111111;
 /// The mask that a QP of this type needs for INIT, RTR or RTS.
 int mask_for(const struct ibv_qp& qp, enum ibv_qp_state state);

@@ -210,7 +210,7 @@ TEST_F(EventsTest, TheLastCopyOfAChannelEndsWhatIsOnIt) {
   client_.close();
   EXPECT_FALSE(server_.is_readable(20)) << "there is a copy";
   ::close(copy);
-  Device any;  // Who opens or closes next sees it.
+  Device any;  // The next open or close sees it.
   any.close();
   static_cast<void>(active);
   static_cast<void>(passive);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary user with an empty environment runs distribution programs on uroce:  ordinary_user.py CMAKE BUILD_DIR
 
-Installs uroce into an empty /tmp and runs pairs of programs as nobody (or as who we are, if that is not root), in
+Installs uroce into an empty /tmp and runs pairs of programs as nobody (or as the calling user, if that is not root), in
 namespaces of their own so that everything that is left behind is theirs. Also the parts of the system that are not
 there: no /sys/class/infiniband, no /dev/infiniband, no preload for anybody else.
 Exit status: 0, 1, or 77 = skipped.
@@ -94,7 +94,7 @@ def has_socket(pid):
 
 
 def check_view():
-    """The view is there for who asks through uroce, and for nobody else."""
+    """Programs below uroce see the view, and no others do."""
     file = "/sys/class/infiniband/uroce0/ports/1/state"
     text, _ = start("cat", file).communicate(timeout=TIMEOUT)
     assert text == "4: ACTIVE\n", text

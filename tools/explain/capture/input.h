@@ -27,7 +27,7 @@ class Input {
   void skip(std::size_t size);
   /// Bytes that were taken.
   std::uint64_t position() const { return position_; }
-  /// Of a file; nothing for a pipe.
+  /// For a file; nothing for a pipe.
   std::optional<std::uint64_t> size() const { return size_; }
   /// What reading failed with, if it failed: the capture ends there.
   const std::string& error() const { return error_; }

@@ -20,7 +20,7 @@ struct Frame {
   Bytes bytes;                  ///< As far as they were captured.
   std::uint32_t wire_size = 0;  ///< Bytes that the packet had.
   std::uint32_t link_type = 0;  ///< LINKTYPE_...
-  std::uint32_t interface = 0;  ///< Of the file, from 0.
+  std::uint32_t interface = 0;  ///< In the file, from 0.
   Direction direction = Direction::kUnknown;
   std::string_view comment;
 };
@@ -65,7 +65,7 @@ class Reader {
   Input input_;
   Kind kind_ = Kind::kPcap;
   bool swapped_ = false;
-  std::uint32_t first_interface_ = 0;  ///< Of this section of a pcapng.
+  std::uint32_t first_interface_ = 0;  ///< In this section of a pcapng.
   std::size_t taken_ = 0;              ///< Size of the record that the last frame lies in.
   std::vector<Interface> interfaces_;
   std::string damage_;

@@ -32,7 +32,7 @@ std::uint16_t ip_type(Bytes network) {
   return !network.empty() && network[0] >> 4 == 6 ? kEtherTypeIpv6 : kEtherTypeIpv4;
 }
 
-/// Of a network that we do not read.
+/// For a network that we do not read.
 std::string name_of(std::uint32_t link_type) {
   std::string text = "link type " + std::to_string(link_type);
   if (link_type == kEndace) text += " (Endace ERF)";

@@ -46,7 +46,7 @@ struct CmMessage {
   std::uint8_t transport = 0;  ///< 0: RC, 1: UC.
   std::uint8_t mtu_code = 0, retry_count = 0, rnr_retry_count = 0;
   std::uint8_t ack_timeout = 0;  ///< Code of the local ACK timeout.
-  std::uint16_t reason = 0;      ///< Of a REJ; the status of a SIDR_REP.
+  std::uint16_t reason = 0;      ///< In a REJ; the status of a SIDR_REP.
 };
 
 struct Packet {
@@ -71,7 +71,7 @@ struct Packet {
   std::uint32_t payload = 0;  ///< Bytes, without pad.
   std::uint32_t content = 0;  ///< The same each time that the packet is sent; 0 when cut.
   std::uint32_t icrc_value = 0;
-  // Of the headers that the opcode has; else 0.
+  // From the headers that the opcode has; else 0.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0, length = 0;
   std::uint8_t syndrome = 0;
@@ -83,7 +83,7 @@ struct Packet {
 
   std::shared_ptr<const CmMessage> cm;
   std::vector<proto::rules::Breach> breaches;  ///< Rules that it breaks by itself.
-  std::string comment;                         ///< Of a pcapng.
+  std::string comment;                         ///< From a pcapng.
 
   // From the other end's capture.
   Fate fate = Fate::kUnknown;
@@ -94,7 +94,7 @@ struct Packet {
     return op->kind == proto::Kind::kReadResponse || op->kind == proto::Kind::kAcknowledge ||
            op->kind == proto::Kind::kAtomicAcknowledge;
   }
-  /// Of responses with AETH.
+  /// For responses with AETH.
   proto::Syndrome decoded() const { return proto::decode_syndrome(syndrome); }
 };
 
@@ -103,7 +103,7 @@ struct Untold {
   enum class Why : std::uint8_t {
     kNotRoce,   ///< ARP, TCP, another UDP port, ...
     kBroken,    ///< On its way to port 4791, but its headers are not those of RoCE.
-    kLinkType,  ///< Of a network that we do not know.
+    kLinkType,  ///< From a network that we do not know.
   };
   Why why = Why::kNotRoce;
   std::string text;
@@ -119,7 +119,7 @@ class Dissector {
   struct Link {
     Bytes ethernet;
     Direction direction;
-    std::uint32_t interface;  ///< Of the host, where the link layer tells it.
+    std::uint32_t interface;  ///< On the host, where the link layer tells it.
   };
   /// The frame inside of all tags and tunnels.
   struct Core {

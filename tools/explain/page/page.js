@@ -19,7 +19,7 @@ let shown = [];    // Indices of DATA.packets, as the filters leave them.
 let tops = [];     // Where each of them is, in pixels.
 let picked = -1;   // Index of DATA.packets.
 let came = [];     // From where links were followed.
-let zoom = 1;      // Of the distances by time.
+let zoom = 1;      // For the distances by time.
 
 function text(element, content) {
   element.textContent = content;
@@ -46,7 +46,7 @@ function matches(packet, words) {
   return words.every((word) => line.includes(word));
 }
 
-// Of the packets of the page that is shown.
+// For the packets of the page that is shown.
 function* pageIndices() {
   const first = Number(byId('page').value || 0) * PAGE;
   for (let i = first; i < Math.min(first + PAGE, DATA.packets.length); ++i) yield i;

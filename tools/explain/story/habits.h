@@ -15,7 +15,7 @@ struct Habit {
   std::uint64_t packets = 0;
 };
 
-/// Of one sender.
+/// One sender's.
 class Habits {
  public:
   /// Notes what the headers of a packet break by themselves; what was told of an earlier packet is marked as repeated.

@@ -44,7 +44,7 @@ class Manager {
     std::int64_t time_ns = 0;
     std::uint32_t times = 1;
     CmMessage message;
-    proto::Psn psn;  ///< Of the packet ...
+    proto::Psn psn;  ///< The packet's ...
     std::uint16_t ip_id = 0;
     proto::Gid source;
   };

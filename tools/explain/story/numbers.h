@@ -82,7 +82,7 @@ struct Numbers {
                answered_ns = 0;  ///< Times of the first request, of the last, of the last answer.
   std::optional<proto::Psn> first_psn, last_psn;
   std::uint64_t unanswered = 0;          ///< Messages without an end at the end of the capture.
-  std::uint32_t most_transmissions = 0;  ///< Of one packet.
+  std::uint32_t most_transmissions = 0;  ///< For one packet.
   Latencies latency;                     ///< From the first packet of a message to the answer that completes it.
   std::vector<Round> rounds;             ///< The first kListed.
   std::uint64_t more_rounds = 0;

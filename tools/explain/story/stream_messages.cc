@@ -124,7 +124,7 @@ void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
   told.part.size = message->is_atomic() ? 8 : packet.payload;
   if (packet.op->kind == proto::Kind::kReadRequest) told.part.size = packet.length;
   if (message->begun) told.part.offset = psns * (mtu_ != 0 ? mtu_ : packet.payload);
-  // Of a SEND, nobody knows before its end.
+  // A SEND's length is not known before its end.
   const bool known = message->whole || message->length_known;
   if (message->begun && known) told.part.total = message->length;
 }

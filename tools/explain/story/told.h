@@ -57,12 +57,12 @@ struct Part {
   std::uint64_t message = 0;  ///< Number in its direction of the connection, from 1; 0: none.
   std::uint64_t offset = 0;
   std::uint64_t size = 0;   ///< Bytes of this packet.
-  std::uint64_t total = 0;  ///< Of the message; 0 when not known yet.
+  std::uint64_t total = 0;  ///< The whole message; 0 when not known yet.
 };
 
 struct Told {
   std::uint32_t connection = 0;  ///< From 1; 0: none.
-  bool from_left = true;         ///< Of the two endpoints of the connection.
+  bool from_left = true;         ///< The left one of the connection's two endpoints.
   Part part;
   Reason reason = Reason::kNone;
   bool sure = true;          ///< False: "probably".

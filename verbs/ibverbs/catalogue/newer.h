@@ -23,7 +23,7 @@ inline constexpr int kWrFlush = 14, kWcFlush = 8;
 inline constexpr std::uint64_t kQpExWithFlush = 1u << 11;
 /// ibv_odp_transport_cap_bits.
 inline constexpr std::uint32_t kOdpFlush = 1u << 6, kOdpAtomicWrite = 1u << 7;
-/// Of device_cap_flags_ex, as the kernel has them.
+/// Bits of device_cap_flags_ex, as the kernel has them.
 inline constexpr std::uint64_t kDeviceFlushGlobal = std::uint64_t{1} << 38, kDeviceAtomicWrite = std::uint64_t{1} << 40;
 
 /// ibv_mr_init_attr, as programs compiled with rdma-core 65 lay it out. Members whose bit in comp_mask is clear may not

@@ -27,7 +27,7 @@ namespace {
 using engine::Fd;
 
 constexpr int kBacklog = 16;
-/// One more, and the first of them has to go: whoever only connects keeps nobody away.
+/// One more, and the first of them has to go: peers that only connect keep nobody away.
 constexpr std::size_t kConnectionsMax = 16;
 /// Without free descriptors or memory.
 constexpr int kShortageMs = 100;
@@ -57,7 +57,7 @@ class Server {
   /// False: the connection is over.
   static bool answer(int connection);
 
-  std::mutex mutex_;  ///< Held while a command is executed, and by whoever forks.
+  std::mutex mutex_;  ///< Held while a command is executed, and during fork().
   Fd listener_;
   std::vector<Fd> connections_;
 };
@@ -133,7 +133,7 @@ bool Server::answer(int connection) {
   if (size == 0) return false;
   std::string text = execute_command({command.data(), static_cast<std::size_t>(size)});
   if (text.size() > UROCE_CONTROL_ANSWER) text = "error: the answer would be too long\n";
-  // Whoever does not read answers gets no more of them.
+  // A peer that does not read answers gets no more of them.
   return ::send(connection, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 

@@ -148,7 +148,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::vector<bool> assigned_;  ///< Its addresses that are watched: whether an interface has them.
   std::uint64_t link_downed_ = 0;
   std::vector<Context*> contexts_;
-  engine::SlotLeases slot_;  ///< Outlives the port: whoever gets the slot next must be its only reader.
+  engine::SlotLeases slot_;  ///< Outlives the port: the slot's next owner must be its only reader.
   std::unique_ptr<PublishedCounters> published_;
   std::unique_ptr<PublishedQps> published_qps_;
   std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.

@@ -203,7 +203,7 @@ int find_route(const proto::Gid& from, const proto::Gid& to) {
   const engine::Fd fd(socket(family_of(from), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const engine::SocketAddress local(from, 0), peer(to, proto::kRocePort);
   if (!fd || bind(fd.get(), local.get(), local.size) != 0) return 0;
-  return connect(fd.get(), peer.get(), peer.size) == 0 ? 0 : errno;  // Of a UDP socket: sends nothing.
+  return connect(fd.get(), peer.get(), peer.size) == 0 ? 0 : errno;  // For UDP this sends nothing.
 }
 
 }  // namespace uroce::ibv

@@ -16,7 +16,7 @@ namespace uroce::ibv {
 
 /// What has become of some addresses of this host.
 struct AddressState {
-  std::vector<bool> assigned;  ///< Of each: an interface has it.
+  std::vector<bool> assigned;  ///< For each: an interface has it.
   bool any_up = false;         ///< One of them is on an interface that is up and has a carrier.
   friend bool operator==(const AddressState&, const AddressState&) = default;
 };

@@ -14,7 +14,7 @@ namespace uroce::ibv {
 struct BoundPort {
   proto::Gid address;  ///< All zeros: any address.
   unsigned int uid = 0;
-  std::string inode;  ///< Of the socket.
+  std::string inode;  ///< The socket's.
 };
 
 /// The sockets that are bound to `port`, in the kernel's order; empty when the kernel does not tell.

@@ -53,7 +53,7 @@ struct Device : ibv_device {
   /// What its port says and what has been counted. When the device is not open in this process: the sum over others of
   /// this user that run a NIC of this name with the same addresses.
   PortView port_view();
-  /// EUI-64 in network order. Of an automatic device that is not open: what it would be if it were opened now.
+  /// EUI-64 in network order. For an automatic device that is not open: what it would be if it were opened now.
   std::array<std::uint8_t, 8> guid();
 
   void send_before_exit();

@@ -20,10 +20,10 @@
 
 namespace uroce::ibv {
 
-/// Not thread-safe: for whoever holds the NIC's lock. Other processes may read what it keeps (record/store.h).
+/// Not thread-safe: the caller holds the NIC's lock. Other processes may read what it keeps (record/store.h).
 class FlightRecorder final : public nic::TraceSink {
  public:
-  /// Of NIC `index` with this first address. `directory`: where recordings go; "": nowhere, and packets are not kept.
+  /// For NIC `index` with this first address. `directory`: where recordings go; "": nowhere, and packets are not kept.
   /// With a directory the memory is a file there, which outlives a process that is killed. The error is a sentence.
   static Result<std::unique_ptr<FlightRecorder>, std::string> make(std::uint32_t index, const proto::Gid& address,
                                                                    const std::string& directory);
@@ -51,15 +51,15 @@ class FlightRecorder final : public nic::TraceSink {
   }
   void done() { phase_ = record::Phase::kOther; }
 
-  /// What happens is told to `qps` too; null: to nobody.
+  /// `qps` hears what happens too; null: nobody else does.
   void tell(PublishedQps* qps) { qps_ = qps; }
   /// Has `tell` hear of each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
-  /// The program hears of an error: what is kept is to be written.
+  /// The program hears of an error: save_if_wanted() will write what is kept.
   void on_error(const std::string& what) {
     if (wanted_.empty()) wanted_ = what;
   }
-  /// After each turn: writes what is to be written, if it is. Not more often than once a second.
+  /// After each turn: writes what is kept, if there was an error. Not more often than once a second.
   void save_if_wanted() {
     if (!wanted_.empty()) [[unlikely]]
       save_soon();
@@ -84,7 +84,7 @@ class FlightRecorder final : public nic::TraceSink {
   record::Phase phase_ = record::Phase::kOther;
   PublishedQps* qps_ = nullptr;
   std::function<void(Bytes, std::string)> tell_reason_;
-  record::SendReasons reasons_;  ///< Of use when somebody is told.
+  record::SendReasons reasons_;  ///< Used when tell_reason_ is set.
   std::string directory_;
   std::string file_;     ///< The memory's name, or "".
   std::string wanted_;   ///< Why a recording is to be written; "": it is not.

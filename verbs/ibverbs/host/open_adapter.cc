@@ -112,7 +112,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   nic::NicConfig config = config_for(addresses);
   config.strict = *strict;
   if (*choice == engine::EngineChoice::kGso) config.window_bytes = nic::kTrainWindowBytes;
-  // Rings have room for it; of the sockets of those who have none, nothing is known but that ours got what it wanted.
+  // Rings have room for it. About peers without rings we know only that our own socket got the buffer that it wanted.
   if (*wire != Wire::kUdp && top->info().receive_buffer_bytes >= 4 * nic::kTrainWindowBytes)
     config.window_bytes = nic::kTrainWindowBytes;
   if (!slot.leases.empty()) {

@@ -27,7 +27,7 @@ std::string counters_name(std::uint32_t index, const std::vector<proto::Gid>& ad
 
 class PublishedCounters {
  public:
-  /// All NICs of one `name` are one to who reads. Null where there is no shared memory: then nothing is published.
+  /// Readers see all NICs of one `name` as one. Null where there is no shared memory: then nothing is published.
   static std::unique_ptr<PublishedCounters> make(const std::string& name);
   ~PublishedCounters();
   PublishedCounters(const PublishedCounters&) = delete;

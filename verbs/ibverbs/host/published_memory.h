@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that other processes of the user can read, as they can ask a kernel about its NICs: a memfd that the process
-// has open and nobody else. It has a name for who looks through /proc, and is gone with its process.
+// has open and nobody else. Its name can be found in /proc, and it is gone with its process.
 #pragma once
 
 #include <functional>

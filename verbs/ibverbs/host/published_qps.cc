@@ -39,7 +39,7 @@ std::string qps_memory(const std::string& name) { return published_name("qps", n
 
 }  // namespace
 
-/// Of QPN 0: none. The last two change with packets.
+/// With QPN 0 it is empty. The last two members change with packets.
 struct PublishedQps::Record {
   std::uint64_t qpn;
   LiveQp::Fixed fixed;

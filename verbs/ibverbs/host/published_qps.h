@@ -53,14 +53,14 @@ struct LiveNic {
 /// With the NIC's lock held.
 class PublishedQps {
  public:
-  /// Of NIC `index` with this first address. `name`: counters_name(). Null where there is no shared memory: then
+  /// For NIC `index` with this first address. `name`: counters_name(). Null where there is no shared memory: then
   /// nothing is published.
   static std::unique_ptr<PublishedQps> make(const std::string& name, std::uint32_t index, const proto::Gid& address);
   ~PublishedQps();
   PublishedQps(const PublishedQps&) = delete;
   PublishedQps& operator=(const PublishedQps&) = delete;
 
-  /// As it is now. Of QPs whose numbers are alike in the last 12 bits, the latest is shown.
+  /// As it is now. If QPs have numbers with the same last 12 bits, the latest is shown.
   void show(const nic::Qp& qp);
   void hide(const nic::Qp& qp);
 
@@ -69,7 +69,7 @@ class PublishedQps {
   void received(std::uint32_t qpn, std::size_t bytes, Instant now);
   void on_event(const nic::TraceEvent& event);
   void touch(std::uint32_t qpn);
-  /// Of the QPs that there are, and of the last that there were: the peer, and when it was heard.
+  /// The peers of all QPs, and of the last ones that were destroyed, and when each peer was heard.
   std::map<std::uint32_t, record::Recording::Qp> peers() const;
   /// Shows the QPs to which something has happened since the last time.
   void publish(const nic::Nic& nic);

@@ -139,7 +139,7 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   Adapter& adapter = *context_of(cq->context).adapter;
   int taken = take(adapter, ours, num_entries, wc);
   if (taken != 0) return taken;
-  // Nothing there: whoever polls turns the crank.
+  // Nothing there: the thread that polls turns the crank.
   adapter.try_progress();
   bool will_sleep = false;
   taken = take(adapter, ours, num_entries, wc, &will_sleep);

@@ -128,7 +128,7 @@ int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr) {
   ours.poll_gate.enter();
   int error = advance(ours, /*is_poll=*/true);
   if (error == ENOENT) {
-    // Nothing there: whoever polls turns the crank.
+    // Nothing there: the thread that polls turns the crank.
     Adapter& adapter = *context_of(cq->context).adapter;
     adapter.try_progress();
     error = advance(ours);

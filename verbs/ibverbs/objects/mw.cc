@@ -51,8 +51,8 @@ int dealloc_mw(struct ibv_mw* mw) {
   return 0;
 }
 
-// Of type 1: <infiniband/verbs.h> lets no other through. The window has its new rkey at once, which the peer may use as
-// soon as the bind has completed.
+// Type 1 only: <infiniband/verbs.h> lets no other through. The window has its new rkey at once, which the peer may use
+// as soon as the bind has completed.
 int bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
   const struct ibv_mw_bind_info& info = bind->bind_info;
   if (info.mr == nullptr && info.length != 0) return refuse(EINVAL, "without a region there is nothing to bind to");

@@ -39,7 +39,7 @@ struct ThreadDomain : ibv_td {
 struct ProtectionDomain : ibv_pd {
   nic::Pd* nic_pd = nullptr;
   bool is_parent = false;      ///< A parent domain: `nic_pd` is that of the protection domain it was made from.
-  ThreadDomain* td = nullptr;  ///< Of a parent domain.
+  ThreadDomain* td = nullptr;  ///< A parent domain's.
 };
 
 struct MemoryRegion : ibv_mr {
@@ -102,7 +102,7 @@ struct QueuePair : ibv_qp_ex {
   nic::Qp* nic_qp = nullptr;
   struct ibv_qp_cap cap {};
   bool sq_sig_all = false;
-  std::unique_ptr<SendBuilder> builder;  ///< Of QPs that were created with send_ops_flags.
+  std::unique_ptr<SendBuilder> builder;  ///< For QPs that were created with send_ops_flags.
   struct ibv_qp_attr set {};             ///< What modify has set since RESET, for query.
   std::optional<HeldSourcePort> source_port;
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
@@ -170,7 +170,7 @@ void destroy_ack(Object& object) {
   pthread_cond_destroy(&object.cond);
   pthread_mutex_destroy(&object.mutex);
 }
-/// Counts acknowledged events, and wakes who waits for them.
+/// Counts acknowledged events, and wakes threads that wait for them.
 template <class Object>
 void acknowledge(Object& object, std::uint32_t Object::*completed, std::uint32_t n) {
   pthread_mutex_lock(&object.mutex);
@@ -178,8 +178,8 @@ void acknowledge(Object& object, std::uint32_t Object::*completed, std::uint32_t
   pthread_cond_broadcast(&object.cond);
   pthread_mutex_unlock(&object.mutex);
 }
-/// Waits for the acknowledgements of all events of `object` that were delivered. In a child of fork() nobody would give
-/// them: who got the events is a thread of the parent.
+/// Waits for the acknowledgements of all events of `object` that were delivered. In a child of fork() they
+/// would not come: a thread of the parent got the events.
 template <class Object>
 void await_acknowledged(const Context& context, Object& object, std::uint32_t Object::*completed,
                         std::uint32_t delivered) {

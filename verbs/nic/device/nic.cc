@@ -229,7 +229,7 @@ Errno Nic::destroy_srq(Srq* srq) {
 Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
   if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) return Err{EINVAL};
   if (init.max_send_wr > kMaxQpWr || init.max_send_sge > kMaxSge) return Err{EINVAL};
-  // The receive queue of a QP with an SRQ is nobody's: what is asked of it means nothing (ibv_create_qp(3)).
+  // With an SRQ there is no receive queue: max_recv_wr and max_recv_sge are ignored (ibv_create_qp(3)).
   const bool own_receives = init.srq == nullptr;
   if ((own_receives && (init.max_recv_wr > kMaxQpWr || init.max_recv_sge > kMaxSge)) || init.max_inline > kMaxInline)
     return Err{EINVAL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The NIC: many QPs behind one port. Sans-I/O: calls, packets and `now` go in; packets, completions, events and the
 // next deadline come out. Deterministic: the same calls in the same order give the same packets. Not thread-safe;
-// whoever drives it (engine/run/runner.h, the simulator) serialises the calls.
+// its driver (engine/run/runner.h, the simulator) serialises the calls.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a QP has in its head: for people who look into a running NIC.
+// The inner state of a QP: for people who look into a running NIC.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace uroce::nic {
 
 struct QpInside {
-  // Requester. Of UC and UD: `next` and the queue.
+  // Requester. UC and UD have only `next` and the queue.
   proto::Psn una;                  ///< The oldest packet that is not acknowledged.
   proto::Psn next;                 ///< The next one to be sent.
   proto::Psn max;                  ///< One past the newest that was sent.
@@ -23,7 +23,7 @@ struct QpInside {
   bool probes = false;   ///< After a timeout, until something is acknowledged.
   bool stalled = false;  ///< Silence for so long that the window has taken back what is outstanding.
   // Responder.
-  proto::Psn expected;  ///< Of the next request.
+  proto::Psn expected;  ///< The next request's.
   std::uint32_t msn = 0;
   std::uint32_t receives = 0;  ///< Posted to the QP's own queue.
   // The window to the peer, which all QPs to it share. Bytes of receive buffer.

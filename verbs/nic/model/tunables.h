@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kLeastWindowBytes = 34 * 1024;
 inline constexpr Duration kLossFades = std::chrono::milliseconds{50};
 /// The most that may be under way to a peer, with what a long path holds: 10 Gb/s over 5 ms.
 inline constexpr std::uint64_t kMostWindowBytes = 16 * 1024 * 1024;
-/// What hosts take to answer though nothing waits: a wake-up or two. Of a round trip, only the time beyond is the
+/// What hosts take to answer though nothing waits: a wake-up or two. Only the rest of a round trip is the
 /// path's.
 inline constexpr Duration kHostTime = std::chrono::microseconds{100};
 /// The shortest round trip is that of so long, or twice that: routes change.

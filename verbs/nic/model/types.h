@@ -28,7 +28,7 @@ enum Access : std::uint32_t {
   kMwBind = 1u << 4,     ///< Regions: windows may be bound to it.
   kZeroBased = 1u << 5,  ///< Windows: addresses begin with 0.
   kFlushGlobal = 1u << 8,
-  kFlushPersistent = 1u << 9,  ///< Of QPs only: no region is persistent memory.
+  kFlushPersistent = 1u << 9,  ///< For QPs only: no region is persistent memory.
 };
 
 /// ibv_qp_type.
@@ -116,7 +116,7 @@ inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 struct MwBind {
   std::uint32_t window = 0;   ///< Any key that the window has had: its index counts.
   std::uint32_t new_key = 0;  ///< As it shall be; the low byte is free.
-  std::uint32_t lkey = 0;     ///< Of the region.
+  std::uint32_t lkey = 0;     ///< The region's.
   std::uint64_t addr = 0, length = 0;
   std::uint32_t access = 0;  ///< Remote rights, kLocalWrite (which grants nothing) and kZeroBased.
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion queue: a ring that the NIC fills and the user drains, with one-shot notification (IBTA Vol 1, 11.4.2).
-// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR, unless the owner
-// wants to hear nothing of it.
+// Overflow is an error of the CQ: the completion that does not fit is lost and the NIC raises CQ_ERR, unless overruns
+// are ignored.
 #pragma once
 
 #include <optional>

@@ -47,7 +47,7 @@ struct Mw {
   std::uint32_t key = 0;  ///< rkey; never an lkey.
   // While it is bound:
   Mr* mr = nullptr;          ///< Null: it names nothing.
-  std::uint64_t offset = 0;  ///< Of its first byte in the region.
+  std::uint64_t offset = 0;  ///< Its first byte's, in the region.
   std::uint64_t start = 0;   ///< The address by which peers name the first byte; 0 when it is zero-based.
   std::uint64_t length = 0;
   std::uint32_t access = 0;
@@ -146,7 +146,7 @@ class MrTable {
   std::uint32_t count_ = 0;
   std::uint32_t windows_ = 0;
   std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
-  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used, nor the name 0: keys below 256 are nobody's.
+  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
   std::deque<std::uint32_t> free_;  ///< Longest-free first.
 };
 

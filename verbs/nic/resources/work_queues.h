@@ -32,7 +32,7 @@ struct SendWqe {
   std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.
 
   Psn end_psn() const { return first_psn + packets; }
-  bool executed = false;  ///< Of one that is local: it is done, and waits for its turn to complete.
+  bool executed = false;  ///< For a local one: it is done, and waits for its turn to complete.
 
   /// Bind and local invalidate take no packets, nor a message sequence number.
   bool is_local() const { return op == SendOp::kBindMw || op == SendOp::kLocalInv; }

@@ -38,7 +38,7 @@ bool Qp::plausible_id(const Path& path, std::uint16_t ip_id, Instant now) {
   return ip_id == 0 || (zero_ids_ < kZeroIdsProve && c_.env.identifications.is_plausible(path, ip_id, now));
 }
 
-/// Only of packets that nobody but the peer can have sent: what a stranger could teach us would shut out the peer.
+/// Only from packets that nobody but the peer can have sent: a stranger could teach us what shuts out the peer.
 void Qp::learn_id(const Path& path, std::uint16_t ip_id, Instant now) {
   if (zero_ids_ < kZeroIdsProve) zero_ids_ = ip_id == 0 ? zero_ids_ + 1 : 0;
   if (ip_id != 0) c_.env.identifications.learn(path, ip_id, now);
@@ -136,7 +136,7 @@ void Qp::settle() {
   }
 }
 
-/// IBTA Vol 1, 10.3.1.6: of UC and UD, only the sending half suffers from a send that failed.
+/// IBTA Vol 1, 10.3.1.6: with UC and UD, a send that failed stops the sending half only.
 void Qp::enter_send_error() {
   set_state(QpState::kSqe);
   requester_->flush();

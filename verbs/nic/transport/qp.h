@@ -36,7 +36,7 @@ class Qp {
   QpState state() const { return c_.attr.state; }
   const QpAttr& attr() const { return c_.attr; }
   const QpInit& init() const { return c_.init; }
-  /// What it has in its head.
+  /// Its inner state.
   QpInside inside() const;
   /// After the next packet it is the turn of another QP.
   void set_last_of_turn(bool is_last) { c_.last_of_turn = is_last; }

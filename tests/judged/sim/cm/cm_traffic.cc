@@ -108,7 +108,7 @@ void CmTraffic::sent(const Packet& packet) {
   if (!process.alive()) return;
   about([&] { return process.name(); }, [&] { lint_.sent(packet.from, *message, stage_.world.now()); });
   if (message->attribute() != proto::cm::Attribute::kMra) return;
-  // To whoever it is: those who have to do with these two processes.
+  // Which connection it is about is not known: all of these two processes.
   const CmProcess* const to = process_at(packet.to);
   for (CmAttempt& attempt : attempts_) {
     const auto is = [&](std::size_t a, std::size_t b) { return attempt.plan.client == a && attempt.plan.server == b; };
@@ -160,7 +160,7 @@ bool CmTraffic::peer_is_silent(const CmSide& side) {
   if (faults(side) - side.faults_before >= kSends - 1) return true;
   const CmProcess& peer = process(side.passive ? plan.client : plan.server);
   if (!peer.alive() || peer.generation() != 0 || peer.manager().counters().suppressed != 0) return true;
-  if (side.was_up) return false;  // Whoever is asked whether it is over says so.
+  if (side.was_up) return false;  // A side that is asked whether it is over says so.
   if (side.passive) {
     const CmSide& client = *side.attempt.client;
     const bool has_another = client.answered_by != nullptr && client.answered_by != &side;

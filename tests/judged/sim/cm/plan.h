@@ -30,10 +30,10 @@ struct CmAttemptPlan {
   bool to_nobody = false;                ///< Nobody listens there.
 
   enum class Answer : std::uint8_t { kAccept, kReject, kDestroy, kIgnore };
-  Answer answer = Answer::kAccept;  ///< Of the server's program ...
+  Answer answer = Answer::kAccept;  ///< By the server's program ...
   Duration answer_after{};          ///< ... so long after the request.
   enum class Reply : std::uint8_t { kEstablish, kReject, kDestroy };
-  Reply reply = Reply::kEstablish;  ///< Of the client's program to the answer.
+  Reply reply = Reply::kEstablish;  ///< By the client's program, to the answer.
   Duration reply_after{};
   Duration given_up_after{};  ///< The client destroys the id, however far it has come; 0: never.
 
@@ -48,7 +48,7 @@ struct CmPlan {
   std::vector<CmAttemptPlan> attempts;
   std::uint32_t time_divisor =
       1000;  ///< Protocol times are shorter by this, so that several fit into the time of faults.
-  // Of management packets; each fate by itself.
+  // For management packets; each fate by itself.
   double loss = 0, duplicate = 0, late = 0, corrupt = 0;
   Duration lateness{};
 

@@ -18,10 +18,10 @@ using Step = CmSide::Step;
 
 namespace {
 
-constexpr std::size_t kSlots = 4096, kHello = 16;  ///< Of each slot: what is sent, and what is received.
+constexpr std::size_t kSlots = 4096, kHello = 16;  ///< Per slot: what is sent, and what is received.
 constexpr std::uint64_t kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111;
 constexpr std::uint16_t kPort = 7471, kPortOfUc = 7472, kNobodysPort = 7473;
-constexpr std::uint32_t kFakeQpns = 0x800000;  ///< Of UC and UD: nothing is sent there.
+constexpr std::uint32_t kFakeQpns = 0x800000;  ///< For UC and UD: nothing is sent there.
 
 proto::Gid address(std::size_t number, bool ipv6) {
   const auto last = static_cast<std::uint8_t>(number + 1);

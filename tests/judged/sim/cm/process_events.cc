@@ -14,7 +14,7 @@ using Kind = cm::Event::Kind;
 using Step = CmSide::Step;
 
 namespace {
-/// How long an answer is given again to who asks again, rather than taken for a new question.
+/// How long a question that comes again gets its old answer, rather than counts as a new one.
 constexpr Duration kSidrMemory = std::chrono::seconds{19};
 }  // namespace
 

@@ -35,7 +35,7 @@ struct CmSide {
   cm::Id id = 0;
   std::uint32_t qpn = 0;
   nic::Qp* qp = nullptr;          ///< RC only.
-  std::size_t slot = 0;           ///< Of the process' memory.
+  std::size_t slot = 0;           ///< In the process's memory.
   std::size_t request = 0;        ///< Server: which request of the attempt it is.
   CmSide* answered_by = nullptr;  ///< Client: whose reply it has.
   Step step{};
@@ -65,7 +65,7 @@ CmWords read_private_data(const cm::PrivateData& in, bool from_passive, std::siz
 struct CmAttempt {
   std::size_t number = 0;
   const CmAttemptPlan& plan;
-  CmSide* client = nullptr;      ///< Of the process that began it.
+  CmSide* client = nullptr;      ///< In the process that began it.
   std::vector<CmSide*> servers;  ///< One for each request that came of it.
   bool told_to_wait = false;     ///< An MRA was sent: everything takes longer.
 };

@@ -9,7 +9,7 @@ struct Access {
   const char* name;
   std::uint32_t right;
   std::function<Pkt()> request;
-  std::uint32_t length;  ///< Of the whole message.
+  std::uint32_t length;  ///< The whole message's.
 };
 std::ostream& operator<<(std::ostream& os, const Access& a) { return os << a.name; }
 

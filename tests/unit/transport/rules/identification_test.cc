@@ -39,7 +39,7 @@ TEST(Identification, IsNotLearntFromStrangers) {
   }
 }
 
-// Nor from who borrows the peer's address, but does not know the PSN.
+// Nor from a sender that borrows the peer's address, but does not know the PSN.
 TEST(Identification, IsNotLearntFromRequestsOutOfSequence) {
   Script s;
   for (int i = 0; i < kProof; ++i) s.recv(write_only(1000 + i, 8));
@@ -123,7 +123,7 @@ TEST(Identification, IsCountedPerPeer) {
   s.expect(ack(2));
 }
 
-// Numbers are learnt from whoever knows the PSN only: others could have the peer's packets refused.
+// Numbers are learnt only from senders that know the PSN: others could have the peer's packets refused.
 TEST(Identification, NumbersAreNotLearntFromStrangers) {
   Script s;
   s.recv(write_only(0, 8).ack_req().ip_id(0x8000));

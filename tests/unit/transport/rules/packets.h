@@ -101,7 +101,7 @@ inline Pkt compare_swap(std::int64_t psn, std::uint64_t compare, std::uint64_t s
 inline Pkt atomic_write(std::int64_t psn, std::uint8_t fill) {
   return packet(Opcode::kRcAtomicWrite, psn).length(8).bytes(8, fill);
 }
-/// Of a range, for global visibility.
+/// A range, for global visibility.
 inline Pkt flush(std::int64_t psn, std::uint32_t length) {
   return packet(Opcode::kRcFlush, psn)
       .length(length)

@@ -141,7 +141,7 @@ proto::Path Script::path_to_us() const {
   return path;
 }
 
-/// Requests count in the direction of who sends them, and their answers in the same.
+/// Requests count in the direction of their sender, and their answers in the same.
 Psn Script::absolute(const Pkt& packet, bool from_peer) const {
   const bool rq = packet.is_response() ? !from_peer : from_peer;
   return Psn{(rq ? setup.rq_psn : setup.sq_psn) + static_cast<std::uint32_t>(packet.psn)};

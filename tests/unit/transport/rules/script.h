@@ -34,12 +34,12 @@ using proto::Psn;
 
 inline constexpr std::uint32_t kAllAccess =
     nic::kLocalWrite | nic::kRemoteWrite | nic::kRemoteRead | nic::kRemoteAtomic | nic::kFlushGlobal;
-inline constexpr std::uint32_t kMtu = 1024;  ///< Of a script that does not say otherwise.
+inline constexpr std::uint32_t kMtu = 1024;  ///< In a script that does not say otherwise.
 
 struct Setup {
   nic::QpType type = nic::QpType::kRc;
   std::uint8_t mtu_code = 3;
-  std::uint32_t rq_psn = 0xFFFFFE;  ///< Of what the peer sends first: wraps in nearly every script.
+  std::uint32_t rq_psn = 0xFFFFFE;  ///< In what the peer sends first: wraps in nearly every script.
   std::uint32_t sq_psn = 0xFFFFFD;
   std::uint8_t timeout = 14, retry_cnt = 7, rnr_retry = 7, min_rnr_timer = 12;
   std::uint8_t max_rd_atomic = 4, max_dest_rd_atomic = 4;
@@ -102,7 +102,7 @@ class Script {
   std::string pending() const;
   std::size_t pending_count() const { return sent_.size(); }
 
-  static constexpr std::uint64_t kVa = 0x20000000;      ///< Of `memory`, for the peer and for local SGEs.
+  static constexpr std::uint64_t kVa = 0x20000000;      ///< Where `memory` is, for the peer and for local SGEs.
   static constexpr std::uint64_t kPeerVa = 0x30000000;  ///< Where our WRITEs, READs and atomics go.
   static constexpr std::uint32_t kPeerKey = 0xABCD;
   static constexpr std::uint32_t kPeerQpn = 0x77;
@@ -136,7 +136,7 @@ class Script {
   std::string differences(const Pkt& want, const proto::PacketView& got) const;
   std::string describe(const Sent& sent) const;
 
-  std::uint32_t key_ = 0;  ///< Of `mr`, which a script may deregister.
+  std::uint32_t key_ = 0;  ///< For `mr`, which a script may deregister.
   Instant now_ = kStart;
   std::deque<Sent> sent_;
   std::deque<Completion> done_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared receives that a QP came to nothing with: they are nobody's loss (IBTA Vol 1, 10.2.9 and 9.9.3).
+// Shared receives that a QP held when it ended go back to the SRQ (IBTA Vol 1, 10.2.9 and 9.9.3).
 #include "tests/unit/transport/rules/script.h"
 
 namespace uroce::test::rules {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kGrhBytes = 40;
 
-// 9.9.3 (class D): a datagram that is longer than the receive is dropped, and the receive stays for whoever needs it.
+// 9.9.3 (class D): a datagram that is longer than the receive is dropped, and the receive stays for the next QP.
 TEST(SharedReceive, IsNotTakenByADatagramThatIsTooLong) {
   Script s({.type = nic::QpType::kUd, .mtu_code = 5, .srq_wr = 8});
   s.post_srq(7, kGrhBytes + 60);

@@ -53,7 +53,7 @@ TEST_F(Ud, TheGrhOfIpv6IsItsHeader) {
   EXPECT_TRUE(std::equal(path.destination.raw.begin(), path.destination.raw.end(), s.memory.begin() + 24));
 }
 
-// 10.2.5: the wrong Q_Key is nobody's message.
+// 10.2.5: a message with the wrong Q_Key reaches nobody.
 TEST_F(Ud, TheQkeyMustBeRight) {
   s.post_recv(1, 200);
   s.recv(datagram().qkey(Script::kQkey + 1));

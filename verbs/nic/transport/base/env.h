@@ -31,7 +31,7 @@ class QpEnv {
   MrTable& mrs;
   Trace trace;
   Windows windows;
-  Identifications identifications;  ///< Of the peers of connected QPs.
+  Identifications identifications;  ///< For the peers of connected QPs.
 };
 
 }  // namespace uroce::nic

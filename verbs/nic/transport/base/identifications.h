@@ -30,7 +30,7 @@ class Identifications {
   static constexpr int kJumps = 4;
   /// ... if it was near less often than this in between.
   static constexpr int kNear = 64;
-  /// Of pairs of addresses; when there are more, all begin anew.
+  /// Pairs of addresses that are remembered; when there are more, all begin anew.
   static constexpr std::size_t kMost = 4096;
 
  private:

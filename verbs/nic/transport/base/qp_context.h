@@ -18,7 +18,7 @@ struct QpContext {
   QpInit init;
   QpAttr attr{};
   bool last_of_turn = false;                                     ///< After the next packet it is another QP's turn.
-  std::shared_ptr<PeerWindow> window = env.windows.datagrams();  ///< Of connected QPs: the one to their peer.
+  std::shared_ptr<PeerWindow> window = env.windows.datagrams();  ///< For connected QPs: the one to their peer.
 
   std::uint32_t mtu() const { return proto::mtu_bytes(attr.path_mtu); }
 

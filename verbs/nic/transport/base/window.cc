@@ -47,7 +47,7 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   if (path == Duration{}) {
     wanted_pipe_ = 0;
   } else if (pipe_ == wanted_pipe_) {
-    // Of the packets under way, those that the path does not hold are waiting in some buffer.
+    // Packets under way that the path does not hold are waiting in some buffer.
     const double share = 1 - static_cast<double>(path.count()) / static_cast<double>(std::max(shortest, path).count());
     adapt_pipe(static_cast<std::uint64_t>(static_cast<double>(limit()) * share), was_full);
   }
@@ -58,8 +58,8 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   tell_if_open();
 }
 
-/// All senders to one receiver see how long packets wait there. Who keeps away from the time at which packets were lost
-/// makes room for the others.
+/// All senders to one receiver see how long packets wait there. A sender that stays below the time at which packets
+/// were lost makes room for the others.
 void PeerWindow::adapt_queue(Duration round_trip, Instant now) {
   if (too_long_ != Duration{} && now >= forgets_) {
     too_long_ = 5 * too_long_ / 4;

@@ -80,7 +80,7 @@ class PeerWindow {
 
   // The scheduler's:
   std::deque<Qp*> waiting;  ///< Had a packet that this window did not admit.
-  Qp* admitted = nullptr;   ///< Of those that waited: the one whose turn it is now.
+  Qp* admitted = nullptr;   ///< One that waited, and whose turn it is now.
 
  private:
   std::uint64_t least_queue() const { return std::min(most_queue_, kLeastWindowBytes); }

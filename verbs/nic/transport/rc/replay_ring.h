@@ -66,7 +66,7 @@ struct Response {
   AnswerKind kind = AnswerKind::kRead;
   bool is_duplicate = false;  ///< Answered before; or begun to be.
   bool begun = false;         ///< READ: the next packet is not a FIRST.
-  Psn psn{};                  ///< Of the next packet.
+  Psn psn{};                  ///< The next packet's.
   Psn end{};                  ///< One past the last packet.
   std::uint64_t va = 0;       ///< READ: of the next byte.
   std::uint32_t left = 0;     ///< READ: bytes to send.
@@ -127,8 +127,8 @@ class ResponseQueue {
 
   std::vector<Response> slots_;
   std::size_t depth_ = 0, head_ = 0, count_ = 0;
-  std::size_t duplicates_ = 0;  ///< Of `count_`.
-  std::size_t flushes_ = 0;     ///< Of `count_`, without duplicates.
+  std::size_t duplicates_ = 0;  ///< Among `count_`.
+  std::size_t flushes_ = 0;     ///< Among `count_`, without duplicates.
 };
 
 }  // namespace uroce::nic

@@ -114,7 +114,7 @@ class Requester final : public RequesterHalf {
   bool failed_ = false;
   bool waits_for_window_ = false;
   bool try_without_credit_ = false;      ///< Patience is over: the limited message may be tried.
-  std::optional<WcStatus> local_error_;  ///< Of the WQE at the cursor; reported when those before it have completed.
+  std::optional<WcStatus> local_error_;  ///< For the WQE at the cursor; reported when those before it have completed.
 };
 
 }  // namespace uroce::nic

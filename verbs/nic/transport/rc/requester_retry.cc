@@ -82,7 +82,7 @@ void Requester::note_progress(Instant now) {
 }
 
 /// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the window has
-/// not asked yet: that no ACK comes is nobody's fault then, and costs no retry.
+/// not asked yet: without an ACK nothing is wrong then, and no retry is used up.
 void Requester::start_ack_timer(Instant now) {
   if (ack_due_ - una_ <= 0) return;
   if (const auto timeout = ack_timeout()) timers_.set(Timer::kAck, now + *timeout);

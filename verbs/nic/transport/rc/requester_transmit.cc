@@ -78,7 +78,7 @@ bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
   return wqe.needs_response() && reads_.size() >= c_.attr.max_rd_atomic;
 }
 
-/// IBTA Vol 1, 9.7.7.2. Of a limited SEND only the first packet is sent, to ask whether there is a receive; a limited
+/// IBTA Vol 1, 9.7.7.2. A limited SEND sends its first packet only, to ask whether there is a receive; a limited
 /// WRITE with immediate goes as a whole, for it needs the receive at its end.
 bool Requester::waits_for_credit(const SendWqe& wqe, Instant now) {
   if (!wqe.takes_receive() || credits_.covers(wqe.ssn)) return false;

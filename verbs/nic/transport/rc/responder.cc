@@ -12,7 +12,7 @@ Responder::Responder(QpContext& context) : c_(context), receives_(context) {}
 
 Errno Responder::post(const RecvWr& wr) {
   if (const Errno error = receives_.post(wr)) return error;
-  // A requester that has used up what it was told of waits for news; every other one gets them with its next ACK.
+  // A requester that has used up its credits waits for news; every other one gets them with its next ACK.
   if (announced_ == msn_) schedule(expected() - 1, proto::syndrome::Ack{});
   return 0;
 }

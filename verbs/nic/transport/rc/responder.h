@@ -100,7 +100,7 @@ class Responder final : public ResponderHalf {
   ReplayRing replay_;
   ReplayRing flushes_;  ///< Apart, as any number of them may be outstanding. Empty until there is one.
   ResponseQueue responses_;
-  LongPsn expected_ = 0;          ///< Of the next packet.
+  LongPsn expected_ = 0;          ///< The next packet's.
   Psn msn_;                       ///< Messages completed: 24 bits with the serial arithmetic of PSNs.
   std::optional<Psn> announced_;  ///< The last message for which the peer has been told of a receive; none before.
   bool nak_sent_ = false;         ///< A NAK or RNR NAK for `expected_` is out; silence until that packet arrives.

@@ -28,7 +28,7 @@ void UcResponder::clear() {
 }
 
 /// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next
-/// message is as good as any, wherever it begins.
+/// message counts like any other, wherever it begins.
 bool UcResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
   const bool in_sequence = packet.psn() == expected_;

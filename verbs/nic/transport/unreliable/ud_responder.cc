@@ -26,7 +26,7 @@ bool UdResponder::can_take(const PacketView& packet) {
   }
   const std::size_t size = packet.payload().size();
   if (size > proto::mtu_bytes(c_.env.config.mtu_max)) return false;
-  // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for whoever needs it.
+  // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for any QP.
   if (!receives_.available_for(packet.psn()) || proto::Grh::kSize + size > receives_.next_length()) {
     c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return false;
