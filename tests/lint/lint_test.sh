@@ -97,3 +97,17 @@ must_fail "$lint/spdx.py" "$tmp/tree"
 "$lint/spdx.py" "$tmp/tree" --add
 [ "$(sed -n 2p "$tmp/tree/tools/x.sh")" = "# SPDX-License-Identifier: Apache-2.0" ]
 must_fail "$lint/spdx.py" "$tmp"
+
+tree
+mkdir -p "$tmp/tree/tests/unit" "$tmp/tree/docs"
+echo '// IBTA Vol 1, 9.6.1: from its peer only; 10.0.0.77 is an address, 9.5 ms a time.' >"$tmp/tree/verbs/nic/model/h.cc"
+printf '// IBTA 9.6.1: not from strangers.\nTEST(Peer, Only) {}\n' >"$tmp/tree/tests/unit/peer_test.cc"
+: >"$tmp/tree/docs/conformance.md"
+must_fail "$lint/clauses.py" "$tmp/tree"
+"$lint/clauses.py" "$tmp/tree" --write
+"$lint/clauses.py" "$tmp/tree"
+[ "$(grep '^| [19]' "$tmp/tree/docs/clauses.md")" = '| 9.6.1 | `h.cc` | Peer: Only | |' ]
+echo 'TEST(Peer, Second) {}' >>"$tmp/tree/tests/unit/peer_test.cc" # Belongs to the file's first comment.
+must_fail "$lint/clauses.py" "$tmp/tree"
+rm "$tmp/tree/tests/unit/peer_test.cc" "$tmp/tree/verbs/nic/model/h.cc"
+must_fail "$lint/clauses.py" "$tmp/tree"
