@@ -44,7 +44,8 @@ ssize_t read_target(const Where& where, char* to, std::size_t size) {
 /// `to`: PATH_MAX bytes, or null for memory of its own.
 char* write_path(const Where& where, char* to) {
   if (to == nullptr) return ::strdup(where.path.c_str());
-  return ::strcpy(to, where.path.c_str());  // Our paths are much shorter.
+  std::memcpy(to, where.path.c_str(), where.path.size() + 1);  // Our paths are much shorter.
+  return to;
 }
 
 /// readlinkat(2) with an empty path: the link that `descriptor` was opened at, with O_PATH. Nothing if it is none of

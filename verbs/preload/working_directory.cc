@@ -85,7 +85,8 @@ char* write_working_directory(const std::string& path, char* to, std::size_t siz
   if (size < needed) return fail<char*>(ERANGE, nullptr);
   if (to != nullptr) return give(to, path.c_str(), needed) ? to : nullptr;
   char* const made = static_cast<char*>(std::malloc(size));
-  return made == nullptr ? nullptr : std::strcpy(made, path.c_str());
+  if (made != nullptr) std::memcpy(made, path.c_str(), needed);
+  return made;
 }
 
 }  // namespace
