@@ -60,8 +60,8 @@ rdma_conn_param parameters(const char* greeting) {
   p.responder_resources = 4;  // READs and atomics of the peer that we answer at a time.
   p.initiator_depth = 4;      // Ours that are under way. Each side's first must cover the other's second.
   p.flow_control = 1;         // The hardware's, where it has one.
-  p.retry_count = 7;          // The client's, for its QP: lost packets.
-  p.rnr_retry_count = 7;      // No receive posted: 7 = for ever.
+  p.retry_count = 7;          // Lost packets. The client's counts, for both queue pairs.
+  p.rnr_retry_count = 7;      // How often the peer tries again when we have no receive; 7 = for ever.
   return p;                   // srq and qp_num are for those who make their QPs themselves.
 }
 
