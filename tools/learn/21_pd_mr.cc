@@ -34,7 +34,8 @@ int main() {
   learn::Nic nic;  // Opens the device, and allocates a PD: nic.pd.
   static std::array<char, 4096> memory;
 
-  // 1. Registering pins the pages (they can't be swapped out or move) and tells the NIC where they are.
+  // 1. Registering tells the NIC where the memory is. On a card it also pins the pages: they can't be swapped out or
+  // move.
   ibv_mr* mr = learn::need(
       ibv_reg_mr(nic.pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ), "ibv_reg_mr");
   std::printf("MR of %zu bytes: lkey and rkey are %s numbers\n", mr->length, mr->lkey == 0 ? "zero" : "two 32-bit");

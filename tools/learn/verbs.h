@@ -65,7 +65,7 @@ struct Nic {
   Nic& operator=(const Nic&) = delete;
 
  private:
-  /// The first RoCEv2 GID that holds an IPv4 address (::ffff:a.b.c.d); index 1 in most tables.
+  /// The first RoCEv2 GID that holds an IPv4 address (::ffff:a.b.c.d); index 1 on uroce, often 3 on cards.
   void choose_gid() {
     constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
     for (int i = 0; i < port.gid_tbl_len; ++i) {
