@@ -70,6 +70,7 @@ ROOMS = {
     # two kinds.
     "tools/version": set(),
     "tools/package": set(),
+    "tools/wireshark": {"proto"},
     "tools/rdma": set(),
     "tools/preload": set(),
     "tools/backend": {"tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},

@@ -79,26 +79,147 @@ local function icrc_is_right(bytes, ip, is_v6, udp, size)
   return true
 end
 
-local NAKS = {[0] = "PSN sequence error", "invalid request", "remote access error", "remote operational error", "invalid RD request"}
--- In units of 0.01 ms.
-local RNR = {[0] = 65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
-             12288, 16384, 24576, 32768, 49152}
+-- Tables, printed by tools/wireshark/tables.cc from proto/: do not edit.
+local OPCODES = {
+  [0x00] = {name = "RC SEND FIRST", service = "RC", kind = "message", position = "first", payload = true, bytes = 12, BTH = 0},
+  [0x01] = {name = "RC SEND MIDDLE", service = "RC", kind = "message", position = "middle", payload = true, bytes = 12, BTH = 0},
+  [0x02] = {name = "RC SEND LAST", service = "RC", kind = "message", position = "last", payload = true, bytes = 12, BTH = 0},
+  [0x03] = {name = "RC SEND LAST IMM", service = "RC", kind = "message", position = "last", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x04] = {name = "RC SEND ONLY", service = "RC", kind = "message", position = "only", payload = true, bytes = 12, BTH = 0},
+  [0x05] = {name = "RC SEND ONLY IMM", service = "RC", kind = "message", position = "only", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x06] = {name = "RC WRITE FIRST", service = "RC", kind = "message", position = "first", payload = true, bytes = 28, BTH = 0, RETH = 12},
+  [0x07] = {name = "RC WRITE MIDDLE", service = "RC", kind = "message", position = "middle", payload = true, bytes = 12, BTH = 0},
+  [0x08] = {name = "RC WRITE LAST", service = "RC", kind = "message", position = "last", payload = true, bytes = 12, BTH = 0},
+  [0x09] = {name = "RC WRITE LAST IMM", service = "RC", kind = "message", position = "last", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x0A] = {name = "RC WRITE ONLY", service = "RC", kind = "message", position = "only", payload = true, bytes = 28, BTH = 0, RETH = 12},
+  [0x0B] = {name = "RC WRITE ONLY IMM", service = "RC", kind = "message", position = "only", payload = true, bytes = 32, BTH = 0, RETH = 12, ImmDt = 28},
+  [0x0C] = {name = "RC READ REQUEST", service = "RC", kind = "read", position = "only", payload = false, bytes = 28, BTH = 0, RETH = 12},
+  [0x0D] = {name = "RC READ RESPONSE FIRST", service = "RC", kind = "response", position = "first", payload = true, bytes = 16, BTH = 0, AETH = 12},
+  [0x0E] = {name = "RC READ RESPONSE MIDDLE", service = "RC", kind = "response", position = "middle", payload = true, bytes = 12, BTH = 0},
+  [0x0F] = {name = "RC READ RESPONSE LAST", service = "RC", kind = "response", position = "last", payload = true, bytes = 16, BTH = 0, AETH = 12},
+  [0x10] = {name = "RC READ RESPONSE ONLY", service = "RC", kind = "response", position = "only", payload = true, bytes = 16, BTH = 0, AETH = 12},
+  [0x11] = {name = "RC ACK", service = "RC", kind = "ack", position = "only", payload = false, bytes = 16, BTH = 0, AETH = 12},
+  [0x12] = {name = "RC ATOMIC ACK", service = "RC", kind = "response", position = "only", payload = false, bytes = 24, BTH = 0, AETH = 12, AtomicAckETH = 16},
+  [0x13] = {name = "RC COMPARE SWAP", service = "RC", kind = "atomic", position = "only", payload = false, bytes = 40, BTH = 0, AtomicETH = 12},
+  [0x14] = {name = "RC FETCH ADD", service = "RC", kind = "atomic", position = "only", payload = false, bytes = 40, BTH = 0, AtomicETH = 12},
+  [0x16] = {name = "RC SEND LAST INV", service = "RC", kind = "message", position = "last", payload = true, bytes = 16, BTH = 0, IETH = 12},
+  [0x17] = {name = "RC SEND ONLY INV", service = "RC", kind = "message", position = "only", payload = true, bytes = 16, BTH = 0, IETH = 12},
+  [0x1C] = {name = "RC FLUSH", service = "RC", kind = "flush", position = "only", payload = false, bytes = 32, BTH = 0, RETH = 16, FETH = 12},
+  [0x1D] = {name = "RC ATOMIC WRITE", service = "RC", kind = "atomic_write", position = "only", payload = true, bytes = 28, BTH = 0, RETH = 12},
+  [0x20] = {name = "UC SEND FIRST", service = "UC", kind = "message", position = "first", payload = true, bytes = 12, BTH = 0},
+  [0x21] = {name = "UC SEND MIDDLE", service = "UC", kind = "message", position = "middle", payload = true, bytes = 12, BTH = 0},
+  [0x22] = {name = "UC SEND LAST", service = "UC", kind = "message", position = "last", payload = true, bytes = 12, BTH = 0},
+  [0x23] = {name = "UC SEND LAST IMM", service = "UC", kind = "message", position = "last", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x24] = {name = "UC SEND ONLY", service = "UC", kind = "message", position = "only", payload = true, bytes = 12, BTH = 0},
+  [0x25] = {name = "UC SEND ONLY IMM", service = "UC", kind = "message", position = "only", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x26] = {name = "UC WRITE FIRST", service = "UC", kind = "message", position = "first", payload = true, bytes = 28, BTH = 0, RETH = 12},
+  [0x27] = {name = "UC WRITE MIDDLE", service = "UC", kind = "message", position = "middle", payload = true, bytes = 12, BTH = 0},
+  [0x28] = {name = "UC WRITE LAST", service = "UC", kind = "message", position = "last", payload = true, bytes = 12, BTH = 0},
+  [0x29] = {name = "UC WRITE LAST IMM", service = "UC", kind = "message", position = "last", payload = true, bytes = 16, BTH = 0, ImmDt = 12},
+  [0x2A] = {name = "UC WRITE ONLY", service = "UC", kind = "message", position = "only", payload = true, bytes = 28, BTH = 0, RETH = 12},
+  [0x2B] = {name = "UC WRITE ONLY IMM", service = "UC", kind = "message", position = "only", payload = true, bytes = 32, BTH = 0, RETH = 12, ImmDt = 28},
+  [0x64] = {name = "UD SEND ONLY", service = "UD", kind = "message", position = "only", payload = true, bytes = 20, BTH = 0, DETH = 12},
+  [0x65] = {name = "UD SEND ONLY IMM", service = "UD", kind = "message", position = "only", payload = true, bytes = 24, BTH = 0, DETH = 12, ImmDt = 20},
+  [0x81] = {name = "CNP", service = "CNP", kind = "cnp", position = "only", payload = false, bytes = 28, BTH = 0, CNP = 12},
+}
+local HEADERS = {
+  BTH = {opcode = {0, 8}, se = {8, 1}, m = {9, 1}, pad = {10, 2}, tver = {12, 4}, pkey = {16, 16}, fecn = {32, 1}, becn = {33, 1}, resv6 = {34, 6}, dqpn = {40, 24}, a = {64, 1}, resv7 = {65, 7}, psn = {72, 24}},
+  DETH = {qkey = {0, 32}, resv8 = {32, 8}, sqpn = {40, 24}},
+  RETH = {va = {0, 64}, rkey = {64, 32}, len = {96, 32}},
+  AtomicETH = {va = {0, 64}, rkey = {64, 32}, swap_add = {96, 64}, compare = {160, 64}},
+  AETH = {syndrome = {0, 8}, msn = {8, 24}},
+  AtomicAckETH = {original = {0, 64}},
+  ImmDt = {imm = {0, 32}},
+  IETH = {rkey = {0, 32}},
+  CNP = {resv_hi = {0, 64}, resv_lo = {64, 64}},
+  FETH = {resv26 = {0, 26}, selectivity = {26, 2}, placement = {28, 4}},
+}
+local SYNDROMES = {
+  [0x00] = {words = "ACK, 0 receives posted (credit code 0)", refused = false, fatal = false},
+  [0x01] = {words = "ACK, 1 receives posted (credit code 1)", refused = false, fatal = false},
+  [0x02] = {words = "ACK, 2 receives posted (credit code 2)", refused = false, fatal = false},
+  [0x03] = {words = "ACK, 3 receives posted (credit code 3)", refused = false, fatal = false},
+  [0x04] = {words = "ACK, 4 receives posted (credit code 4)", refused = false, fatal = false},
+  [0x05] = {words = "ACK, 6 receives posted (credit code 5)", refused = false, fatal = false},
+  [0x06] = {words = "ACK, 8 receives posted (credit code 6)", refused = false, fatal = false},
+  [0x07] = {words = "ACK, 12 receives posted (credit code 7)", refused = false, fatal = false},
+  [0x08] = {words = "ACK, 16 receives posted (credit code 8)", refused = false, fatal = false},
+  [0x09] = {words = "ACK, 24 receives posted (credit code 9)", refused = false, fatal = false},
+  [0x0A] = {words = "ACK, 32 receives posted (credit code 10)", refused = false, fatal = false},
+  [0x0B] = {words = "ACK, 48 receives posted (credit code 11)", refused = false, fatal = false},
+  [0x0C] = {words = "ACK, 64 receives posted (credit code 12)", refused = false, fatal = false},
+  [0x0D] = {words = "ACK, 96 receives posted (credit code 13)", refused = false, fatal = false},
+  [0x0E] = {words = "ACK, 128 receives posted (credit code 14)", refused = false, fatal = false},
+  [0x0F] = {words = "ACK, 192 receives posted (credit code 15)", refused = false, fatal = false},
+  [0x10] = {words = "ACK, 256 receives posted (credit code 16)", refused = false, fatal = false},
+  [0x11] = {words = "ACK, 384 receives posted (credit code 17)", refused = false, fatal = false},
+  [0x12] = {words = "ACK, 512 receives posted (credit code 18)", refused = false, fatal = false},
+  [0x13] = {words = "ACK, 768 receives posted (credit code 19)", refused = false, fatal = false},
+  [0x14] = {words = "ACK, 1024 receives posted (credit code 20)", refused = false, fatal = false},
+  [0x15] = {words = "ACK, 1536 receives posted (credit code 21)", refused = false, fatal = false},
+  [0x16] = {words = "ACK, 2048 receives posted (credit code 22)", refused = false, fatal = false},
+  [0x17] = {words = "ACK, 3072 receives posted (credit code 23)", refused = false, fatal = false},
+  [0x18] = {words = "ACK, 4096 receives posted (credit code 24)", refused = false, fatal = false},
+  [0x19] = {words = "ACK, 6144 receives posted (credit code 25)", refused = false, fatal = false},
+  [0x1A] = {words = "ACK, 8192 receives posted (credit code 26)", refused = false, fatal = false},
+  [0x1B] = {words = "ACK, 12288 receives posted (credit code 27)", refused = false, fatal = false},
+  [0x1C] = {words = "ACK, 16384 receives posted (credit code 28)", refused = false, fatal = false},
+  [0x1D] = {words = "ACK, 24576 receives posted (credit code 29)", refused = false, fatal = false},
+  [0x1E] = {words = "ACK, 32768 receives posted (credit code 30)", refused = false, fatal = false},
+  [0x1F] = {words = "ACK", refused = false, fatal = false},
+  [0x20] = {words = "RNR NAK: wait 655.36 ms at least", refused = true, fatal = false},
+  [0x21] = {words = "RNR NAK: wait 0.01 ms at least", refused = true, fatal = false},
+  [0x22] = {words = "RNR NAK: wait 0.02 ms at least", refused = true, fatal = false},
+  [0x23] = {words = "RNR NAK: wait 0.03 ms at least", refused = true, fatal = false},
+  [0x24] = {words = "RNR NAK: wait 0.04 ms at least", refused = true, fatal = false},
+  [0x25] = {words = "RNR NAK: wait 0.06 ms at least", refused = true, fatal = false},
+  [0x26] = {words = "RNR NAK: wait 0.08 ms at least", refused = true, fatal = false},
+  [0x27] = {words = "RNR NAK: wait 0.12 ms at least", refused = true, fatal = false},
+  [0x28] = {words = "RNR NAK: wait 0.16 ms at least", refused = true, fatal = false},
+  [0x29] = {words = "RNR NAK: wait 0.24 ms at least", refused = true, fatal = false},
+  [0x2A] = {words = "RNR NAK: wait 0.32 ms at least", refused = true, fatal = false},
+  [0x2B] = {words = "RNR NAK: wait 0.48 ms at least", refused = true, fatal = false},
+  [0x2C] = {words = "RNR NAK: wait 0.64 ms at least", refused = true, fatal = false},
+  [0x2D] = {words = "RNR NAK: wait 0.96 ms at least", refused = true, fatal = false},
+  [0x2E] = {words = "RNR NAK: wait 1.28 ms at least", refused = true, fatal = false},
+  [0x2F] = {words = "RNR NAK: wait 1.92 ms at least", refused = true, fatal = false},
+  [0x30] = {words = "RNR NAK: wait 2.56 ms at least", refused = true, fatal = false},
+  [0x31] = {words = "RNR NAK: wait 3.84 ms at least", refused = true, fatal = false},
+  [0x32] = {words = "RNR NAK: wait 5.12 ms at least", refused = true, fatal = false},
+  [0x33] = {words = "RNR NAK: wait 7.68 ms at least", refused = true, fatal = false},
+  [0x34] = {words = "RNR NAK: wait 10.24 ms at least", refused = true, fatal = false},
+  [0x35] = {words = "RNR NAK: wait 15.36 ms at least", refused = true, fatal = false},
+  [0x36] = {words = "RNR NAK: wait 20.48 ms at least", refused = true, fatal = false},
+  [0x37] = {words = "RNR NAK: wait 30.72 ms at least", refused = true, fatal = false},
+  [0x38] = {words = "RNR NAK: wait 40.96 ms at least", refused = true, fatal = false},
+  [0x39] = {words = "RNR NAK: wait 61.44 ms at least", refused = true, fatal = false},
+  [0x3A] = {words = "RNR NAK: wait 81.92 ms at least", refused = true, fatal = false},
+  [0x3B] = {words = "RNR NAK: wait 122.88 ms at least", refused = true, fatal = false},
+  [0x3C] = {words = "RNR NAK: wait 163.84 ms at least", refused = true, fatal = false},
+  [0x3D] = {words = "RNR NAK: wait 245.76 ms at least", refused = true, fatal = false},
+  [0x3E] = {words = "RNR NAK: wait 327.68 ms at least", refused = true, fatal = false},
+  [0x3F] = {words = "RNR NAK: wait 491.52 ms at least", refused = true, fatal = false},
+  [0x60] = {words = "NAK: PSN sequence error", refused = true, fatal = false},
+  [0x61] = {words = "NAK: invalid request", refused = true, fatal = true},
+  [0x62] = {words = "NAK: remote access error", refused = true, fatal = true},
+  [0x63] = {words = "NAK: remote operational error", refused = true, fatal = true},
+  [0x64] = {words = "NAK: invalid RD request", refused = true, fatal = true},
+}
+-- End of the tables.
 
-local function syndrome_words(value)
-  local kind, low = bit.rshift(value, 5), bit.band(value, 31)
-  if kind == 0 then return "ACK" .. (low == 31 and "" or ", credit code " .. low), false end
-  if kind == 1 then return string.format("RNR NAK: wait %.2f ms at least", RNR[low] / 100), true end
-  if kind == 3 and NAKS[low] then return "NAK: " .. NAKS[low], true end
-  return string.format("reserved syndrome 0x%02x", value), true
+-- A field of a header that begins at `at`, and its bytes.
+local function field(tvb, at, header, name)
+  local first, bits = HEADERS[header][name][1], HEADERS[header][name][2]
+  local from = math.floor(first / 8)
+  local range = tvb(at + from, math.ceil((first + bits) / 8) - from)
+  return range:bitfield(first % 8, bits), range
 end
 
-local HAS_AETH = {[0x0D] = true, [0x0F] = true, [0x10] = true, [0x11] = true, [0x12] = true}
-local FLUSH, ATOMIC_WRITE, READ = 0x1C, 0x1D, 0x0C
-local function is_response(opcode) return opcode >= 0x0D and opcode <= 0x12 end
--- FIRST, MIDDLE and LAST of SENDs and WRITEs; the others are messages of one packet.
-local BEGINS, GOES_ON = {[0x00] = true, [0x06] = true}, {[0x01] = true, [0x02] = true, [0x03] = true, [0x07] = true, [0x08] = true,
-                                                         [0x09] = true, [0x16] = true}
-local FULL = {[0x00] = true, [0x01] = true, [0x06] = true, [0x07] = true, [0x0D] = true, [0x0E] = true}
+local function is_response(op) return op.kind == "response" or op.kind == "ack" end
+-- Packets of a message that others follow are full.
+local function is_full(op)
+  return (op.kind == "message" or op.kind == "response") and (op.position == "first" or op.position == "middle")
+end
 local MTUS = {[256] = true, [512] = true, [1024] = true, [2048] = true, [4096] = true}
 
 -- What the first pass has found, by frame number.
@@ -117,16 +238,16 @@ end
 
 -- Requests take one PSN each, a READ as many as it has responses. `high`: the last one so far; nil: not known.
 local function note_request(flow, packet, mark)
-  local psn, opcode = packet.psn, packet.opcode
+  local psn, op = packet.psn, packet.op
   local is_new = not flow.high or ahead(psn, flow.high) > 0
   if flow.seen[psn] and not is_new then mark.again = flow.seen[psn] end
   if is_new then
     if flow.high and flow.sure and ahead(psn, flow.high) > 1 then mark.gap = ahead(psn, flow.high) - 1 end
-    local low = opcode % 0x20
-    if BEGINS[low] then flow.begins = packet.number elseif not GOES_ON[low] or mark.gap then flow.begins = nil end
-    if GOES_ON[low] then mark.begins = flow.begins end
+    local goes_on = op.position == "middle" or op.position == "last"
+    if op.position == "first" then flow.begins = packet.number elseif not goes_on or mark.gap then flow.begins = nil end
+    if goes_on then mark.begins = flow.begins end
     flow.high, flow.sure = psn, true
-    if opcode == READ then
+    if op.kind == "read" then
       local mtu = flows[packet.pair] and flows[packet.pair].mtu
       if mtu and packet.length then
         flow.high = (psn + math.max(1, math.ceil(packet.length / mtu)) - 1) % 0x1000000
@@ -143,7 +264,7 @@ end
 local function note_response(flow, asked, packet, mark)
   mark.answers = asked and asked.seen[packet.psn]
   if mark.answers and marks[mark.answers] then marks[mark.answers].answered = packet.number end
-  if packet.opcode ~= 0x11 or packet.refused then return end
+  if packet.op.kind ~= "ack" or packet.refused then return end
   if flow.acked and ahead(packet.psn, flow.acked) <= 0 then mark.acked = flow.acked_in end
   if not flow.acked or ahead(packet.psn, flow.acked) > 0 then flow.acked, flow.acked_in = packet.psn, packet.number end
 end
@@ -151,16 +272,17 @@ end
 local function first_pass(packet)
   local mark = {}
   marks[packet.number] = mark
-  if packet.opcode >= 0x40 then return end  -- Datagrams, and CNPs.
+  local op = packet.op
+  if not op or (op.service ~= "RC" and op.service ~= "UC") then return end  -- Datagrams, CNPs, opcodes that nobody knows.
   local way, back = packet.from .. ">" .. packet.to, packet.to .. ">" .. packet.from
   packet.pair = "mtu" .. (way < back and way or back)
-  if FULL[packet.opcode % 0x20] and MTUS[packet.payload] then flow_of(packet.pair).mtu = packet.payload end
-  if packet.opcode < 0x20 and is_response(packet.opcode) then
+  if is_full(op) and MTUS[packet.payload] then flow_of(packet.pair).mtu = packet.payload end
+  if is_response(op) then
     note_response(flow_of("<" .. way .. packet.qp), flows["?" .. back], packet, mark)
   else
     local flow = flow_of(">" .. way .. packet.qp)
     note_request(flow, packet, mark)
-    if packet.opcode < 0x20 then flows["?" .. way] = flow end  -- The peer's answers name another QP.
+    if op.service == "RC" then flows["?" .. way] = flow end  -- The peer's answers name another QP.
   end
 end
 
@@ -182,23 +304,23 @@ local function find_headers(tvb)
   end
 end
 
--- FLUSH and ATOMIC WRITE (IBTA Annex A19): Wireshark does not know their headers. `at`: where BTH ends.
-local function extensions(tvb, tree, opcode, at, words)
-  local reth = opcode == FLUSH and at + 4 or at
-  if (opcode ~= FLUSH and opcode ~= ATOMIC_WRITE) or tvb:len() < reth + 16 then return end
-  words[#words + 1] = opcode == FLUSH and "FLUSH" or "ATOMIC WRITE"
-  tree:add(f_operation, tvb(at), words[#words])
-  if opcode == FLUSH then
-    local feth = tvb(at, 4)
-    local placement, selectivity = bit.band(feth:uint(), 0xF), bit.band(bit.rshift(feth:uint(), 4), 3)
+-- FLUSH and ATOMIC WRITE (IBTA Annex A19): Wireshark does not know their headers. `at`: where BTH begins.
+local function extensions(tvb, tree, op, at, words)
+  if (op.kind ~= "flush" and op.kind ~= "atomic_write") or tvb:len() < at + op.bytes then return end
+  words[#words + 1] = op.kind == "flush" and "FLUSH" or "ATOMIC WRITE"
+  tree:add(f_operation, tvb(at, op.bytes), words[#words])
+  if op.FETH then
+    local feth = tvb(at + op.FETH, 4)
+    local placement, selectivity = field(tvb, at + op.FETH, "FETH", "placement"), field(tvb, at + op.FETH, "FETH", "selectivity")
     tree:add(f_selectivity, feth)
     local item = tree:add(f_placement, feth)
     if placement == 0 or placement > 3 or selectivity > 1 then item:add_proto_expert_info(e_reserved) end
   end
-  tree:add(f_va, tvb(reth, 8))
-  tree:add(f_rkey, tvb(reth + 8, 4))
-  tree:add(f_length, tvb(reth + 12, 4))
-  if opcode == ATOMIC_WRITE and tvb:len() >= reth + 24 then tree:add(f_written, tvb(reth + 16, 8)) end
+  for _, part in ipairs({{f_va, "va"}, {f_rkey, "rkey"}, {f_length, "len"}}) do
+    local _, range = field(tvb, at + op.RETH, "RETH", part[2])
+    tree:add(part[1], range)
+  end
+  if op.kind == "atomic_write" and tvb:len() >= at + op.bytes + 8 then tree:add(f_written, tvb(at + op.bytes, 8)) end
 end
 
 function uroce.dissector(tvb, pinfo, root)
@@ -207,7 +329,9 @@ function uroce.dissector(tvb, pinfo, root)
   if tvb:reported_length_remaining() < udp + 24 or tvb:len() < udp + 20 then return end
   local size = tvb(udp + 4, 2):uint()
   if size < 24 then return end
-  local opcode, qp, psn = tvb(udp + 8, 1):uint(), tvb(udp + 13, 3):uint(), tvb(udp + 17, 3):uint()
+  local bth = udp + 8
+  local qp, psn = field(tvb, bth, "BTH", "dqpn"), field(tvb, bth, "BTH", "psn")
+  local op = OPCODES[field(tvb, bth, "BTH", "opcode")]
   local tree = root:add(uroce, tvb(udp + 8))
   local words = {}
 
@@ -224,19 +348,20 @@ function uroce.dissector(tvb, pinfo, root)
   end
 
   local refused = false
-  if HAS_AETH[opcode] and tvb:len() >= udp + 24 then
-    local text
-    local syndrome = tvb(udp + 20, 1):uint()
-    text, refused = syndrome_words(syndrome)
-    local item = tree:add(f_syndrome, tvb(udp + 20, 4), text .. ", MSN " .. tvb(udp + 21, 3):uint())
+  if op and op.AETH and tvb:len() >= bth + op.AETH + 4 then
+    local at = bth + op.AETH
+    local value = field(tvb, at, "AETH", "syndrome")
+    local syndrome = SYNDROMES[value] or {words = string.format("reserved syndrome 0x%02x", value), refused = true}
+    refused = syndrome.refused
+    local item = tree:add(f_syndrome, tvb(at, 4), syndrome.words .. ", MSN " .. field(tvb, at, "AETH", "msn"))
     if refused then
-      item:add_proto_expert_info(e_refused, text)
-      words[#words + 1] = text
-      if syndrome > 0x60 then item:add_proto_expert_info(e_fatal) end
+      item:add_proto_expert_info(e_refused, syndrome.words)
+      words[#words + 1] = syndrome.words
+      if syndrome.fatal then item:add_proto_expert_info(e_fatal) end
     end
   end
-  extensions(tvb, tree, opcode, udp + 20, words)
-  if opcode == 0x81 then
+  if op then extensions(tvb, tree, op, bth, words) end
+  if op and op.kind == "cnp" then
     tree:add(f_note, "CNP: the receiver asks for fewer packets a second"):add_proto_expert_info(e_congestion)
     words[#words + 1] = "CNP"
   end
@@ -247,11 +372,11 @@ function uroce.dissector(tvb, pinfo, root)
 
   if not pinfo.visited then
     local address = is_v6 and {ip + 8, ip + 24, 16} or {ip + 12, ip + 16, 4}
-    local has_reth = opcode == READ and tvb:len() >= udp + 36
-    first_pass({number = pinfo.number, opcode = opcode, qp = qp, psn = psn, refused = refused,
+    local has_length = op and op.kind == "read" and tvb:len() >= bth + op.bytes
+    first_pass({number = pinfo.number, op = op, qp = qp, psn = psn, refused = refused,
                 from = tvb(address[1], address[3]):bytes():tohex(), to = tvb(address[2], address[3]):bytes():tohex(),
-                length = has_reth and tvb(udp + 32, 4):uint() or nil,
-                payload = size - 24 - (opcode == 0x06 and 16 or opcode == 0x0D and 4 or 0)})
+                length = has_length and field(tvb, bth + op.RETH, "RETH", "len") or nil,
+                payload = op and size - 12 - op.bytes})
   end
   local mark = marks[pinfo.number]
   if mark and mark.gap then
