@@ -36,7 +36,11 @@ status=0
 printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I{} bash -c '
   [ "$(date +%s)" -lt "$UROCE_TIDY_END" ] || exit 0
   echo "$1" >>"$UROCE_TIDY_BEGUN"
-  clang-tidy -p build/release --quiet --warnings-as-errors="*" --extra-arg=-w "$1" 2>/dev/null' _ {} >"$found" || status=1
+  clang-tidy -p build/release --quiet --warnings-as-errors="*" --extra-arg=-w "$1" 2>/dev/null || {
+    code=$?
+    [ $code -le 128 ] || echo "tidy: clang-tidy crashed on $1 (exit status $code)"
+    exit 1
+  }' _ {} >"$found" || status=1
 cat "$found"
 echo "tidy: $(wc -l <"$begun") of ${#files[@]} files looked at"
 exit $status

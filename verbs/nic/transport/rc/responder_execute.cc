@@ -119,7 +119,7 @@ Responder::Verdict Responder::execute_atomic(const PacketView& packet) {
   const auto memory = c_.resolve_remote(atomic.get<proto::AtomicEth::RKey>(), va, 8, kRemoteAtomic);
   if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
   // An aligned address of the region need not be an aligned pointer: the region may have an iova of its own.
-  if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
+  if (reinterpret_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
   void* const address = *memory;
   auto* const word = static_cast<std::uint64_t*>(address);
   const std::uint64_t operand = atomic.get<proto::AtomicEth::SwapAdd>();
@@ -138,7 +138,7 @@ Responder::Verdict Responder::execute_atomic_write(const PacketView& packet) {
   const std::uint64_t va = reth.get<proto::Reth::Va>();
   const auto memory = c_.resolve_remote(reth.get<proto::Reth::RKey>(), va, 8, kRemoteWrite);
   if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
-  if (std::bit_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
+  if (reinterpret_cast<std::uintptr_t>(*memory) % 8 != 0) return Verdict::nak(NakCode::kRemoteOperationalError);
   void* const address = *memory;
   std::uint64_t value = 0;
   std::memcpy(&value, packet.payload().data(), sizeof value);
