@@ -23,6 +23,7 @@ std::vector<Seed> all_seeds() {
   add_golden_seeds(seeds);
   add_api_seeds(seeds);
   add_explain_seeds(seeds);
+  add_ring_seeds(seeds);
   return seeds;
 }
 

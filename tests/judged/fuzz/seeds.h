@@ -57,6 +57,7 @@ void add_requester_seeds(std::vector<Seed>& seeds);
 void add_api_seeds(std::vector<Seed>& seeds);
 void add_explain_seeds(std::vector<Seed>& seeds);
 void add_cm_seeds(std::vector<Seed>& seeds);  ///< For `cm`, and messages for `parse`.
+void add_ring_seeds(std::vector<Seed>& seeds);
 void add_golden_seeds(std::vector<Seed>& seeds);
 
 }  // namespace uroce::fuzz
