@@ -27,7 +27,7 @@ class Actor:
 
     def __init__(self, chaos, name, environment, capture=None):
         self.chaos, self.name, self.environment, self.capture = chaos, name, environment, capture
-        self.dead = self.was_killed = False
+        self.dead = self.was_cut_off = False
         self.has_idle_child = False
         self.waiting = []  # Judges of the answers to come, oldest first.
         self.log = tempfile.TemporaryFile(mode="w+")
@@ -64,7 +64,7 @@ class Actor:
             judge(command, line.decode())
 
     def kill(self):
-        self.dead = self.was_killed = True
+        self.dead = self.was_cut_off = True
         self.process.kill()
 
     def bury(self):

@@ -86,8 +86,8 @@ def judge(actors):
         ended = [actor for actor in writers if not actor.dead]  # They could close it.
         if not file.exists() and not ended:
             continue
-        # A process that is killed while it writes leaves half a record, which the next writer cuts off, if there is one.
-        count = interfaces(file, may_be_torn=any(actor.was_killed for actor in writers))
+        # A process that is cut off in mid-write leaves half a record, which the next writer removes, if there is one.
+        count = interfaces(file, may_be_torn=any(actor.was_cut_off for actor in writers))
         if count < len(ended):
             raise Failure(f"{file.name}: {count} interfaces, and {len(ended)} captured into it to their end")
 

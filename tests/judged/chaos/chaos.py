@@ -13,6 +13,7 @@ broker, and the address is free.
   --steps N      how long a run is (default 30)
   --only A,B     of the events and kinds of captures, these
   --without A,B  of them, not these
+  --wire W       UROCE_WIRE of the processes: udp (default), shm, or mixed: of each at random
   --keep-going   after a seed that fails, too
   --verbose      every command and answer
 
@@ -52,6 +53,7 @@ class Chaos:
         self.bin = options.bin
         self.verbose = options.verbose
         self.chance = random.Random(seed)
+        self.wires = {"mixed": ["udp", "shm"]}.get(options.wire, [options.wire])
         self.seed = seed
         self.actors, self.links, self.buried = [], [], []
         self.next_actor = self.next_link = 0
@@ -70,6 +72,8 @@ class Chaos:
         environment = {"UROCE_ADDR": ADDRESS, "UROCE_ENGINE": self.chance.choice(["auto", "auto", "socket"])}
         if self.chance.random() < 0.2:
             environment["UROCE_FAULTS"] = "loss=1%"
+        # Another generator: the commands of a seed are the same over each wire.
+        environment["UROCE_WIRE"] = random.Random(f"{self.seed} {self.next_actor}").choice(self.wires)
         name = f"actor {self.next_actor}"
         self.next_actor += 1
         capture = None
@@ -223,6 +227,7 @@ def main():
     parser.add_argument("--steps", type=int, default=30)
     for name in ("--only", "--without"):
         parser.add_argument(name)
+    parser.add_argument("--wire", choices=("udp", "shm", "mixed"), default="udp")
     for name in ("--keep-going", "--verbose"):
         parser.add_argument(name, action="store_true")
     options = parser.parse_args()
@@ -234,7 +239,8 @@ def main():
         try:
             what = Chaos(options, seed).run(options.steps)
         except Failure as failure:
-            print(f"seed {seed}: {failure}\nreplay: {' '.join(sys.argv[:2])} {seed} --steps {options.steps} --verbose",
+            print(f"seed {seed}: {failure}\nreplay: {' '.join(sys.argv[:2])} {seed} --steps {options.steps} "
+                  f"--wire {options.wire} --verbose",
                   flush=True)
             failed += 1
             if options.keep_going:

@@ -23,6 +23,7 @@ def leave(how):
         chaos.break_links_of(victim, GONE)
         victim.tell(how)
         victim.dead = True
+        victim.was_cut_off = how != "exit"  # Its other threads end wherever they are.
     return event
 
 

@@ -5,6 +5,8 @@
     run_client.py BIN_DIR GROUP|CASE...    the cases of a group, or single cases, of matrix.py
     run_client.py --groups | --cases       lists them
 
+CLIENTS_WIRE=shm in the environment: packets go through shared memory, and it is a failure when many do not.
+
 Each case is in a network namespace of its own. It runs with `uroce run` and captures on; server and client
 have an address each, unless the case says that they share one, or that they are on two hosts. At the end every packet of all captures must satisfy tshark and the ICRC checker of tests/programs/wire.
 When a case fails, its captures are kept. Exit status: 0, 1, or 77 = skipped.
@@ -28,6 +30,7 @@ from matrix import GROUPS, RDMA_CM
 
 HERE = pathlib.Path(__file__).resolve().parent
 OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
+WIRE = os.environ.get("CLIENTS_WIRE", "")  # UROCE_WIRE of all programs
 TIMEOUT = 60  # seconds that no case may need
 LOSSY_TIMEOUT = 10  # the same for those that lose what a slow receiver's buffer does not take ...
 LOSSY_ATTEMPTS = 3  # ... and run again when that has happened
@@ -35,6 +38,7 @@ CM_TIMEOUT = 20  # the same for those that connect by RDMA CM: a message that is
 REFUSED_FOR = 5  # seconds after which a server should listen
 CLONE_NEWNET = 0x40000000  # <sched.h>
 EMPTY_CAPTURE = 24  # bytes of a capture without packets
+RECORD_HEADER = 16  # bytes before each packet
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"  # addresses of the NICs
 
 
@@ -43,6 +47,7 @@ class Runner:
         self.uroce = binaries / "uroce"
         self.directory = directory
         self.captures = []
+        self.by_udp = 0  # Datagrams sent.
 
     def command(self, case, role, address, more="", program=""):
         """The command line of `role`, on an emulated NIC. `program`: if it is not the case's."""
@@ -155,6 +160,21 @@ class Runner:
         cm_judge.judge(at_client, case.connections, case.datagrams, not case.loses_end, judged[1])
 
 
+def sent_by_udp():
+    """Datagrams that all processes in this network namespace have sent."""
+    lines = [line.split() for line in pathlib.Path("/proc/net/snmp").read_text().splitlines() if line.startswith("Udp:")]
+    return int(dict(zip(*lines))["OutDatagrams"])
+
+
+def packets_in(capture):
+    """Of a pcap file, in the byte order of this machine."""
+    data, at, count = capture.read_bytes(), EMPTY_CAPTURE, 0
+    while at + RECORD_HEADER <= len(data):
+        at += RECORD_HEADER + int.from_bytes(data[at + 8:at + 12], sys.byteorder)
+        count += 1
+    return count
+
+
 def check_captures(captures):
     """The names of the checkers that found something. (77: the machine has no tshark.)"""
     running = {}
@@ -222,7 +242,7 @@ def run_all(runner, cases):
             print(f"off     {case.name}: {reason}")
             continue
         ran += 1
-        new_network()
+        new_network()  # Its counters begin at 0.
         began = time.monotonic()
         try:
             runner.run_lossy(case) if case.lossy else runner.run(case)
@@ -230,6 +250,7 @@ def run_all(runner, cases):
         except AssertionError as error:
             failed.append(case.name)
             print(f"FAILED  {case.name}: {error}", flush=True)
+        runner.by_udp += sent_by_udp()
     return ran, failed
 
 
@@ -261,6 +282,8 @@ def main():
         sys.exit(__doc__)
     for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
         del os.environ[variable]
+    if WIRE:
+        os.environ["UROCE_WIRE"] = WIRE
     enter_namespace()
     binaries = pathlib.Path(sys.argv[1]).resolve()
     os.environ["PATH"] = f"{binaries}:{os.environ['PATH']}"
@@ -270,6 +293,10 @@ def main():
     try:
         ran, failed = run_all(runner, wanted)
         failed += check_captures(runner.captures)
+        if WIRE:
+            packets = sum(packets_in(capture) for capture in runner.captures)  # Each twice.
+            print(f"{runner.by_udp} packets by UDP, {packets} captured")
+            failed += ["too many packets by UDP"] if runner.by_udp > packets / 4 else []
         print(f"{ran} of {len(wanted)} cases: " + (f"FAILED: {', '.join(failed)}" if failed else "ok"))
     finally:
         if not failed:
