@@ -8,7 +8,7 @@
     def test_with_losses(uroce_nic):
         uroce_nic(faults="call=ibv_create_cq#1:ENOMEM").run(["my_program"], status=1)
 
-Each NIC has a capture. Those of tests that fail are kept, and the failure says where.
+Each NIC has a capture, and remembers what breaks. Those of tests that fail are kept; the failure says where, and what broke.
 """
 
 import os
@@ -20,18 +20,23 @@ import time
 import pytest
 
 
+def uroce():
+    return shutil.which("uroce") or "uroce"
+
+
 class Nic:
     """Settings for programs that run on emulated NICs. `command` puts `uroce run` in front of a command."""
 
     def __init__(self, capture, faults=None, devices=1, **settings):
         self.capture = pathlib.Path(capture)
-        self.options = ["--pcap", f">>{self.capture}", "--devices", str(devices)]
+        self.recorded = self.capture.with_suffix(".recorded")
+        self.options = ["--pcap", f">>{self.capture}", "--record", str(self.recorded), "--devices", str(devices)]
         if faults:
             self.options += ["--faults", faults]
         self.environment = {f"UROCE_{name.upper()}": str(value) for name, value in settings.items()}
 
     def command(self, command):
-        return [shutil.which("uroce") or "uroce", "run", *self.options, "--", *map(str, command)]
+        return [uroce(), "run", *self.options, "--", *map(str, command)]
 
     def start(self, command, **arguments):
         """A subprocess.Popen; its output is text on one pipe unless `arguments` say something else."""
@@ -41,7 +46,7 @@ class Nic:
     def control(self, process, command):
         """Sends a command of `uroce ctl` to a process that start() has made, with control="on": as soon as it has asked for
         RDMA devices. Returns the answer."""
-        ctl = [shutil.which("uroce") or "uroce", "ctl", str(process.pid), command]
+        ctl = [uroce(), "ctl", str(process.pid), command]
         end = time.monotonic() + 60
         while True:
             asked = subprocess.run(ctl, capture_output=True, text=True, check=False)
@@ -50,6 +55,17 @@ class Nic:
             if "takes no commands" not in asked.stderr or process.poll() is not None or time.monotonic() > end:
                 pytest.fail(asked.stderr)
             time.sleep(0.02)
+
+    def what_broke(self):
+        """The first sentence of what the NIC remembers; "" if nothing broke."""
+        if not self.recorded.exists():
+            return ""
+        told = subprocess.run([uroce(), "explain", str(self.recorded)], capture_output=True, text=True, check=False)
+        return told.stdout.partition("\n")[0] if told.returncode == 0 else ""
+
+    def forget(self):
+        self.capture.unlink(missing_ok=True)
+        shutil.rmtree(self.recorded, ignore_errors=True)
 
     def run(self, command, status=0, timeout=60):
         """What the command prints. Fails the test when it does not end with `status` in `timeout` seconds."""
@@ -110,16 +126,16 @@ def listens(pid):
 def uroce_nic(request, tmp_path):
     """A function that makes NICs: uroce_nic(faults="loss=1%", devices=2, seed=1, ...); any setting by its name."""
     mark = request.node.get_closest_marker("uroce_faults")
-    captures = request.node.uroce_captures = []
+    nics = request.node.uroce_nics = []
 
     def make(faults=mark.args[0] if mark else None, **settings):
-        captures.append(tmp_path / f"nic{len(captures)}.pcapng")
-        return Nic(captures[-1], faults, **settings)
+        nics.append(Nic(tmp_path / f"nic{len(nics)}.pcapng", faults, **settings))
+        return nics[-1]
 
     yield make
     if not getattr(request.node, "uroce_failed", False):
-        for capture in captures:
-            capture.unlink(missing_ok=True)
+        for nic in nics:
+            nic.forget()
 
 
 @pytest.fixture
@@ -131,11 +147,13 @@ def uroce_pair(uroce_nic):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):
     report = (yield).get_result()
-    captures = [str(file) for file in getattr(item, "uroce_captures", []) if file.exists()]
     if report.failed:
         item.uroce_failed = True
-    if report.failed and report.when == "call" and captures:
-        report.sections.append(("captures of uroce", "\n".join(captures) + "\nWhat happened: uroce explain FILE..."))
+    nics = [nic for nic in getattr(item, "uroce_nics", []) if nic.capture.exists()]
+    if report.failed and report.when == "call" and nics:
+        broken = [f"{nic.capture.stem}: {sentence}\n" for nic in nics if (sentence := nic.what_broke())]
+        captures = "".join(f"{nic.capture}\n" for nic in nics)
+        report.sections.append(("uroce", "".join(broken) + captures + "What happened: uroce explain FILE..."))
 
 
 def pytest_configure(config):
