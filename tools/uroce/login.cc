@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "proto/base/result.h"
+#include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/shell_quote.h"
 
@@ -102,6 +103,8 @@ int enable(const RunOptions& options) {
     if (const std::string wrong = ibv::settings().at(i).check(value); !value.empty() && !wrong.empty())
       return fail(wrong);
   }
+  // Else each login would say so.
+  if (const auto wrong = preload_library()) return fail(*wrong);
   std::error_code error;
   const fs::path program = fs::canonical("/proc/self/exe", error);
   const auto file = profile();
