@@ -2,18 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 # docs/examples/container by podman: builds the image on this machine's Debian, then runs perftest in two containers of one
 # network, and of two, as an ordinary user without capabilities, on a read-only root, under the default seccomp profile.
-# Needs root, podman, buildah, runc, and the base system of tests/packaging/run.sh (deb bookworm makes it).
+#   tests/packaging/container.sh          builds the packages in the image, as users do: many minutes
+#   tests/packaging/container.sh quick    takes those in build/packages
+# Needs root. The base system is that of tests/packaging/run.sh, which needs build/packages (tools/package.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/lib/setup.sh
 . tests/packaging/system.sh
 
+[ "$(id -u)" -eq 0 ] || die "needs root: it makes networks"
+[ -e build/packages/SHA256SUMS ] || die "no packages: tools/package.sh first"
+# shellcheck disable=SC2086
+install_packages $PACKAGES_SYSTEMS $PACKAGES_CONTAINER
 prepare_system bookworm
 podman image exists docker.io/library/debian:12-slim ||
   tar -C "$SYSTEMS/bookworm" -c . | podman import -q - docker.io/library/debian:12-slim >/dev/null
 say "the image"
 # As debian:12-slim it is the mirror of this machine that apt uses there.
-[ -n "${UROCE_IMAGE_IS_BUILT:-}" ] || podman build -q --isolation chroot --network host -t uroce -f docs/examples/container/Dockerfile . >/dev/null
+image() { podman build -q --isolation chroot --network host -t uroce "$@" >/dev/null; }
+if [ "${1:-}" = quick ]; then
+  sed '1,/^RUN .*package.sh/d; s,--from=build /src/build/packages/,,' docs/examples/container/Dockerfile | image -f - build/packages
+else
+  image -f docs/examples/container/Dockerfile .
+fi
 
 here=uroce-$$-server there=uroce-$$-client
 containers=()

@@ -7,32 +7,43 @@ SYSTEMS=$ROOT/build/systems
 # What scenarios run: programs that know nothing of uroce.
 SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
 
-DEVELOPER_PACKAGES="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
+# RELEASE-VARIANT is a system with these besides.
+declare -A VARIANTS=(
+  [dev]="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
+  [pytest]="python3-pytest"
+)
 
-# prepare_system RELEASE: installs it, and the programs, unless it is there. RELEASE-dev: with compilers too.
-prepare_system() {
-  local release=$1 system=$SYSTEMS/$1 log=$SYSTEMS/$1.log components=main script mirror needed
-  [ -e "$system.complete" ] && return
-  if [[ $release == *-dev ]]; then
-    prepare_system "${release%-dev}" && rm -rf "$system" && cp -a "$SYSTEMS/${release%-dev}" "$system" || return 1
-    # shellcheck disable=SC2086
-    in_root "$system" apt-get install -y -q --no-install-recommends $DEVELOPER_PACKAGES >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
-    touch "$system.complete"
-    return
-  fi
+# bootstrap RELEASE FOLDER: the least that can install packages, from the mirror of this machine.
+bootstrap() {
+  local release=$1 mirror script components=main
   mirror=$(debian_mirror)
   script=/usr/share/debootstrap/scripts/$release
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   case $release in jammy | noble) mirror=${mirror%/debian*}/ubuntu components=main,universe script=/usr/share/debootstrap/scripts/gutsy ;; esac
+  rm -rf "$2"
+  mkdir -p "$SYSTEMS"
+  # Keys of other distributions are not on this machine, and nothing from there leaves the tests.
+  debootstrap --variant=minbase --no-check-gpg --components=$components "$release" "$2" "$mirror" "$script" &&
+    cp /etc/resolv.conf /etc/hosts "$2/etc/"
+}
+
+# prepare_system RELEASE[-VARIANT]: installs it, and the programs, unless it is there.
+prepare_system() {
+  local release=${1%-*} system=$SYSTEMS/$1 log=$SYSTEMS/$1.log needed
+  [ -e "$system.complete" ] && return
+  if [ "$release" != "$1" ]; then
+    prepare_system "$release" && rm -rf "$system" && cp -a "$SYSTEMS/$release" "$system" || return 1
+    # shellcheck disable=SC2086
+    in_root "$system" apt-get install -y -q --no-install-recommends ${VARIANTS[${1#*-}]} >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+    touch "$system.complete"
+    return
+  fi
   # The scenarios have no network, so what our package depends on is there already.
   needed=
   [ "$release" != bookworm ] || needed=$(dpkg-deb -f "$ROOT"/build/packages/uroce_*.deb Depends)
-  rm -rf "$system"
   mkdir -p "$SYSTEMS"
-  # Keys of other distributions are not on this machine, and nothing from there leaves the tests.
   # shellcheck disable=SC2086
-  { debootstrap --variant=minbase --no-check-gpg --components=$components "$release" "$system" "$mirror" "$script" &&
-    cp /etc/resolv.conf /etc/hosts "$system/etc/" &&
+  { bootstrap "$release" "$system" &&
     in_root "$system" apt-get install -y -q --no-install-recommends $SYSTEM_PACKAGES &&
     if [ -n "$needed" ]; then in_root "$system" apt-get satisfy -y -q --no-install-recommends "$needed"; fi; } >"$log" 2>&1 ||
     { tail -n 20 "$log" >&2; echo "could not install $release" >&2; return 1; }
@@ -54,7 +65,7 @@ in_system() {
   rm -rf "$layer"
   mkdir -p "$layer/top" "$layer/work" "$layer/root"
   SYSTEM=$system LAYER=$layer PACKAGES=$ROOT/build/packages TESTS=$ROOT/tests/packaging SCENARIO=$scenario \
-    timeout 120 unshare --mount --net --pid --fork --kill-child bash -euc '
+    timeout 300 unshare --mount --net --pid --fork --kill-child bash -euc '
       mount -t tmpfs none "$LAYER" && mkdir "$LAYER/top" "$LAYER/work" "$LAYER/root"
       mount -t overlay overlay -o "lowerdir=$SYSTEM,upperdir=$LAYER/top,workdir=$LAYER/work" "$LAYER/root"
       cd "$LAYER/root"

@@ -8,13 +8,16 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev librdmacm-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev python3"
 PACKAGES_PACKAGE="dpkg-dev file fakeroot zstd flex bison python3"
+# For tests/packaging: clean systems; containers.
+PACKAGES_SYSTEMS="debootstrap lintian gcc libc6-dev iproute2 util-linux zstd"
+PACKAGES_CONTAINER="podman buildah runc iproute2"
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils perftest python3"
 PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
   qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables
   mpich libmpich-dev tgt libiscsi-bin infiniband-diags"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
-PACKAGES_SITE="python3-sphinx python3-myst-parser"
+PACKAGES_SITE="python3-sphinx python3-myst-parser python3-jieba"
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

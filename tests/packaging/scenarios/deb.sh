@@ -4,21 +4,25 @@
 
 files() { find / -xdev \( -path /proc -o -path /tmp -o -path /var/cache -o -path /var/log -o -path /var/lib/dpkg \) -prune -o -print | sort; }
 files >/tmp/before
-for tool in gcc cmake python3; do ! command -v $tool >/dev/null || fail "not a clean system: $tool"; done
+for tool in gcc make cmake; do ! command -v $tool >/dev/null || fail "not a clean system: $tool"; done
 
-dpkg -i /packages/uroce_*.deb /packages/uroce-tools_*.deb >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "dpkg -i"; }
+packages="uroce uroce-tools"
+! command -v pytest-3 >/dev/null || packages="$packages python3-pytest-uroce"
+install_packages() { (cd /packages && dpkg -i ${packages// /_*.deb }_*.deb) >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "dpkg -i"; }; }
+install_packages
 use_it uroce-server uroce-client
+! command -v pytest-3 >/dev/null || use_pytest env
 
 # A server that runs while its package is installed again meets a client of the new one.
 as_user sh -c 'uroce run --addr 127.0.0.5 -- ib_send_bw -x 1 -F -n 100' >/tmp/old.log 2>&1 &
 old=$!
 until grep -q ":$(printf %04X 18515) .* 0A " /proc/net/tcp*; do kill -0 $old || fail "the old server"; sleep 0.1; done
-dpkg -i /packages/uroce_*.deb /packages/uroce-tools_*.deb >/tmp/dpkg.log 2>&1 || fail "the upgrade"
+install_packages
 as_user uroce run --addr 127.0.0.5 -- ib_send_bw -x 1 -F -n 100 127.0.0.1 >/tmp/new.log 2>&1 || { cat /tmp/new.log; fail "the new client"; }
 wait $old || fail "the old server"
 echo "worked: an upgrade under a program that runs"
 
-dpkg --purge uroce-tools uroce >/tmp/dpkg.log 2>&1 || fail "dpkg --purge"
+dpkg --purge $packages >/tmp/dpkg.log 2>&1 || fail "dpkg --purge"
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "files are left"
 ! command -v uroce || fail "uroce is left"

@@ -5,8 +5,13 @@ as_user mkdir "/tmp/some folder" /tmp/home
 as_user tar -C /tmp/home -xf /packages/uroce-*-linux-x86_64.tar.zst || fail "tar"
 export PATH="$(echo /tmp/home/uroce-*/bin):$PATH"
 use_it
+if command -v pytest-3 >/dev/null; then
+  use_pytest env PYTHONPATH="$(echo /tmp/home/uroce-*/share/uroce/python)"
+  use_pytest env PYTHONPATH="$(echo /packages/*.whl)"
+fi
 
 # A path that the loader can't take is refused with words.
 as_user sh -c 'cp -r /tmp/home/uroce-* "/tmp/some folder/uroce"'
 as_user "/tmp/some folder/uroce/bin/uroce" run -- true 2>/tmp/log && fail "a path with a space"
-grep -q "in another folder" /tmp/log || { cat /tmp/log; fail "no clear words about a space"; }
+as_user env HOME=/tmp/home "/tmp/some folder/uroce/bin/uroce" enable 2>>/tmp/log && fail "uroce enable, in a path with a space"
+[ "$(grep -c "in another folder" /tmp/log)" = 2 ] || { cat /tmp/log; fail "no clear words about a space"; }
