@@ -49,6 +49,7 @@ std::vector<fs::path> by_age(const std::string& directory, std::string_view suff
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
+  paths.reserve(found.size());
   for (auto& [time, path] : found) paths.push_back(std::move(path));
   return paths;
 }
