@@ -120,10 +120,8 @@ int explain(const Options& options) {
       if (captures.is_doubled() && !std::exchange(warned, true)) {
         for (const auto& output : outputs)
           output->warn(
-              "most packets are in this capture twice: probably both ends wrote it. Without the interface of each "
-              "packet "
-              "they "
-              "can't be told apart, and causes are wrong. Capture to a .pcapng.");
+              "packets are in this capture twice, without their directions: it is read as the view of both ends, and "
+              "the earlier sighting is taken for the sender's. A .pcapng tells the ends apart.");
       }
       const Told told = story.tell(*packet);
       progress.show(captures);

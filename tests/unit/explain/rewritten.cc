@@ -37,13 +37,15 @@ std::vector<std::pair<std::int64_t, Octets>> frames_of(const std::string& name) 
   return frames;
 }
 
-Octets pcap(const std::string& name, const Rewriting& how) {
+Octets pcap(const std::string& name, const Rewriting& how) { return pcap_of(frames_of(name), how); }
+
+Octets pcap_of(std::vector<std::pair<std::int64_t, Octets>> frames, const Rewriting& how) {
   Writer writer;
   writer.swapped = how.swapped;
   writer.word(how.microseconds ? 0xA1B2C3D4 : 0xA1B23C4D).half(2).half(4).word(0).word(0).word(65535);
   writer.word(how.link_type);
   std::size_t number = 0;
-  for (auto& [time, frame] : frames_of(name)) {
+  for (auto& [time, frame] : frames) {
     time += how.clock_ns;
     if (how.without.contains(++number)) continue;
     const Octets converted = how.convert(frame);

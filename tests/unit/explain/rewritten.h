@@ -39,6 +39,8 @@ struct Rewriting {
 };
 /// `name` as pcap.
 Octets pcap(const std::string& name, const Rewriting& how = {});
+/// Frames with their times, as pcap.
+Octets pcap_of(std::vector<std::pair<std::int64_t, Octets>> frames, const Rewriting& how = {});
 
 /// Takes Ethernet off, and puts `header` bytes in front; `type_at`: where the EtherType goes in them, if anywhere.
 Octets behind_ethernet(const Octets& frame, std::size_t header, std::optional<std::size_t> type_at = {});

@@ -92,8 +92,11 @@ void BothEnds::prepare() {
   for (const Source& source : sources_) silent += source.ended && source.ahead.empty() ? 1u : 0u;
   twins_.set_silent_end(sources_.size() == 2 && silent == 1);
   for (std::size_t i = 1; i < sources_.size(); ++i) sources_[i].ahead_ns = clock_offset(sources_[0], sources_[i]);
-  if (!twins_used_) return look_for_doubles();
+  if (!twins_used_) twins_used_ = look_for_doubles();
+  if (!twins_used_) return;
+  twins_.set_doubles(doubles_);
   Twins rehearsal;
+  rehearsal.set_doubles(doubles_);
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
       packet.time_ns -= source.ahead_ns.value_or(0);
@@ -103,20 +106,20 @@ void BothEnds::prepare() {
   twins_.learn_ends(rehearsal);
 }
 
-void BothEnds::look_for_doubles() {
-  constexpr std::size_t kEnough = 20;
-  std::unordered_map<std::uint64_t, std::size_t> seen;
-  std::size_t all = 0, twice = 0;
-  for (const Source& source : sources_) {
-    for (const Packet& packet : source.ahead) {
-      ++all;
-      // What one NIC sends twice is no double, where the capture tells directions.
-      if (packet.direction != Direction::kUnknown) continue;
-      std::size_t& count = seen[identity_of(packet) ^ packet.icrc_value];
-      if (++count % 2 == 0) twice += 2;
-    }
+/// One tap that has both sightings of packets: with their directions (Linux cooked, a NIC that talks to itself) or
+/// without.
+bool BothEnds::look_for_doubles() {
+  if (sources_.size() != 1) return false;
+  const std::deque<Packet>& packets = sources_[0].ahead;
+  doubles_.learn(packets);
+  if (doubles_.any()) return true;
+  std::unordered_map<std::uint64_t, Direction> seen;
+  for (const Packet& packet : packets) {
+    if (packet.direction == Direction::kUnknown) continue;
+    const auto [first, fresh] = seen.try_emplace(identity_of(packet), packet.direction);
+    if (!fresh && first->second != packet.direction) return true;
   }
-  doubled_ = all >= kEnough && twice * 10 >= all * 8;
+  return false;
 }
 
 /// By how much the clock of `other` is ahead, if the way there takes as long as the way back; nothing when no packet is

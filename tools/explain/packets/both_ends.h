@@ -57,8 +57,8 @@ class BothEnds {
 
   std::optional<Packet> next();
 
-  /// Both ends have written one file that does not tell them apart: each packet is there twice.
-  bool is_doubled() const { return doubled_; }
+  /// One file has each packet twice, and does not say which sighting is the sender's: it is taken for the earlier one.
+  bool is_doubled() const { return doubles_.any(); }
 
   std::vector<FileFacts> facts() const;
   std::uint64_t frames() const;
@@ -75,14 +75,14 @@ class BothEnds {
   };
   bool peek(Source& source);
   void prepare();
-  void look_for_doubles();
+  bool look_for_doubles();
   std::optional<std::int64_t> clock_offset(const Source& first, const Source& other) const;
   Source* earliest();
 
   bool live_;
   bool prepared_ = false;
   bool twins_used_ = false;
-  bool doubled_ = false;
+  Doubles doubles_;
   std::vector<Source> sources_;
   Twins twins_;
 };

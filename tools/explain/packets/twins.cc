@@ -29,7 +29,10 @@ Twins::Order::iterator Twins::find_twin(const Packet& packet, std::uint64_t iden
     const bool other_way = other.direction != packet.direction && other.direction != Direction::kUnknown &&
                            packet.direction != Direction::kUnknown;
     const bool same_way = other.direction == packet.direction && other.direction != Direction::kUnknown;
-    if (same_way || (other.tap == packet.tap && !other_way)) continue;
+    // It took longer than doubles do, and the Identification tells that it was sent once.
+    const bool late_double =
+        doubles_ != nullptr && doubles_->any() && other.tap == packet.tap && same_way && packet.ip_id != 0;
+    if (!late_double && (same_way || (other.tap == packet.tap && !other_way))) continue;
     // The newest one: those before it were lost, and it was sent again.
     if (best == held_.end() || at->second->first > best->first) best = at->second;
   }
@@ -47,8 +50,10 @@ void Twins::forget(Order::iterator at) {
 
 Packet Twins::merge(const Packet& first, const Packet& second) {
   bool first_sent = first.time_ns <= second.time_ns;
-  if (first.direction == Direction::kSent || second.direction == Direction::kReceived) first_sent = true;
-  if (first.direction == Direction::kReceived || second.direction == Direction::kSent) first_sent = false;
+  if (first.direction != second.direction) {
+    if (first.direction == Direction::kSent || second.direction == Direction::kReceived) first_sent = true;
+    if (first.direction == Direction::kReceived || second.direction == Direction::kSent) first_sent = false;
+  }
   const Packet& sent = first_sent ? first : second;
   const Packet& arrived = first_sent ? second : first;
   ++homes_[sent.source.raw][sent.tap];
@@ -72,12 +77,40 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
 void Twins::add(Packet packet) {
   latest_ = std::max(latest_, packet.time_ns);
   const std::int64_t time = packet.time_ns;
-  raw_.emplace(time, std::move(packet));
-  while (!raw_.empty() && (raw_.size() > kMost || raw_.begin()->first < latest_ - kDisorder)) {
-    Packet oldest = std::move(raw_.begin()->second);
-    raw_.erase(raw_.begin());
-    pair(std::move(oldest));
+  const bool doubled = doubles_ != nullptr && doubles_->has(packet);
+  const auto at = raw_.emplace(time, std::move(packet));
+  if (doubled) sightings_[identity_of(at->second)].push_back(at);
+  while (!raw_.empty() && (raw_.size() > kMost || raw_.begin()->first < latest_ - kDisorder)) pair_oldest();
+}
+
+void Twins::pair_oldest() {
+  if (doubles_ != nullptr) tell_directions(raw_.begin());
+  Packet oldest = std::move(raw_.begin()->second);
+  raw_.erase(raw_.begin());
+  pair(std::move(oldest));
+}
+
+/// Of a packet that is there twice: what this sighting is, and the next ones of it.
+void Twins::tell_directions(Raw::iterator at) {
+  const auto found = sightings_.find(identity_of(at->second));
+  if (found == sightings_.end()) return;
+  std::vector<Raw::iterator>& row = found->second;
+  std::erase(row, at);
+  if (at->second.direction == Direction::kUnknown && doubles_->has(at->second)) {
+    at->second.direction = Direction::kSent;
+    std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a->first < b->first; });
+    std::vector<Raw::iterator> next;
+    std::vector<std::int64_t> times{at->first};
+    for (const Raw::iterator other : row) {
+      if (other->second.direction != Direction::kUnknown) continue;
+      next.push_back(other);
+      times.push_back(other->first);
+    }
+    const Doubles::Verdict verdict = doubles_->judge(times, at->second.ip_id != 0);
+    if (verdict.arrived) next[0]->second.direction = Direction::kReceived;
+    if (verdict.copy_arrived) next[1]->second.direction = Direction::kReceived;
   }
+  if (row.empty()) sightings_.erase(found);
 }
 
 /// In the order of time.
@@ -113,11 +146,7 @@ void Twins::judge(Packet& packet) const {
 }
 
 std::optional<Packet> Twins::take(bool at_end) {
-  while (at_end && !raw_.empty()) {
-    Packet oldest = std::move(raw_.begin()->second);
-    raw_.erase(raw_.begin());
-    pair(std::move(oldest));
-  }
+  while (at_end && !raw_.empty()) pair_oldest();
   if (held_.empty()) return std::nullopt;
   const auto oldest = held_.begin();
   if (!at_end && held_.size() <= kMost && latest_ - oldest->first < kHold + kDisorder) return std::nullopt;

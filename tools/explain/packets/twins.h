@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "tools/explain/packets/doubles.h"
 #include "tools/explain/packets/packet.h"
 
 namespace uroce::explain {
@@ -24,6 +25,8 @@ class Twins {
     homes_ = std::move(other.homes_);
     paired_ = std::move(other.paired_);
   }
+  /// Packets that one capture has twice; must outlive this.
+  void set_doubles(const Doubles& doubles) { doubles_ = &doubles; }
   /// For a file that saw nothing at all.
   void set_silent_end(bool silent) { silent_end_ = silent; }
 
@@ -37,13 +40,19 @@ class Twins {
   };
   using Order = std::multimap<std::int64_t, Held>;
 
+  using Raw = std::multimap<std::int64_t, Packet>;
+
+  void pair_oldest();
+  void tell_directions(Raw::iterator at);
   void pair(Packet packet);
   Order::iterator find_twin(const Packet& packet, std::uint64_t identity);
   void forget(Order::iterator at);
   Packet merge(const Packet& first, const Packet& second);
   void judge(Packet& packet) const;
 
-  std::multimap<std::int64_t, Packet> raw_;  ///< Not compared yet: files of several writers are not in order.
+  Raw raw_;  ///< Not compared yet: files of several writers are not in order.
+  std::unordered_map<std::uint64_t, std::vector<Raw::iterator>> sightings_;  ///< Of those in raw_, the doubles.
+  const Doubles* doubles_ = nullptr;
   Order held_;
   std::unordered_multimap<std::uint64_t, Order::iterator> alone_;
   std::map<std::array<std::uint8_t, 16>, std::map<std::uint32_t, std::uint64_t>> homes_;    ///< Taps near an address.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain/packets/doubles.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "tools/explain/packets/twins.h"
+
+namespace uroce::explain {
+namespace {
+
+/// Sightings that are further apart are of two transmissions.
+constexpr std::int64_t kApart = 200'000'000;
+/// Fewer sightings of two hosts say nothing, when no Identification tells a copy from what was sent again.
+constexpr std::size_t kEnough = 20, kEnoughWithIds = 4;
+
+/// What the sightings of one way between two hosts say.
+struct Way {
+  std::size_t twice = 0, otherwise = 0;  ///< Packets.
+};
+
+struct Talk {
+  Way there, back;
+  std::size_t sightings = 0;
+  bool ids = true;
+  std::vector<std::int64_t> gaps;
+
+  /// Most packets both ways, so that neither losses nor what a peer asks for again can look like it.
+  bool is_doubled() const {
+    const auto most = [](const Way& way) { return way.twice >= way.otherwise; };
+    const std::size_t twice = there.twice + back.twice, otherwise = there.otherwise + back.otherwise;
+    return sightings >= (ids ? kEnoughWithIds : kEnough) && most(there) && most(back) && twice >= otherwise * 2;
+  }
+};
+
+}  // namespace
+
+Doubles::Hosts Doubles::hosts_of(const Packet& packet) {
+  return std::minmax(packet.source.raw, packet.destination.raw);
+}
+
+void Doubles::learn(const std::deque<Packet>& packets) {
+  std::unordered_map<std::uint64_t, std::vector<const Packet*>> sightings;
+  for (const Packet& packet : packets) {
+    if (packet.direction == Direction::kUnknown) sightings[identity_of(packet) ^ packet.icrc_value].push_back(&packet);
+  }
+  std::map<Hosts, Talk> talks;
+  for (const auto& [identity, row] : sightings) {
+    const Packet& first = *row.front();
+    Talk& talk = talks[hosts_of(first)];
+    Way& way = first.source.raw <= first.destination.raw ? talk.there : talk.back;
+    talk.sightings += row.size();
+    talk.ids = talk.ids && first.ip_id != 0;
+    const std::int64_t gap = row.size() == 2 ? row[1]->time_ns - row[0]->time_ns : 0;
+    if (row.size() == 2 && gap <= kApart) {
+      ++way.twice;
+      talk.gaps.push_back(gap);
+    } else if (row.size() <= 2 || (row.size() % 2 == 1 && first.ip_id == 0)) {
+      ++way.otherwise;
+    }  // Three times with one Identification: a copy of the network. Four times: sent twice or four times. Both say
+       // nothing.
+  }
+  std::vector<std::int64_t> gaps;
+  for (const auto& [hosts, talk] : talks) {
+    if (!talk.is_doubled()) continue;
+    hosts_.insert(hosts);
+    gaps.insert(gaps.end(), talk.gaps.begin(), talk.gaps.end());
+  }
+  if (gaps.empty()) return;
+  const auto high = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() * 9 / 10);
+  std::nth_element(gaps.begin(), high, gaps.end());
+  usual_ns_ = 2 * std::max<std::int64_t>(*high, 0);
+}
+
+bool Doubles::has(const Packet& packet) const {
+  return packet.direction == Direction::kUnknown && !hosts_.empty() && hosts_.contains(hosts_of(packet));
+}
+
+Doubles::Verdict Doubles::judge(std::span<const std::int64_t> times, bool one_sending) const {
+  Verdict verdict;
+  if (times.size() < 2) return verdict;
+  const std::int64_t gap = times[1] - times[0];
+  if (gap > kApart) return verdict;
+  const bool third = times.size() > 2;
+  // One that was lost and soon sent again: the two sightings of the second transmission are closer to each other.
+  if (!one_sending && gap > usual_ns_ && third && times[2] - times[1] < gap) return verdict;
+  verdict.arrived = true;
+  if (!third || times[2] - times[1] > (one_sending ? kApart : usual_ns_)) return verdict;
+  const bool has_partner = times.size() > 3 && times[3] - times[2] <= std::max(usual_ns_, times[2] - times[1]);
+  verdict.copy_arrived = one_sending || !has_partner;
+  return verdict;
+}
+
+}  // namespace uroce::explain
