@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/base/check.h"
+#include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/nic/device/nic.h"
 #include "verbs/nic/transport/qp.h"
 
@@ -20,9 +21,20 @@ constexpr std::uint32_t kAllAccess = kLocalWrite | kRemoteWrite | kRemoteRead | 
 constexpr std::uint32_t kDepth = 16;
 constexpr std::size_t kMemory = 1 << 20;
 
+std::unique_ptr<ibv::FlightRecorder> make_recorder(Gid gid, bool wanted) {
+  if (!wanted) return nullptr;
+  auto made = ibv::FlightRecorder::make(0, gid, "");
+  UROCE_ASSERT(made.ok());
+  return std::move(*made);
+}
+
 struct Station {
-  Station(Gid gid, std::uint64_t base, int qp_count)
-      : address(gid), memory(kMemory, 7), nic(NicConfig{.gids = {{}, gid}}), pd(nic.alloc_pd()) {
+  Station(Gid gid, std::uint64_t base, int qp_count, bool recorded)
+      : address(gid),
+        memory(kMemory, 7),
+        recorder(make_recorder(gid, recorded)),
+        nic(NicConfig{.gids = {{}, gid}, .trace = recorder.get()}),
+        pd(nic.alloc_pd()) {
     cq = *nic.create_cq(kDepth * 2, nullptr);
     mr = *nic.mrs().add(pd, memory.data(), memory.size(), base, kAllAccess);
     QpInit init;
@@ -35,6 +47,7 @@ struct Station {
 
   Gid address;
   std::vector<std::uint8_t> memory;
+  std::unique_ptr<ibv::FlightRecorder> recorder;
   Nic nic;
   Pd* pd;
   Cq* cq = nullptr;
@@ -44,8 +57,9 @@ struct Station {
 
 class Wire {
  public:
-  explicit Wire(int qp_count)
-      : a(Gid::from_v4(10, 0, 0, 1), 0x10000000, qp_count), b(Gid::from_v4(10, 0, 0, 2), 0x20000000, qp_count) {
+  explicit Wire(int qp_count, bool recorded = false)
+      : a(Gid::from_v4(10, 0, 0, 1), 0x10000000, qp_count, recorded),
+        b(Gid::from_v4(10, 0, 0, 2), 0x20000000, qp_count, recorded) {
     for (std::size_t i = 0; i < a.qps.size(); ++i) {
       connect(a, a.qps[i], b, b.qps[i]->qpn());
       connect(b, b.qps[i], a, a.qps[i]->qpn());
@@ -101,10 +115,16 @@ class Wire {
             qp, attr, kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic) == 0);
   }
   std::uint64_t move(Station& from, Station& to) {
+    if (from.recorder == nullptr) return move(from, from.nic, to.nic);
+    ibv::Recorded sender(from.nic, *from.recorder), receiver(to.nic, *to.recorder);
+    return move(from, sender, receiver);
+  }
+  template <class N>
+  std::uint64_t move(Station& from, N& sender, N& receiver) {
     std::uint64_t moved = 0;
-    while (const auto packet = from.nic.poll_transmit(now_, frame_)) {
+    while (const auto packet = sender.poll_transmit(now_, frame_)) {
       now_ += 1us;
-      to.nic.on_datagram({packet->path, Bytes(frame_).first(packet->size)}, now_);
+      receiver.on_datagram({packet->path, Bytes(frame_).first(packet->size)}, now_);
       ++moved;
       if (const auto deadline = from.nic.next_deadline(); deadline && *deadline <= now_) from.nic.on_timeout(now_);
     }
@@ -115,10 +135,11 @@ class Wire {
   Instant now_{1h};
 };
 
-/// Arguments: bytes a message, QPs. The QPs take turns, one message each.
-void transfer(benchmark::State& state, SendOp op) {
+/// Arguments: bytes a message, QPs. The QPs take turns, one message each. `recorded`: with flight recorders, as every
+/// NIC of a program has one.
+void transfer(benchmark::State& state, SendOp op, bool recorded = false) {
   const auto length = static_cast<std::uint32_t>(state.range(0));
-  Wire wire(static_cast<int>(state.range(1)));
+  Wire wire(static_cast<int>(state.range(1)), recorded);
   std::uint64_t packets = 0;
   std::size_t qp = 0;
   for (auto _ : state) {
@@ -142,6 +163,8 @@ BENCHMARK_CAPTURE(transfer, write, SendOp::kWrite)
     ->Args({4096, 10000});
 BENCHMARK_CAPTURE(transfer, send, SendOp::kSend)->Args({64, 1})->Args({4096, 1})->Args({65536, 1});
 BENCHMARK_CAPTURE(transfer, read, SendOp::kRead)->Args({64, 1})->Args({4096, 1})->Args({65536, 1});
+// What the flight recorder costs: to be compared with the rows above, in one run.
+BENCHMARK_CAPTURE(transfer, write_recorded, SendOp::kWrite, true)->Args({64, 1})->Args({4096, 1});
 
 /// One WR into the send queue (WRITE of 64 bytes), by the clock: the packets that follow are not counted.
 void post_send(benchmark::State& state) {
