@@ -95,6 +95,18 @@ TEST(Causes, TheIpv4NumberTellsCopiesFromRetransmissions) {
   EXPECT_EQ(find_cause(again, {}).reason, Reason::kTimeout);
 }
 
+/// What a NAK asks for was lost again, in front of the capture; the packets behind it were not.
+TEST(Causes, ANakForAnEarlierPacketIsNoCopy) {
+  Repetition again = packet(5, 10'000);
+  again.same_bytes = again.newest = true;
+  Evidence evidence;
+  evidence.naks.push_back(hint(4, again.time_ns - 1000, 9));
+  EXPECT_EQ(find_cause(again, evidence).reason, Reason::kNak);
+  EXPECT_FALSE(find_cause(again, evidence).sure);
+  evidence.naks[0].used = true;
+  EXPECT_EQ(find_cause(again, evidence).reason, Reason::kNetworkCopy);
+}
+
 TEST(Causes, ALatePacketWasOvertaken) {
   Repetition late;
   late.index = 5;

@@ -25,6 +25,15 @@ const Hint* asked_by(const Repetition& again, const Evidence& evidence) {
   return best;
 }
 
+/// A NAK that has come since the packet was sent, for one before it of which the capture lacks the second transmission.
+const Hint* asked_before(const Repetition& again, const Evidence& evidence) {
+  for (const Hint& nak : evidence.naks) {
+    const bool fits = nak.index < again.index && nak.time_ns >= again.last_time_ns;
+    if (!nak.used && fits && again.time_ns - nak.time_ns <= kPrompt) return &nak;
+  }
+  return nullptr;
+}
+
 /// Soft-RoCE numbers its packets, so only a copy has the same number.
 bool is_copy(const Repetition& again) {
   return again.same_bytes && again.ip_id != 0 && again.ip_id == again.last_ip_id;
@@ -72,6 +81,9 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   const bool numbered = again.ip_id != 0 || again.last_ip_id != 0;
   if (again.seen && !numbered && again.newest && again.same_bytes &&
       again.time_ns - again.last_time_ns <= kCopyWithin) {
+    if (const Hint* nak = asked_before(again, evidence)) {
+      return {Reason::kNak, false, nak->place, again.time_ns - nak->time_ns};
+    }
     return {Reason::kNetworkCopy, false, {}, again.time_ns - again.last_time_ns};
   }
   // The answer was lost behind this capture, and the requester has noticed at the next one.
