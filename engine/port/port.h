@@ -79,6 +79,9 @@ class Port {
   /// Descriptors that are readable while packets wait to be received, masked or not, for threads that sleep elsewhere.
   /// They stay the same until abandon_after_fork(). Any thread. Empty: this port has none that tell of all packets.
   virtual std::span<const int> packet_fds() const { return {}; }
+  /// To be called before and after a thread sleeps until one of packet_fds() is readable; one thread at a time. Before
+  /// it sleeps: whether it may, for there are no packets yet.
+  virtual bool expect_packets(bool /*expected*/) { return true; }
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 

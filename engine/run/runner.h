@@ -160,7 +160,11 @@ class Runner {
       for (const int socket : port_->packet_fds()) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
     }
     while (true) {
-      if (::poll(polled.data(), polled.size(), -1) < 0) return errno;
+      const bool may_sleep = !turn.is_mine() || port_->expect_packets(true);
+      const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
+      const int error = errno;
+      if (turn.is_mine()) port_->expect_packets(false);
+      if (ready < 0) return error;
       if (polled.front().revents != 0) return 0;
       const NoCancellation whole;
       while (turn_for_sleeper() >= kCrankBurst) continue;
@@ -186,6 +190,7 @@ class Runner {
     }
     ~SleepersTurn() {
       if (!is_mine_) return;
+      runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
       const std::unique_lock held = runner_.lock();
       runner_.sleeper_ = false;
       runner_.update_mask();

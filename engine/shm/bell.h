@@ -38,6 +38,12 @@ class Bell {
   Mapping memory_;
 };
 
+/// Those of a NIC: who sleeps for its packets.
+struct Bells {
+  Bell thread;   ///< The background thread.
+  Bell program;  ///< A thread of the program, which waits for an event.
+};
+
 /// A writer's side.
 class BellRope {
  public:

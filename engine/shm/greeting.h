@@ -7,7 +7,7 @@
 //   connect() to WireName               accept(): same user?
 //   same user?
 //   Hello + the ring            --->    maps it, reads it from now on
-//                               <---    Welcome + bell page and eventfd
+//                               <---    Welcome + two bells: page and eventfd of each
 //   sends through the ring from now on
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace uroce::engine {
 
 /// Changes with the layout or meaning of anything that is shared. Part of the name: other versions do not find us.
-inline constexpr std::uint32_t kWireProtocol = 1;
+inline constexpr std::uint32_t kWireProtocol = 2;
 
 /// Which packets go through a ring: those from `source` to QPs of `slot` (the top byte of a QPN) at `destination`.
 struct LinkName {

@@ -29,10 +29,10 @@ Fd open_socket() { return Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | S
 }  // namespace
 
 Result<std::unique_ptr<LinkKeeper>, SetupError> LinkKeeper::start(std::span<const proto::Gid> locals, std::uint8_t slot,
-                                                                  const Bell& bell, std::function<void()> wake) {
+                                                                  const Bells& bells, std::function<void()> wake) {
   const auto user = own_user();
   if (!user) return Err{SetupError{ECHILD, "users can't be distinguished in this user namespace"}};
-  std::unique_ptr<LinkKeeper> keeper(new LinkKeeper(*user, slot, bell, std::move(wake)));
+  std::unique_ptr<LinkKeeper> keeper(new LinkKeeper(*user, slot, bells, std::move(wake)));
   if (!keeper->waiter_.valid()) return Err{system_error("can't open an event descriptor")};
   for (const proto::Gid& local : locals) {
     Fd fd = open_socket();
@@ -202,7 +202,9 @@ bool LinkKeeper::take_hello(Connection& connection) {
   news_.incoming.push_back(std::make_unique<IncomingLink>(connection.id, connection.name, std::move(*ring)));
   connection.state = Connection::State::kIncoming;
   tell();
-  if (!send_message(connection.fd.get(), Welcome{}, std::array{bell_.memory_fd(), bell_.fd()})) {
+  const auto& [thread, program] = bells_;
+  const std::array descriptors_of_bells{thread.memory_fd(), thread.fd(), program.memory_fd(), program.fd()};
+  if (!send_message(connection.fd.get(), Welcome{}, descriptors_of_bells)) {
     news_.ended.push_back(connection.id);
     errno = EPROTO;
     return false;
@@ -216,14 +218,15 @@ bool LinkKeeper::take_welcome(Connection& connection) {
   std::vector<Fd> descriptors;
   if (!receive_message(connection.fd.get(), welcome, descriptors)) return false;
   errno = EPROTO;
-  if (welcome.protocol != kWireProtocol || descriptors.size() != 2) return false;
-  auto bell = BellRope::adopt(std::move(descriptors[1]), descriptors[0]);
+  if (welcome.protocol != kWireProtocol || descriptors.size() != 4) return false;
+  auto thread = BellRope::adopt(std::move(descriptors[1]), descriptors[0]);
+  auto program = BellRope::adopt(std::move(descriptors[3]), descriptors[2]);
   errno = EPROTO;
-  if (!bell) return false;
+  if (!thread || !program) return false;
   RingWriter ring(std::move(*connection.ring));
   connection.ring.reset();
   connection.state = Connection::State::kOutgoing;
-  news_.outgoing.push_back({connection.id, connection.name, std::move(ring), std::move(*bell)});
+  news_.outgoing.push_back({connection.id, connection.name, std::move(ring), std::move(*thread), std::move(*program)});
   tell();
   return true;
 }
@@ -266,7 +269,8 @@ void LinkKeeper::after_fork_in_child() {
   }
   for (OutgoingLink& link : news_.outgoing) {
     link.ring.forget();
-    link.bell.close();
+    link.thread_bell.close();
+    link.program_bell.close();
   }
   for (const auto& link : news_.incoming) link->ring.forget();
   waiter_.close();

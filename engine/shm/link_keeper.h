@@ -27,7 +27,7 @@ struct OutgoingLink {
   LinkId id;
   LinkName name;
   RingWriter ring;
-  BellRope bell;
+  BellRope thread_bell, program_bell;
 };
 struct IncomingLink {
   IncomingLink(LinkId i, const LinkName& n, Mapping memory) : id(i), name(n), ring(std::move(memory)) {}
@@ -48,10 +48,10 @@ class LinkKeeper {
   /// Links in each direction. Packets for others go by UDP.
   static constexpr std::size_t kMost = 256;
 
-  /// Listens for the NIC that has `slot` of each of `locals`. `bell` must outlive this. `wake` is called, by the
+  /// Listens for the NIC that has `slot` of each of `locals`. `bells` must outlive this. `wake` is called, by the
   /// thread, when there are news. The error says why this host, or this process, can't have links.
   static Result<std::unique_ptr<LinkKeeper>, SetupError> start(std::span<const proto::Gid> locals, std::uint8_t slot,
-                                                               const Bell& bell, std::function<void()> wake);
+                                                               const Bells& bells, std::function<void()> wake);
   ~LinkKeeper();
   LinkKeeper(const LinkKeeper&) = delete;
   LinkKeeper& operator=(const LinkKeeper&) = delete;
@@ -85,8 +85,8 @@ class LinkKeeper {
     bool is_established() const { return state == State::kIncoming || state == State::kOutgoing; }
   };
 
-  LinkKeeper(uid_t user, std::uint8_t slot, const Bell& bell, std::function<void()> wake)
-      : user_(user), slot_(slot), bell_(bell), wake_(std::move(wake)) {}
+  LinkKeeper(uid_t user, std::uint8_t slot, const Bells& bells, std::function<void()> wake)
+      : user_(user), slot_(slot), bells_(bells), wake_(std::move(wake)) {}
   void keep();
   void work(Instant now);
   void connect(const LinkName& name, Instant now);
@@ -102,7 +102,7 @@ class LinkKeeper {
 
   const uid_t user_;
   const std::uint8_t slot_;
-  const Bell& bell_;
+  const Bells& bells_;
   const std::function<void()> wake_;
   std::vector<Listener> listeners_;
   Waiter waiter_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/shm/shm_port.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/address.h"
 #include "proto/base/mix.h"
@@ -43,19 +46,24 @@ Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<Port>
                                                            std::span<const proto::Gid> locals, std::uint8_t slot) {
   auto* const below = dynamic_cast<UdpPort*>(udp.get());
   if (below == nullptr) return Err{SetupError{EOPNOTSUPP, "the NIC's port has no UDP sockets"}};
-  auto bell = Bell::make();
-  if (!bell) return Err{SetupError{errno, std::string("can't make shared memory: ") + std::strerror(errno)}};
-  std::unique_ptr<ShmPort> port(new ShmPort(nullptr, std::move(*bell)));
-  auto keeper = LinkKeeper::start(locals, slot, port->bell_, [below] { below->wake(); });
+  auto thread = Bell::make();
+  auto program = Bell::make();
+  if (!thread || !program)
+    return Err{SetupError{errno, std::string("can't make shared memory: ") + std::strerror(errno)}};
+  std::unique_ptr<ShmPort> port(new ShmPort(nullptr, {std::move(*thread), std::move(*program)}));
+  auto keeper = LinkKeeper::start(locals, slot, port->bells_, [below] { below->wake(); });
   if (!keeper) return Err{keeper.error()};
   port->keeper_ = std::move(*keeper);
   static_cast<void>(udp.release());
   port->udp_.reset(below);
-  port->udp_->also_wake_by(port->bell_.fd());
+  port->udp_->also_wake_by(port->bells_.thread.fd());
+  const auto sockets = port->udp_->packet_fds();
+  port->packet_fds_.assign(sockets.begin(), sockets.end());
+  port->packet_fds_.push_back(port->bells_.program.fd());
   return port;
 }
 
-ShmPort::ShmPort(std::unique_ptr<UdpPort> udp, Bell bell) : udp_(std::move(udp)), bell_(std::move(bell)) {}
+ShmPort::ShmPort(std::unique_ptr<UdpPort> udp, Bells bells) : udp_(std::move(udp)), bells_(std::move(bells)) {}
 
 /// The peer that gets this packet, if it may have a link.
 ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) {
@@ -128,7 +136,9 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
 
 void ShmPort::publish(Peer& peer) {
   peer.link->ring.publish();
-  if (peer.link->bell.ring_if_asleep()) ++counters_.system_calls;
+  for (BellRope* const bell : {&peer.link->thread_bell, &peer.link->program_bell}) {
+    if (bell->ring_if_asleep()) ++counters_.system_calls;
+  }
 }
 
 void ShmPort::publish_all() {
@@ -270,7 +280,7 @@ bool ShmPort::has_packets() const {
 /// With wait_mutex_ held.
 void ShmPort::set_waiting(bool waiting) {
   waiting_ = waiting;
-  bell_.set_asleep(waiting_ && !masked_);
+  bells_.thread.set_asleep(waiting_ && !masked_);
 }
 
 bool ShmPort::wait(std::optional<Instant> deadline) {
@@ -302,15 +312,30 @@ void ShmPort::mask_packets(bool masked) {
   if (waiting_ && !masked_ && has_packets()) udp_->wake();
 }
 
+bool ShmPort::expect_packets(bool expected) {
+  const std::lock_guard lock(wait_mutex_);
+  if (std::exchange(expecting_, expected) == expected) return !has_packets();
+  bells_.program.set_asleep(expected);
+  const bool is_quiet = !has_packets();
+  if (expected) return is_quiet;
+  std::uint64_t times_rung = 0;
+  [[maybe_unused]] const ssize_t n = ::read(bells_.program.fd(), &times_rung, sizeof times_rung);
+  if (is_quiet) udp_ready_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 void ShmPort::abandon_after_fork() {
   keeper_->after_fork_in_child();
   for (auto& [name, peer] : peers_) {
     if (!peer->link) continue;
     peer->link->ring.forget();
-    peer->link->bell.close();
+    peer->link->thread_bell.close();
+    peer->link->program_bell.close();
   }
   for (const auto& source : sources_) source->link->ring.forget();
-  bell_.close();
+  bells_.thread.close();
+  bells_.program.close();
+  packet_fds_.clear();
   udp_->abandon_after_fork();
 }
 

@@ -41,6 +41,8 @@ class ShmPort final : public Port {
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool wait(std::optional<Instant> deadline) override;
   void mask_packets(bool masked) override;
+  std::span<const int> packet_fds() const override { return packet_fds_; }
+  bool expect_packets(bool expected) override;
   void wake() override { udp_->wake(); }
   void before_fork() override { keeper_->before_fork(); }
   void after_fork_in_parent() override { keeper_->after_fork_in_parent(); }
@@ -68,7 +70,7 @@ class ShmPort final : public Port {
     std::size_t operator()(const LinkName& name) const;
   };
 
-  ShmPort(std::unique_ptr<UdpPort> udp, Bell bell);
+  ShmPort(std::unique_ptr<UdpPort> udp, Bells bells);
   Peer* peer_for(const proto::Transmit& transmit, Bytes packet);
   bool may_use_link(Peer& peer);
   void publish(Peer& peer);
@@ -84,7 +86,8 @@ class ShmPort final : public Port {
   void set_waiting(bool waiting);
 
   std::unique_ptr<UdpPort> udp_;
-  Bell bell_;
+  Bells bells_;
+  std::vector<int> packet_fds_;
   std::unique_ptr<LinkKeeper> keeper_;
   PortCounters counters_;  ///< What goes through links.
 
@@ -105,6 +108,7 @@ class ShmPort final : public Port {
 
   mutable std::mutex wait_mutex_;  ///< Guards what follows, and sources_ against wait().
   bool waiting_ = false;
+  bool expecting_ = false;    ///< See expect_packets().
   Instant socket_look_at_{};  ///< In a row of wait() that do not sleep.
   bool masked_ = false;
 };

@@ -78,7 +78,8 @@ int be_a_stranger() {
   const Fd caller(::accept(listener.get(), nullptr, nullptr));
   const auto bell = engine::Bell::make();
   char byte = 0;
-  engine::send_message(caller.get(), engine::Welcome{}, std::array{bell->memory_fd(), bell->fd()});
+  engine::send_message(caller.get(), engine::Welcome{},
+                       std::array{bell->memory_fd(), bell->fd(), bell->memory_fd(), bell->fd()});
   while (::recv(caller.get(), &byte, 1, 0) > 0) continue;
 
   const Fd visitor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -181,6 +182,8 @@ TEST_F(LinkTest, AStoppedPeerIsReachedByUdp) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ::kill(child, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);  // All of its threads have stopped now.
   const auto a = open(1);
   const auto c = open(3);
   ASSERT_TRUE(a && c);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets through shared memory, between two ports of one process.
+#include <poll.h>
+
 #include <thread>
 
 #include "tests/unit/shm/shm_fixture.h"
@@ -37,6 +39,39 @@ TEST_F(ShmPortTest, PacketsGoThroughSharedMemoryOnceThereIsALink) {
     EXPECT_THAT(packet.bytes, SizeIs(proto::kMaxPacketSize));
     EXPECT_EQ(packet.bytes.back(), static_cast<std::uint8_t>(number_of(packet)));
   }
+}
+
+TEST_F(ShmPortTest, APacketWakesTheProgramThatExpectsItAndNobodyElse) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  const auto is_readable = [this] {
+    std::vector<pollfd> polled;
+    for (const int fd : b_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    return ::poll(polled.data(), polled.size(), 0) > 0;
+  };
+  b_->mask_packets(true);
+  while (b_->wait(engine::os_now() + 20ms)) continue;  // What rang while the link was made.
+  bool background_woken = true;
+  std::thread background([&] { background_woken = b_->wait(engine::os_now() + 200ms); });
+  Inbox inbox;
+  const auto before = a_->counters().system_calls;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(b_->expect_packets(true));
+    EXPECT_FALSE(is_readable());
+    queue(*a_, path(1, 2), i);
+    a_->flush();
+    EXPECT_TRUE(is_readable());
+    b_->expect_packets(false);
+    EXPECT_FALSE(is_readable()) << "or the next sleep would be none";
+    receive(*b_, inbox, i + 1);
+  }
+  EXPECT_EQ(a_->counters().system_calls, before + 3) << "one for each sleep";
+  background.join();
+  EXPECT_FALSE(background_woken);
+
+  queue(*a_, path(1, 2), 3);
+  a_->flush();
+  EXPECT_EQ(a_->counters().system_calls, before + 3) << "nobody was asleep";
+  EXPECT_FALSE(b_->expect_packets(true)) << "the packet came before";
 }
 
 TEST_F(ShmPortTest, SendsToItself) { EXPECT_TRUE(link(*a_, *a_, path(1, 1))); }
