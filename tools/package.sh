@@ -3,10 +3,11 @@
 # Builds what users install into build/packages:
 #   uroce, uroce-tools, python3-pytest-uroce (.deb)           for this machine's distribution
 #   uroce-VERSION-linux-x86_64.tar.zst                        for any with glibc 2.31 or newer; runs from any folder
+#   uroce, uroce-tools (.rpm)                                  the same programs, for distributions that use rpm
 #   pytest_uroce-VERSION-py3-none-any.whl                     the plugin for pytest, for pip
 #   tools/package.sh            all of it (Debian 12; as root or with sudo, if packages are missing)
 #   tools/package.sh deb        the packages only
-#   tools/package.sh tarball    the tarball only
+#   tools/package.sh tarball    the tarball and .rpm only
 set -euo pipefail
 . "$(dirname "$0")/lib/setup.sh"
 cd "$ROOT"
@@ -41,8 +42,12 @@ if [ "$what" != deb ]; then
   tree=build/package-portable sysroot=${UROCE_SYSROOT:-$ROOT/build/sysroot}
   tools/package/sysroot.sh "$sysroot"
   lib=$sysroot/usr/lib/x86_64-linux-gnu
-  PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_LIBDIR=$lib/pkgconfig:$sysroot/usr/share/pkgconfig \
-    quietly cmake -S . -B $tree "${common[@]}" -DUROCE_PORTABLE=ON -DCMAKE_SYSROOT="$sysroot"
+  # configure [OPTION...]
+  configure() {
+    PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_LIBDIR=$lib/pkgconfig:$sysroot/usr/share/pkgconfig \
+      quietly cmake -S . -B $tree "${common[@]}" -DUROCE_PORTABLE=ON -DUROCE_LESSONS=OFF -DCMAKE_SYSROOT="$sysroot" "$@"
+  }
+  configure -DUROCE_RENAME_TOOLS=OFF
   quietly cmake --build $tree
   version=$(sed -n 's/^project(uroce VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   name=uroce-$version-linux-x86_64
@@ -52,6 +57,13 @@ if [ "$what" != deb ]; then
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
     -C "$out" -c "$name" | zstd -q -19 -T0 -o "$out/$name.tar.zst"
   rm -rf "${out:?}/$name"
+
+  say "rpm"
+  # Their librdmacm-utils has programs of the old names, too.
+  configure -DUROCE_RENAME_TOOLS=ON
+  quietly cmake --build $tree
+  rm -f "$out"/*.rpm
+  (cd $tree && quietly cpack -G RPM -B "$out" -D "CPACK_COMPONENTS_ALL=command;tools" && rm -rf "$out/_CPack_Packages")
 fi
 rm -f "$out"/*.whl
 quietly tools/package/make_wheel.py $tree/pytest_uroce-*.dist-info "$out"

@@ -13,6 +13,7 @@ cd "$(dirname "$0")/../.."
 scenarios=(
   "deb bookworm" "deb bookworm-pytest" "examples bookworm-dev" "action bookworm"
   "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball trixie-pytest" "tarball jammy" "tarball noble"
+  "rpm bullseye-rpm"
 )
 [ $# -eq 0 ] || scenarios=("$*")
 [ "$(id -u)" -eq 0 ] || die "needs root: it makes root file systems"

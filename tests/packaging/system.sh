@@ -11,6 +11,7 @@ SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
 declare -A VARIANTS=(
   [dev]="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
   [pytest]="python3-pytest"
+  [rpm]="rpm"
 )
 
 # bootstrap RELEASE FOLDER: the least that can install packages, from the mirror of this machine.

@@ -7,7 +7,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # The only list of packages. Building; then what packages, benchmarks, tests and the demo need besides.
 PACKAGES_BUILD="build-essential cmake ninja-build pkg-config liburing-dev libpcap-dev libisal-dev libibverbs-dev librdmacm-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev python3"
-PACKAGES_PACKAGE="dpkg-dev file fakeroot zstd flex bison python3"
+PACKAGES_PACKAGE="dpkg-dev file fakeroot rpm zstd flex bison python3"
 # For tests/packaging: clean systems; containers.
 PACKAGES_SYSTEMS="debootstrap lintian gcc libc6-dev iproute2 util-linux zstd"
 PACKAGES_CONTAINER="podman buildah runc iproute2"

@@ -2,6 +2,7 @@
 #   bin/uroce, rdma_server, rdma_client, uroce-sim
 #   lib/uroce/          libibverbs.so.1 and the broker: not where the loader looks, since only `uroce run` is to find them
 #   include/uroce       headers for test suites; there is nothing to link
+#   lib/uroce/learn     the lessons: share/doc/uroce-tools/learn
 #   share/man, share/bash-completion, share/doc, share/uroce
 set(private lib/uroce)
 option(UROCE_RENAME_TOOLS "Call rdma_server and rdma_client uroce-server and uroce-client: rdmacm-utils has programs of these names" OFF)
@@ -18,6 +19,9 @@ install(TARGETS uroce RUNTIME DESTINATION bin COMPONENT command)
 install(TARGETS uroce-broker RUNTIME DESTINATION ${private} COMPONENT command)
 install(TARGETS uroce_libibverbs LIBRARY DESTINATION ${private} COMPONENT command NAMELINK_COMPONENT command)
 install(TARGETS rdma_server rdma_client uroce-sim RUNTIME DESTINATION bin COMPONENT tools)
+if(UROCE_LESSONS)
+  install(DIRECTORY docs/learn DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce-tools COMPONENT tools)
+endif()
 
 set(completions ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 install(FILES tools/completion/uroce.bash DESTINATION ${completions} RENAME uroce COMPONENT command)

@@ -11,6 +11,8 @@ packages="uroce uroce-tools"
 install_packages() { (cd /packages && dpkg -i ${packages// /_*.deb }_*.deb) >/tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "dpkg -i"; }; }
 install_packages
 use_it uroce-server uroce-client
+as_user uroce run -- /usr/lib/uroce/learn/20_device >/tmp/lesson.log 2>&1 || { cat /tmp/lesson.log; fail "a lesson"; }
+grep -q uroce0 /tmp/lesson.log || fail "a lesson that finds no NIC"
 ! command -v pytest-3 >/dev/null || use_pytest env
 
 # A server that runs while its package is installed again meets a client of the new one.
