@@ -23,6 +23,8 @@ struct Gid {
     return std::equal(kMapped.begin(), kMapped.end(), raw.begin());
   }
   constexpr bool is_zero() const { return *this == Gid{}; }
+  /// 0.0.0.0 or ::, the wildcard of sockets: no address of an interface.
+  constexpr bool is_any() const { return is_zero() || *this == from_v4(0, 0, 0, 0); }
   /// 224.0.0.0/4 or ff00::/8.
   constexpr bool is_multicast() const { return is_v4() ? (raw[12] & 0xF0) == 0xE0 : raw[0] == 0xFF; }
   /// The four IPv4 bytes; meaningful only when is_v4().

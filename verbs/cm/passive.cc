@@ -103,7 +103,7 @@ void Cm::Core::on_req(const Incoming& in) {
     return refuse(in, RejectReason::kInvalidMtu);
   }
   if (!addresses || addresses->destination != in.path.destination || addresses->source.is_multicast() ||
-      addresses->source.is_zero() || addresses->source == Gid::from_v4(0, 0, 0, 0)) {
+      addresses->source.is_any()) {
     return refuse(in, RejectReason::kConsumer);
   }
   Listener* const listener = listeners.match(service_id, addresses->destination);

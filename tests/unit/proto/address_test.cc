@@ -30,6 +30,12 @@ TEST(Address, RefusesWhatIsNoAddress) {
   EXPECT_FALSE(parse_gid(std::string(10'000, '1')));
 }
 
+TEST(Address, TheWildcardsAreNoAddress) {
+  for (const char* text : {"0.0.0.0", "::"}) EXPECT_TRUE(parse_gid(text)->is_any()) << text;
+  for (const char* text : {"0.0.0.1", "::1", "127.0.0.1"}) EXPECT_FALSE(parse_gid(text)->is_any()) << text;
+  EXPECT_FALSE(parse_gid("0.0.0.0")->is_zero());
+}
+
 TEST(Address, ParsesWithoutTerminator) {
   EXPECT_EQ(parse_gid(std::string_view("10.0.0.12345", 8)), parse_gid("10.0.0.1"));
 }

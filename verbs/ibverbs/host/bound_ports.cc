@@ -36,8 +36,6 @@ bool is_here(const proto::Gid& address) {
   return socket && ::bind(socket.get(), at.get(), at.size) == 0;
 }
 
-bool is_any(const proto::Gid& address) { return address.is_zero() || address == proto::Gid::from_v4(0, 0, 0, 0); }
-
 }  // namespace
 
 std::vector<BoundPort> bound_udp_ports(std::uint16_t port) {
@@ -67,7 +65,7 @@ std::vector<BoundPort> bound_udp_ports(std::uint16_t port) {
 std::optional<bool> is_bound_here(const proto::Gid& address, const std::vector<BoundPort>& ports) {
   if (!is_here(address)) return std::nullopt;
   return std::any_of(ports.begin(), ports.end(),
-                     [&](const BoundPort& port) { return port.address == address || is_any(port.address); });
+                     [&](const BoundPort& port) { return port.address == address || port.address.is_any(); });
 }
 
 }  // namespace uroce::ibv
