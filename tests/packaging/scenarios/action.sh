@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# action.yml, as an ordinary user where io_uring is forbidden: its step is executed, and then what the steps behind it would be.
+# action.yml, as an ordinary user where io_uring is forbidden: its steps are executed, and then what the steps behind it would be.
 . /tests/scenarios/common.sh
-step=$(sed -n 's/^      run: //p' /uroce/action.yml)
-[ "$step" = '$GITHUB_ACTION_PATH/tools/package/ci.sh' ] || fail "action.yml has another step: '$step'"
+mapfile -t steps < <(sed -n 's/^      run: //p' /uroce/action.yml)
+[ "${steps[*]}" = '$GITHUB_ACTION_PATH/tools/package/ci.sh find $GITHUB_ACTION_PATH/tools/package/ci.sh' ] || fail "action.yml has other steps: ${steps[*]}"
 tarball=$(echo /packages/uroce-*-linux-x86_64.tar.zst)
 as_runner() { as_user /uroce/build/systems/deny_io_uring env "$@"; }
 as_user mkdir /tmp/runner
 
-# act VARIABLE=VALUE...: the step with these inputs; the next steps' PATH and environment go to /tmp/next.
+# act VARIABLE=VALUE...: the steps with these inputs; the next steps' PATH and environment go to /tmp/next.
 act() {
   as_user rm -rf /tmp/runner/path /tmp/runner/env /tmp/runner/temp
   as_user touch /tmp/runner/path /tmp/runner/env
-  as_runner GITHUB_ACTION_PATH=/uroce GITHUB_PATH=/tmp/runner/path GITHUB_ENV=/tmp/runner/env RUNNER_TEMP=/tmp/runner/temp "$@" \
-    bash -euc "$step" >/tmp/act.log 2>&1
+  local variables=(GITHUB_ACTION_PATH=/uroce GITHUB_PATH=/tmp/runner/path GITHUB_ENV=/tmp/runner/env RUNNER_TEMP=/tmp/runner/temp "$@")
+  as_user rm -f /tmp/runner/output
+  as_user touch /tmp/runner/output
+  as_runner "${variables[@]}" GITHUB_OUTPUT=/tmp/runner/output bash -euc "${steps[0]}" >/tmp/act.log 2>&1 &&
+    as_runner "${variables[@]}" UROCE_CI_KEY="$(sed -n 's/^key=//p' /tmp/runner/output)" bash -euc "${steps[1]}" >>/tmp/act.log 2>&1
 }
 # next_step COMMAND: as the service runs it.
 next_step() {
@@ -41,7 +44,7 @@ echo "worked: gitlab.yml"
 # What is wrong is said, and the step fails.
 act UROCE_TARBALL=/tmp/none.tar.zst && fail "a tarball that is not there"
 grep -q "there is no tarball /tmp/none.tar.zst" /tmp/act.log || { cat /tmp/act.log; fail "no clear words about it"; }
-act && fail "no tarball at all"
-grep -q "Set UROCE_TARBALL" /tmp/act.log || { cat /tmp/act.log; fail "no clear words about it"; }
+act && fail "no tarball at all, and nothing to build with"
+grep -q "set UROCE_TARBALL" /tmp/act.log || { cat /tmp/act.log; fail "no clear words about it"; }
 act UROCE_TARBALL="$tarball" UROCE_CI_RUN=all && fail "run: all"
 grep -q "neither path nor env" /tmp/act.log || { cat /tmp/act.log; fail "no clear words about it"; }
