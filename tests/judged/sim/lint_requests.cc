@@ -172,7 +172,8 @@ void RequestLint::response(const PacketView& view, Instant now) {
         proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     acknowledge(std::holds_alternative<proto::syndrome::Ack>(syndrome) ? at + 1 : at);
     const auto* rnr = std::get_if<proto::syndrome::Rnr>(&syndrome);
-    const bool waiting = now < rnr_until_ && rnr_index_ == at;  // The network may have doubled the RNR NAK.
+    // The network may have doubled the RNR NAK. One that arrives as the wait ends comes before or after its end.
+    const bool waiting = now <= rnr_until_ && rnr_index_ == at;
     if (rnr != nullptr && una_ == at && !waiting) {
       rnr_index_ = at;
       rnr_until_ = now + proto::rnr_delay(rnr->timer);
