@@ -63,7 +63,7 @@ void add_ring_seeds(std::vector<Seed>& seeds) {
   add("bad_size_beyond_all", some().poke(poke_of(PokeSpec::kRecord, 0xFFFF'FFFF)).read());
   add("bad_size_beyond_tail", some().poke(poke_of(PokeSpec::kRecord, kFull)).read());
   add("bad_head_backwards",
-      some().read(3).release().write(1).poke(head(-64, PokeSpec::kWhatIsThere)).write(kFull, 255));
+      some().read(3).release().write(1).poke(head(~std::uint64_t{63}, PokeSpec::kWhatIsThere)).write(kFull, 255));
   add("bad_head_beyond_tail", some().poke(head(1 << 20, PokeSpec::kNothing)).write(kFull, 255).write(kFull, 255));
   add("bad_head_of_what_is_unread", some().poke(head(64, PokeSpec::kNothing)).write(kFull, 255).publish().read(255));
   // Loads of a first read(): the tail, the header.
