@@ -16,73 +16,50 @@ std::uint32_t crc32(std::uint32_t seed, const std::uint8_t* bytes, std::size_t s
   return crc32_gzip_refl(seed, const_cast<std::uint8_t*>(bytes), size);
 }
 
-/// The masked copy of what precedes the packet's body: dummy, IP and UDP (or GRH), BTH. The body is read in place.
-class Prefix {
- public:
-  Prefix() { std::fill_n(bytes_.data(), kDummySize, std::uint8_t{0xFF}); }
-
-  template <class H>
-  MutView<H> put() {
-    const MutView<H> header{bytes_.data() + size_};
-    size_ += H::kSize;
-    return header;
+/// CRC over `words`, most significant byte first, and `body`. The words go to memory in the pieces that crc32() loads:
+/// a load that spans several stores waits until they have left the store buffer, and behind a payload that was copied a
+/// moment ago that takes longer than the CRC of all of it.
+template <std::size_t kWords>
+std::uint32_t crc_of(const std::array<std::uint64_t, kWords>& words, Bytes body) {
+  using Piece [[gnu::vector_size(16)]] = std::uint64_t;
+  std::array<Piece, (kWords + 1) / 2> pieces;
+  for (std::size_t i = 0; i < kWords; i += 2) {
+    pieces[i / 2] = Piece{__builtin_bswap64(words[i]), i + 1 < kWords ? __builtin_bswap64(words[i + 1]) : 0};
   }
-
-  /// CRC over the prefix and `packet`, of which BTH's FECN, BECN and reserved bits count as ones: switches change them.
-  std::uint32_t crc_with(Bytes packet) {
-    std::uint8_t* bth = bytes_.data() + size_;
-    size_ += Bth::kSize;
-    std::copy_n(packet.data(), Bth::kSize, bth);
-    bth[Bth::Fecn::first] = 0xFF;
-    const Bytes body = packet.subspan(Bth::kSize);
-    return crc32(crc32(0, bytes_.data(), size_), body.data(), body.size());
-  }
-
- private:
-  static constexpr std::size_t kDummySize = 8;  ///< Stands for the LRH of InfiniBand.
-  std::array<std::uint8_t, kDummySize + Ipv6::kSize + Udp::kSize + Bth::kSize> bytes_{};
-  std::size_t size_ = kDummySize;
-};
-
-constexpr std::uint8_t kOnes8 = 0xFF;
-constexpr std::uint16_t kOnes16 = 0xFFFF;
-constexpr std::uint32_t kOnes20 = 0xFFFFF;
-
-void put_ipv4(Prefix& prefix, const Path& path, std::size_t udp_size, std::uint16_t id, std::uint8_t flags) {
-  prefix.put<Ipv4>()
-      .set<Ipv4::Version>(4)
-      .set<Ipv4::HeaderWords>(5)
-      .set<Ipv4::Tos>(kOnes8)
-      .set<Ipv4::TotalLength>(static_cast<std::uint16_t>(Ipv4::kSize + udp_size))
-      .set<Ipv4::Id>(id)
-      .set<Ipv4::Flags>(flags)
-      .set<Ipv4::Ttl>(kOnes8)
-      .set<Ipv4::Protocol>(kProtocolUdp)
-      .set<Ipv4::Checksum>(kOnes16)
-      .set<Ipv4::Source>(static_cast<std::uint32_t>(load_be<4>(path.source.v4())))
-      .set<Ipv4::Destination>(static_cast<std::uint32_t>(load_be<4>(path.destination.v4())));
+  const std::uint32_t crc = crc32(0, reinterpret_cast<const std::uint8_t*>(pieces.data()), 8 * kWords);
+  return crc32(crc, body.data(), body.size());
 }
 
-void put_ipv6(Prefix& prefix, const Path& path, std::size_t payload_size, std::uint8_t next_header) {
-  prefix.put<Ipv6>()
-      .set<Ipv6::Version>(6)
-      .set<Ipv6::TClass>(kOnes8)
-      .set<Ipv6::FlowLabel>(kOnes20)
-      .set<Ipv6::PayloadLength>(static_cast<std::uint16_t>(payload_size))
-      .set<Ipv6::NextHeader>(next_header)
-      .set<Ipv6::HopLimit>(kOnes8)
-      .set<Ipv6::SourceHigh>(load_be<8>(path.source.raw.data()))
-      .set<Ipv6::SourceLow>(load_be<8>(path.source.raw.data() + 8))
-      .set<Ipv6::DestinationHigh>(load_be<8>(path.destination.raw.data()))
-      .set<Ipv6::DestinationLow>(load_be<8>(path.destination.raw.data() + 8));
+// What precedes the body of a packet, with ones for what may change on the way. Field by field: IP and UDP in
+// proto/ip_udp.h, BTH in proto/headers.h.
+
+constexpr std::uint64_t kDummy = ~std::uint64_t{0};  ///< Stands for the LRH of InfiniBand.
+
+std::uint64_t udp_word(const Path& path, std::size_t udp_size) {
+  return std::uint64_t{path.source_port} << 48 | std::uint64_t{kRocePort} << 32 | udp_size << 16 | 0xFFFF;
 }
 
-void put_udp(Prefix& prefix, const Path& path, std::size_t udp_size) {
-  prefix.put<Udp>()
-      .set<Udp::SourcePort>(path.source_port)
-      .set<Udp::DestinationPort>(kRocePort)
-      .set<Udp::Length>(static_cast<std::uint16_t>(udp_size))
-      .set<Udp::Checksum>(kOnes16);
+/// The first 8 bytes of IPv6 or of a GRH, which has its layout.
+std::uint64_t ipv6_word(std::size_t payload_size, std::uint8_t next_header) {
+  return std::uint64_t{0x6FFFFFFF} << 32 | payload_size << 16 | std::uint64_t{next_header} << 8 | 0xFF;
+}
+
+// BTH's byte of FECN, BECN and reserved bits counts as ones: switches change it.
+static_assert(Bth::Fecn::first == 4);
+std::uint64_t bth_first8(Bytes packet) { return load_be<8>(packet.data()) | std::uint64_t{0xFF} << 24; }
+std::uint64_t bth_last8(Bytes packet) { return load_be<8>(packet.data() + 4) | std::uint64_t{0xFF} << 56; }
+
+std::uint32_t icrc_ipv4(const Path& path, Bytes packet, std::size_t udp_size, std::uint16_t id, std::uint8_t flags) {
+  const std::uint64_t udp = udp_word(path, udp_size);
+  return crc_of<6>({kDummy,
+                    std::uint64_t{0x45FF} << 48 | (Ipv4::kSize + udp_size) << 32 | std::uint64_t{id} << 16 |
+                        std::uint64_t{flags} << 13,
+                    std::uint64_t{0xFF} << 56 | std::uint64_t{kProtocolUdp} << 48 | std::uint64_t{0xFFFF} << 32 |
+                        load_be<4>(path.source.v4()),
+                    load_be<4>(path.destination.v4()) << 32 | udp >> 32,  //
+                    udp << 32 | load_be<4>(packet.data()),                //
+                    bth_last8(packet)},
+                   packet.subspan(Bth::kSize));
 }
 
 // Arithmetic in GF(2)[x] mod P, polynomials in the reflected form of CRC-32: bit 31 is x^0, bit 0 is x^31.
@@ -119,21 +96,21 @@ static_assert(multiply(kInverseByte[255], kInverseByte[1]) == kInversePage[1]);
 std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id, std::uint8_t ip_flags) {
   UROCE_ASSERT(packet.size() >= Bth::kSize);
   const std::size_t udp_size = Udp::kSize + packet.size() + kIcrcSize;
-  Prefix prefix;
-  if (path.destination.is_v4()) {
-    put_ipv4(prefix, path, udp_size, ip_id, ip_flags);
-  } else {
-    put_ipv6(prefix, path, udp_size, kProtocolUdp);
-  }
-  put_udp(prefix, path, udp_size);
-  return prefix.crc_with(packet);
+  if (path.destination.is_v4()) return icrc_ipv4(path, packet, udp_size, ip_id, ip_flags);
+  const std::uint8_t* const source = path.source.raw.data();
+  const std::uint8_t* const destination = path.destination.raw.data();
+  return crc_of<8>({kDummy, ipv6_word(udp_size, kProtocolUdp), load_be<8>(source), load_be<8>(source + 8),
+                    load_be<8>(destination), load_be<8>(destination + 8), udp_word(path, udp_size), bth_first8(packet)},
+                   packet.subspan(8));
 }
 
 std::uint32_t icrc_v1(const Path& path, Bytes packet) {
   UROCE_ASSERT(packet.size() >= Bth::kSize);
-  Prefix prefix;
-  put_ipv6(prefix, path, packet.size() + kIcrcSize, kNextHeaderIba);  // a GRH has the layout of IPv6
-  return prefix.crc_with(packet);
+  const std::uint8_t* const source = path.source.raw.data();
+  const std::uint8_t* const destination = path.destination.raw.data();
+  return crc_of<7>({kDummy, ipv6_word(packet.size() + kIcrcSize, kNextHeaderIba), load_be<8>(source),
+                    load_be<8>(source + 8), load_be<8>(destination), load_be<8>(destination + 8), bth_first8(packet)},
+                   packet.subspan(8));
 }
 
 IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc) {

@@ -3,7 +3,6 @@
 // IPv4-mapped (::ffff:a.b.c.d), as in the GID table of every RoCEv2 device.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,10 +17,7 @@ struct Gid {
   static constexpr Gid from_v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d) {
     return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}};
   }
-  constexpr bool is_v4() const {
-    constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-    return std::equal(kMapped.begin(), kMapped.end(), raw.begin());
-  }
+  constexpr bool is_v4() const { return load_be<8>(raw.data()) == 0 && load_be<4>(raw.data() + 8) == 0xFFFF; }
   constexpr bool is_zero() const { return *this == Gid{}; }
   /// 0.0.0.0 or ::, the wildcard of sockets: no address of an interface.
   constexpr bool is_any() const { return is_zero() || *this == from_v4(0, 0, 0, 0); }
