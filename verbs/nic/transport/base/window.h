@@ -38,7 +38,8 @@ class PeerWindow {
   /// two, and its descriptor (measured on Linux 6.x loopback).
   static constexpr std::uint64_t cost(std::uint32_t payload) { return std::bit_ceil(payload + 450u) + 256u; }
 
-  bool has_room() const { return used_ < limit(); }
+  /// For a packet behind `ahead` bytes that are about to be taken.
+  bool has_room(std::uint64_t ahead = 0) const { return used_ + ahead < limit(); }
   std::uint64_t limit() const { return is_looking_ ? least_queue() : std::min(queue_ + pipe_, most_); }
   std::uint64_t used() const { return used_; }
 

@@ -56,7 +56,7 @@ class Requester final : public RequesterHalf {
   bool execute_local();
   bool may_proceed(bool no_new_messages);
   TxStatus send_next(Instant now, MutBytes frame, proto::Transmit& out);
-  bool wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const;
+  bool wants_ack(const SendWqe& wqe, std::uint32_t end_packet, std::uint64_t cost) const;
   void account_sent(Psn end, Instant now);
 
   // requester_response.cc

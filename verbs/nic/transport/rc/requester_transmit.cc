@@ -157,11 +157,11 @@ bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
 }
 
 /// At the end of a message, and where more than the next packet has to wait: what nobody asks about takes the window
-/// from those that could use it.
-bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet) const {
+/// from those that could use it. `cost`: of the next packet.
+bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet, std::uint64_t cost) const {
   const bool asks_for_credit = end_packet == 1 && wqe.takes_receive() && !credits_.covers(wqe.ssn);
   return asks_for_credit || end_packet == wqe.packets || wqe.needs_response() || since_ack_request_ + 1 >= kAckEvery ||
-         c_.last_of_turn || !c_.window->has_room() ||
+         c_.last_of_turn || !c_.window->has_room(cost) ||
          (is_probing_ && psn_distance(wqe.first_psn + end_packet, una_) >= kProbePackets);
 }
 
@@ -196,21 +196,23 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
   }
   if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
   if (op.has(proto::HeaderId::kIeth)) builder.header<proto::Ieth>().set<proto::Ieth::RKey>(wqe.imm);
+
+  std::uint64_t cost = 0;
+  for (std::uint32_t i = packet; i < end; ++i) cost += PeerWindow::cost(wqe.packet_bytes(i, c_.mtu()));
+  const bool ack = wants_ack(wqe, end, cost);
+  const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
+  builder.bth().set<proto::Bth::AckReq>(ack).set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
+  // The payload comes last: the ICRC reads the headers, and what is stored behind a copy is slow to be seen.
   if (op.has_payload) {
     const std::uint32_t size = wqe.packet_bytes(packet, c_.mtu());
     if (!fill_payload(builder.payload(size), packet)) return false;
     c_.note_sent(size);
   }
 
-  for (std::uint32_t i = packet; i < end; ++i) {
-    c_.window->take(PeerWindow::cost(wqe.packet_bytes(i, c_.mtu())));
-  }
-  const bool ack = wants_ack(wqe, end);
+  c_.window->take(cost);
   since_ack_request_ = ack ? 0 : since_ack_request_ + 1;
   if (ack) ack_due_ = next_ + (end - packet);
   if (ack && !measured_) measured_ = Measured{ack_due_, c_.env.trace.now};
-  const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
-  builder.bth().set<proto::Bth::AckReq>(ack).set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
   out = c_.finish(builder);
   return true;
 }

@@ -134,10 +134,11 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
         .set<proto::Reth::DmaLength>(wqe.length);
   }
   if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
-  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu()))))
-    return false;
   const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
   builder.bth().set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
+  // The payload comes last: the ICRC reads the headers, and what is stored behind a copy is slow to be seen.
+  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu()))))
+    return false;
   const Path& path = target != nullptr ? target->path : c_.attr.path;
   out = {path, builder.finish(path)};
   return true;
