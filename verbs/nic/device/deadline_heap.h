@@ -2,7 +2,6 @@
 // The earliest timer over many QPs: a binary heap of QPs, each knowing its place. No scans, no stale entries.
 #pragma once
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,15 +16,15 @@ class DeadlineHeap {
 
   /// Brings the heap up to date with the QP's own next_deadline().
   void update(Qp& qp) {
-    const std::optional<Instant> deadline = qp.next_deadline();
-    if (!deadline) return remove(qp);
+    const Instant deadline = qp.next_deadline();
+    if (deadline == kNever) return remove(qp);
     if (qp.links.heap == 0) {
       heap_.push_back(&qp);
       qp.links.heap = heap_.size();
-    } else if (qp.links.deadline == *deadline) {
+    } else if (qp.links.deadline == deadline) {
       return;
     }
-    qp.links.deadline = *deadline;
+    qp.links.deadline = deadline;
     sift_down(sift_up(qp.links.heap - 1));
   }
   void remove(Qp& qp) {

@@ -113,7 +113,8 @@ QpInside Qp::inside() const {
   inside.window_used = c_.window->used();
   inside.window_limit = c_.window->limit();
   for (std::size_t i = 0; i < inside.timers.size(); ++i) {
-    inside.timers[i] = timers_.at(static_cast<Timer>(i)).value_or(Instant{});
+    const Timer timer = static_cast<Timer>(i);
+    inside.timers[i] = timers_.running(timer) ? timers_.at(timer) : Instant{};
   }
   return inside;
 }

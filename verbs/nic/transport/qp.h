@@ -22,7 +22,8 @@ class Qp {
   void on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);
   void on_timeout(Instant now);
   TxStatus poll_transmit(Instant now, MutBytes frame, proto::Transmit& out);
-  std::optional<Instant> next_deadline() const { return timers_.next(); }
+  /// kNever without a timer.
+  Instant next_deadline() const { return timers_.next(); }
   /// Moves to ERR and flushes both queues; `why` is raised when given.
   void enter_error(std::optional<Event::Kind> why);
   /// Gives back what the QP holds of the NIC, before it is destroyed.

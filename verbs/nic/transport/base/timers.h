@@ -2,8 +2,9 @@
 // The timers of one QP: a fixed table, no callbacks, nothing to cancel.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <optional>
+#include <cstdint>
 
 #include "proto/base/clock.h"
 
@@ -18,30 +19,29 @@ enum class Timer : std::uint8_t {
   kHold = kStall,  ///< For UC and UD: until when what was sent counts against the window. A QP has one of the two.
 };
 
+/// The deadline of a timer that does not run: later than all others.
+inline constexpr Instant kNever = Instant::max();
+
 class TimerTable {
  public:
+  TimerTable() { stop_all(); }
   void set(Timer t, Instant at) { slot(t) = at; }
-  void stop(Timer t) { slot(t).reset(); }
-  void stop_all() { at_ = {}; }
-  bool running(Timer t) const { return at_[static_cast<std::size_t>(t)].has_value(); }
-  std::optional<Instant> at(Timer t) const { return at_[static_cast<std::size_t>(t)]; }
+  void stop(Timer t) { slot(t) = kNever; }
+  void stop_all() { at_.fill(kNever); }
+  bool running(Timer t) const { return at(t) != kNever; }
+  Instant at(Timer t) const { return at_[static_cast<std::size_t>(t)]; }
   /// True once when the timer is due; it is stopped then.
   bool take_expired(Timer t, Instant now) {
-    if (!slot(t) || *slot(t) > now) return false;
-    slot(t).reset();
+    if (at(t) > now) return false;
+    stop(t);
     return true;
   }
-  std::optional<Instant> next() const {
-    std::optional<Instant> best;
-    for (const auto& at : at_) {
-      if (at && (!best || *at < *best)) best = at;
-    }
-    return best;
-  }
+  /// When the first of them is due.
+  Instant next() const { return *std::min_element(at_.begin(), at_.end()); }
 
  private:
-  std::optional<Instant>& slot(Timer t) { return at_[static_cast<std::size_t>(t)]; }
-  std::array<std::optional<Instant>, static_cast<std::size_t>(Timer::kCount)> at_{};
+  Instant& slot(Timer t) { return at_[static_cast<std::size_t>(t)]; }
+  std::array<Instant, static_cast<std::size_t>(Timer::kCount)> at_;
 };
 
 }  // namespace uroce::nic
