@@ -23,25 +23,25 @@ std::size_t SendSockets::KeyHash::operator()(const Key& key) const {
 
 std::uint16_t SendSockets::acquire(const proto::Gid& local, std::uint16_t wanted) {
   const bool has_room = acquired_ < max_acquired_;
-  std::optional<SendSlot> slot = has_room ? find_or_open_neighbour(local, wanted) : least_used(local);
-  if (!slot) slot = has_room ? least_used(local) : find_or_open_neighbour(local, wanted);
-  if (!slot) return 0;
-  SendSocket& socket = slots_[slot->value];
+  std::optional<SendIndex> index = has_room ? find_or_open_neighbour(local, wanted) : least_used(local);
+  if (!index) index = has_room ? least_used(local) : find_or_open_neighbour(local, wanted);
+  if (!index) return 0;
+  SendSocket& socket = sockets_[index->value];
   if (socket.users++ == 0) ++acquired_;
   return socket.port;
 }
 
-std::optional<SendSlot> SendSockets::find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted) {
-  std::optional<SendSlot> slot;
-  for (int i = 0; i < kNeighboursTried && !slot; ++i, wanted = next_port(wanted)) slot = find_or_open(local, wanted);
-  return slot;
+std::optional<SendIndex> SendSockets::find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted) {
+  std::optional<SendIndex> index;
+  for (int i = 0; i < kNeighboursTried && !index; ++i, wanted = next_port(wanted)) index = find_or_open(local, wanted);
+  return index;
 }
 
 void SendSockets::release(const proto::Gid& local, std::uint16_t port) {
-  const std::optional<SendSlot> slot = find(local, port);
-  if (!slot || slots_[slot->value].users == 0 || --slots_[slot->value].users > 0) return;
+  const std::optional<SendIndex> index = find(local, port);
+  if (!index || sockets_[index->value].users == 0 || --sockets_[index->value].users > 0) return;
   --acquired_;
-  slots_[slot->value].last_used = ++uses_;
+  sockets_[index->value].last_used = ++uses_;
   close_unused();
 }
 
@@ -53,74 +53,74 @@ void SendSockets::close_unused() {
 
 SendSockets::Unused SendSockets::unused() const {
   Unused found;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].fd || slots_[i].users != 0 || slots_[i].queued != 0) continue;
-    if (found.count++ == 0 || slots_[i].last_used < slots_[found.oldest->value].last_used) {
-      found.oldest = SendSlot{static_cast<std::uint16_t>(i)};
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    if (!sockets_[i].fd || sockets_[i].users != 0 || sockets_[i].queued != 0) continue;
+    if (found.count++ == 0 || sockets_[i].last_used < sockets_[found.oldest->value].last_used) {
+      found.oldest = SendIndex{static_cast<std::uint16_t>(i)};
     }
   }
   return found;
 }
 
-void SendSockets::close(SendSlot slot) {
-  SendSocket& socket = slots_[slot.value];
-  if (on_change_) on_change_(slot, -1);
+void SendSockets::close(SendIndex index) {
+  SendSocket& socket = sockets_[index.value];
+  if (on_change_) on_change_(index, -1);
   by_port_.erase(Key{socket.local, socket.port});
   socket = SendSocket{};
 }
 
-std::optional<SendSlot> SendSockets::find_or_open(const proto::Gid& local, std::uint16_t port) {
-  const std::optional<SendSlot> slot = find(local, port);
-  if (!slot) return open(local, port);
-  SendSocket& socket = slots_[slot->value];
+std::optional<SendIndex> SendSockets::find_or_open(const proto::Gid& local, std::uint16_t port) {
+  const std::optional<SendIndex> index = find(local, port);
+  if (!index) return open(local, port);
+  SendSocket& socket = sockets_[index->value];
   if (socket.users == 0) socket.last_used = ++uses_;
-  return slot;
+  return index;
 }
 
 void SendSockets::close_all() {
   by_port_.clear();
-  slots_.clear();
+  sockets_.clear();
 }
 
-std::optional<SendSlot> SendSockets::find(const proto::Gid& local, std::uint16_t port) const {
+std::optional<SendIndex> SendSockets::find(const proto::Gid& local, std::uint16_t port) const {
   const auto it = by_port_.find(Key{local, port});
   if (it == by_port_.end()) return std::nullopt;
   return it->second;
 }
 
-std::optional<SendSlot> SendSockets::open(const proto::Gid& local, std::uint16_t port) {
-  const std::optional<SendSlot> slot = vacant_slot();
-  if (!slot) return std::nullopt;
+std::optional<SendIndex> SendSockets::open(const proto::Gid& local, std::uint16_t port) {
+  const std::optional<SendIndex> index = vacant_index();
+  if (!index) return std::nullopt;
   Result<Fd, SetupError> fd = open_send_socket(local, port);
   if (!fd) return std::nullopt;
-  SendSocket& socket = slots_[slot->value];
+  SendSocket& socket = sockets_[index->value];
   socket = SendSocket{
       .fd = std::move(*fd), .local = local, .scope = link_local_scope(local), .port = port, .last_used = ++uses_};
-  by_port_.emplace(Key{local, port}, *slot);
-  if (on_change_) on_change_(*slot, socket.fd.get());
-  return slot;
+  by_port_.emplace(Key{local, port}, *index);
+  if (on_change_) on_change_(*index, socket.fd.get());
+  return index;
 }
 
-/// A slot without socket, made by closing one that nobody uses if there is no other.
-std::optional<SendSlot> SendSockets::vacant_slot() {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].fd) return SendSlot{static_cast<std::uint16_t>(i)};
+/// An index without socket, made by closing one that nobody uses if there is no other.
+std::optional<SendIndex> SendSockets::vacant_index() {
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    if (!sockets_[i].fd) return SendIndex{static_cast<std::uint16_t>(i)};
   }
-  if (slots_.size() < max_) {
-    slots_.emplace_back();
-    return SendSlot{static_cast<std::uint16_t>(slots_.size() - 1)};
+  if (sockets_.size() < max_) {
+    sockets_.emplace_back();
+    return SendIndex{static_cast<std::uint16_t>(sockets_.size() - 1)};
   }
-  const std::optional<SendSlot> slot = unused().oldest;
-  if (slot) close(*slot);
-  return slot;
+  const std::optional<SendIndex> index = unused().oldest;
+  if (index) close(*index);
+  return index;
 }
 
-std::optional<SendSlot> SendSockets::least_used(const proto::Gid& local) const {
-  std::optional<SendSlot> best;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].fd || slots_[i].local != local) continue;
-    if (slots_[i].users == 0 && acquired_ >= max_acquired_) continue;
-    if (!best || slots_[i].users < slots_[best->value].users) best = SendSlot{static_cast<std::uint16_t>(i)};
+std::optional<SendIndex> SendSockets::least_used(const proto::Gid& local) const {
+  std::optional<SendIndex> best;
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    if (!sockets_[i].fd || sockets_[i].local != local) continue;
+    if (sockets_[i].users == 0 && acquired_ >= max_acquired_) continue;
+    if (!best || sockets_[i].users < sockets_[best->value].users) best = SendIndex{static_cast<std::uint16_t>(i)};
   }
   return best;
 }

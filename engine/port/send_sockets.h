@@ -12,10 +12,10 @@
 
 namespace uroce::engine {
 
-/// Names an open send socket. Slots are reused.
-struct SendSlot {
+/// Names an open send socket. Indices are reused.
+struct SendIndex {
   std::uint16_t value = 0;
-  friend bool operator==(SendSlot, SendSlot) = default;
+  friend bool operator==(SendIndex, SendIndex) = default;
 };
 
 struct SendSocket {
@@ -40,8 +40,8 @@ class SendSockets {
   /// So many can be acquired; more users share them. The rest is for packets that acquire nothing: connection
   /// management, and those last acknowledgements.
   static constexpr std::uint16_t kMaxAcquired = kMax - kMaxUnused;
-  /// Called when a socket has been opened in a slot, and (fd -1) before it is closed.
-  using OnChange = std::function<void(SendSlot, int fd)>;
+  /// Called when a socket has been opened under an index, and (fd -1) before it is closed.
+  using OnChange = std::function<void(SendIndex, int fd)>;
 
   explicit SendSockets(std::uint16_t max_acquired = kMaxAcquired, std::uint16_t max = kMax)
       : max_acquired_(max_acquired), max_(max) {}
@@ -54,9 +54,9 @@ class SendSockets {
 
   /// The socket that sends from `local` and `port`; opened now if it was not acquired. Nothing when that fails: another
   /// port would not do, as the ICRC of the packet covers it.
-  std::optional<SendSlot> find_or_open(const proto::Gid& local, std::uint16_t port);
+  std::optional<SendIndex> find_or_open(const proto::Gid& local, std::uint16_t port);
 
-  SendSocket& operator[](SendSlot slot) { return slots_[slot.value]; }
+  SendSocket& operator[](SendIndex index) { return sockets_[index.value]; }
   std::size_t open_count() const { return by_port_.size(); }
   void close_all();
 
@@ -70,22 +70,22 @@ class SendSockets {
     std::size_t operator()(const Key& key) const;
   };
 
-  std::optional<SendSlot> find(const proto::Gid& local, std::uint16_t port) const;
-  std::optional<SendSlot> find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted);
-  std::optional<SendSlot> open(const proto::Gid& local, std::uint16_t port);
-  std::optional<SendSlot> vacant_slot();
-  std::optional<SendSlot> least_used(const proto::Gid& local) const;
+  std::optional<SendIndex> find(const proto::Gid& local, std::uint16_t port) const;
+  std::optional<SendIndex> find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted);
+  std::optional<SendIndex> open(const proto::Gid& local, std::uint16_t port);
+  std::optional<SendIndex> vacant_index();
+  std::optional<SendIndex> least_used(const proto::Gid& local) const;
   struct Unused {
     std::size_t count = 0;
-    std::optional<SendSlot> oldest;  ///< The one that has been without use for longest.
+    std::optional<SendIndex> oldest;  ///< The one that has been without use for longest.
   };
   Unused unused() const;
   void close_unused();
-  void close(SendSlot slot);
+  void close(SendIndex index);
 
   std::uint16_t max_acquired_, max_;
-  std::vector<SendSocket> slots_;
-  std::unordered_map<Key, SendSlot, KeyHash> by_port_;
+  std::vector<SendSocket> sockets_;
+  std::unordered_map<Key, SendIndex, KeyHash> by_port_;
   std::uint16_t acquired_ = 0;  ///< Sockets that have users.
   std::uint64_t uses_ = 0;
   OnChange on_change_;

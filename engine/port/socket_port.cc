@@ -39,8 +39,8 @@ SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, std::string reason,
   if (!send_trains_) return;
   train_bytes_.reserve(kFrames);
   for (ReceiveSocket& socket : receivers_) receive_trains(socket.fd.get());
-  senders_.set_on_change([this](SendSlot slot, int fd) {
-    if (fd >= 0) allow_trains(fd, senders_[slot].local);
+  senders_.set_on_change([this](SendIndex index, int fd) {
+    if (fd >= 0) allow_trains(fd, senders_[index].local);
   });
 }
 
@@ -58,25 +58,25 @@ void SocketPort::prepare_to_receive(std::size_t index) {
 }
 
 void SocketPort::enqueue(FrameIndex frame) {
-  const SendSlot slot = outgoing_[frame.value].slot;
-  std::vector<FrameIndex>& queue = queues_[slot.value];
-  if (queue.empty()) active_.push_back(slot);
+  const SendIndex index = outgoing_[frame.value].index;
+  std::vector<FrameIndex>& queue = queues_[index.value];
+  if (queue.empty()) active_.push_back(index);
   queue.push_back(frame);
 }
 
 void SocketPort::flush() {
-  std::erase_if(active_, [this](SendSlot slot) { return send_queue_of(slot); });
+  std::erase_if(active_, [this](SendIndex index) { return send_queue_of(index); });
   set_blocked(!active_.empty());
 }
 
 /// Sends what is queued for one socket; true when nothing is left.
-bool SocketPort::send_queue_of(SendSlot slot) {
-  std::vector<FrameIndex>& queue = queues_[slot.value];
+bool SocketPort::send_queue_of(SendIndex index) {
+  std::vector<FrameIndex>& queue = queues_[index.value];
   std::size_t done = 0;
   while (done < queue.size()) {
     const std::size_t count = prepare_to_send(std::span(queue).subspan(done));
     const int result =
-        ::sendmmsg(senders_[slot].fd.get(), send_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+        ::sendmmsg(senders_[index].fd.get(), send_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
     ++counters_.system_calls;
     if (result < 0 && is_full(errno)) break;  // Stays queued, in order.
     if (result < 0 && batch_packets_[0] > 1 && (errno == EIO || errno == EINVAL)) {

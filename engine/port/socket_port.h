@@ -32,14 +32,14 @@ class SocketPort final : public UdpPort {
   static constexpr std::size_t kTrainsReceived = 4;
 
   void enqueue(FrameIndex frame) override;
-  bool send_queue_of(SendSlot slot);
+  bool send_queue_of(SendIndex index);
   std::size_t prepare_to_send(std::span<const FrameIndex> queue);
   std::size_t train_length(std::span<const FrameIndex> queue);
   std::size_t receive_from(ReceiveSocket& socket, DatagramSink& sink, std::size_t budget);
   void prepare_to_receive(std::size_t index);
 
-  std::vector<std::vector<FrameIndex>> queues_;  ///< By send slot: sendmmsg() sends from one socket.
-  std::vector<SendSlot> active_;                 ///< Slots with a queue that is not empty.
+  std::vector<std::vector<FrameIndex>> queues_;  ///< By send index: sendmmsg() sends from one socket.
+  std::vector<SendIndex> active_;                ///< Sockets with a queue that is not empty.
   std::array<mmsghdr, kBatch> send_batch_{};
   std::array<std::size_t, kBatch> batch_packets_{};  ///< How many packets each message of `send_batch_` is.
   std::array<SendControl, kBatch> train_controls_{};

@@ -52,13 +52,13 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   UROCE_ASSERT(lent_.has_value() && transmit.size <= FramePool::kStride);
   const FrameIndex frame = *lent_;
   const proto::Path& path = transmit.path;
-  const std::optional<SendSlot> slot = senders_.find_or_open(path.source, path.source_port);
-  if (!slot) {
+  const std::optional<SendIndex> index = senders_.find_or_open(path.source, path.source_port);
+  if (!index) {
     ++counters_.send_errors;  // The frame stays lent: it has not been used.
     return;
   }
   lent_.reset();
-  SendSocket& socket = senders_[*slot];
+  SendSocket& socket = senders_[*index];
   ++socket.queued;
   const std::uint8_t hop_limit = std::max<std::uint8_t>(path.hop_limit, 1);  // 0 would not leave this host.
   if (!socket.has_header_fields) {
@@ -70,7 +70,7 @@ void UdpPort::tx_commit(const proto::Transmit& transmit) {
   }
 
   Outgoing& out = outgoing_[frame.value];
-  out.slot = *slot;
+  out.index = *index;
   out.to = SocketAddress(path.destination, proto::kRocePort, socket.scope);
   out.bytes = {.iov_base = frames_.bytes(frame).data(), .iov_len = transmit.size};
   out.message = msghdr{};
@@ -105,13 +105,13 @@ void UdpPort::abandon_after_fork() {
 void UdpPort::sent(FrameIndex frame) {
   ++counters_.sent_packets;
   counters_.sent_bytes += outgoing_[frame.value].bytes.iov_len;
-  --senders_[outgoing_[frame.value].slot].queued;
+  --senders_[outgoing_[frame.value].index].queued;
   frames_.give_back(frame);
 }
 
 void UdpPort::refused(FrameIndex frame) {
   ++counters_.send_errors;
-  --senders_[outgoing_[frame.value].slot].queued;
+  --senders_[outgoing_[frame.value].index].queued;
   frames_.give_back(frame);
 }
 

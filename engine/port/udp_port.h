@@ -48,7 +48,7 @@ class UdpPort : public Port {
 
   /// A frame in use: what the kernel has to be told to send it.
   struct Outgoing {
-    SendSlot slot;
+    SendIndex index;
     SocketAddress to;
     iovec bytes{};
     msghdr message{};       ///< Refers to the members around it.

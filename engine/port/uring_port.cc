@@ -52,7 +52,7 @@ UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> r
   // Only send sockets become fixed files. A ring lets go of its files up to 40 ms after its process died; a receive
   // socket among them would keep the address taken for a program that is started again at once.
   senders_.set_on_change(
-      [this](SendSlot slot, int fd) { io_uring_register_files_update(ring_.get(), slot.value, &fd, 1); });
+      [this](SendIndex index, int fd) { io_uring_register_files_update(ring_.get(), index.value, &fd, 1); });
 }
 
 void UringPort::flush() {
@@ -104,10 +104,10 @@ void UringPort::queue_sends() {
     Outgoing& out = outgoing_[frame.value];
     io_uring_sqe* sqe = ring_.next_sqe();
     if (out.message.msg_controllen == 0) {
-      io_uring_prep_send(sqe, out.slot.value, out.bytes.iov_base, out.bytes.iov_len, MSG_DONTWAIT);
+      io_uring_prep_send(sqe, out.index.value, out.bytes.iov_base, out.bytes.iov_len, MSG_DONTWAIT);
       io_uring_prep_send_set_addr(sqe, out.to.get(), static_cast<std::uint16_t>(out.to.size));
     } else {
-      io_uring_prep_sendmsg(sqe, out.slot.value, &out.message, MSG_DONTWAIT);
+      io_uring_prep_sendmsg(sqe, out.index.value, &out.message, MSG_DONTWAIT);
     }
     sqe->flags |= IOSQE_FIXED_FILE;
     sqe->user_data = frame.value;

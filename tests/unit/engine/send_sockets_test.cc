@@ -44,7 +44,7 @@ TEST_F(SendSocketsTest, OneSocketPerPortWhateverTheNumberOfQps) {
 TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   std::vector<int> changes;
   SendSockets sockets(2, 2);
-  sockets.set_on_change([&](SendSlot slot, int fd) { changes.push_back(fd < 0 ? -1 : slot.value); });
+  sockets.set_on_change([&](SendIndex index, int fd) { changes.push_back(fd < 0 ? -1 : index.value); });
   EXPECT_EQ(sockets.acquire(kHere, 0xC001), 0xC001);
   EXPECT_EQ(sockets.acquire(kHere, 0xC002), 0xC002);
   EXPECT_EQ(sockets.acquire(kHere, 0xC003), 0xC001);
@@ -84,7 +84,7 @@ TEST_F(SendSocketsTest, ClosesWhatHasNotSentForLongest) {
   for (const std::uint16_t port : Ports{0xC001, 0xC002, 0xC003, 0xC004}) sockets.find_or_open(kHere, port);
   sockets.find_or_open(kHere, 0xC001);
   sockets.find_or_open(kHere, 0xC005);
-  sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
+  sockets.set_on_change([](SendIndex, int) { FAIL() << "was open already"; });
   EXPECT_TRUE(sockets.find_or_open(kHere, 0xC001).has_value());
 }
 
@@ -94,7 +94,7 @@ TEST_F(SendSocketsTest, KeepsFewSocketsThatNobodyUsesTheLatest) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(sockets.acquire(kHere, port(i)), port(i));
   for (int i = 1; i < 100; ++i) sockets.release(kHere, port(i));
   EXPECT_EQ(sockets.open_count(), 1u + SendSockets::kMaxUnused);
-  sockets.set_on_change([](SendSlot, int) { FAIL() << "was open already"; });
+  sockets.set_on_change([](SendIndex, int) { FAIL() << "was open already"; });
   EXPECT_TRUE(sockets.find_or_open(kHere, port(99)).has_value()) << "its last acknowledgements may leave just now";
   EXPECT_EQ(sockets.acquire(kHere, port(0)), port(0));
 }
