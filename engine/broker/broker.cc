@@ -71,7 +71,7 @@ Broker::Broker(const proto::Gid& local, uid_t user, Fd listener)
 void Broker::run() {
   while (true) {
     const Instant now = os_now();
-    if (!is_settled()) look_for_group(now);
+    if (!is_settled()) look_for_slots(now);
     accept_some(now);
     serve_connections(now);
     remove_done();
@@ -81,7 +81,7 @@ void Broker::run() {
   }
   // The address first, then the name: the next broker, which needs both, waits for the name. A process that
   // has just connected finds its connection closed and asks that broker.
-  group_.reset();
+  slots_.reset();
   listener_.reset();
   leaving_.clear();
 }
@@ -96,7 +96,7 @@ void Broker::serve_connections(Instant now) {
 void Broker::remove_done() {
   for (Connection& connection : connections_) {
     if (!connection.is_done) continue;
-    if (connection.slot) group_->give_back(*connection.slot);
+    if (connection.slot) slots_->give_back(*connection.slot);
     leaving_.push_back(std::move(connection.fd));
   }
   std::erase_if(connections_, [](const Connection& connection) { return connection.is_done; });
@@ -129,12 +129,12 @@ Instant Broker::next_deadline(Instant now) const {
 }
 
 /// Opens the slots, unless processes of an earlier broker have them.
-void Broker::look_for_group(Instant now) {
-  auto group = SlotGroup::open(local_);
-  if (group) {
-    group_ = std::move(*group);
-  } else if (group.error().error != EADDRINUSE || holder_of(local_) == Holder::kOther) {
-    failure_ = group.error();
+void Broker::look_for_slots(Instant now) {
+  auto slots = SlotTable::open(local_);
+  if (slots) {
+    slots_ = std::move(*slots);
+  } else if (slots.error().error != EADDRINUSE || holder_of(local_) == Holder::kOther) {
+    failure_ = slots.error();
   } else if (now > started_ + kReunion) {
     failure_ = address_in_use(local_,
                               "processes that share it have lost their broker and don't reconnect (stopped?); end "
@@ -183,24 +183,24 @@ void Broker::answer(Connection& connection, const BrokerRequest& request) {
   if (failure_) {
     refuse(connection, *failure_);
   } else if (request.kind == BrokerRequest::Kind::kThisSlot) {
-    if (group_->lease(request.slot)) return hand_over(connection, request.slot);
+    if (slots_->lease(request.slot)) return hand_over(connection, request.slot);
     refuse(connection, {EBUSY, "slot " + std::to_string(request.slot) + " is taken"});
   } else {
-    if (const auto slot = group_->lease_any()) return hand_over(connection, *slot);
+    if (const auto slot = slots_->lease_any()) return hand_over(connection, *slot);
     refuse(connection, address_in_use(local_, "all of its slots are taken"));
   }
 }
 
 void Broker::keep(Connection& connection, std::uint8_t slot, Fd bag) {
   bool is_ours;
-  if (group_) {
-    is_ours = group_->is_bag(bag.get());
+  if (slots_) {
+    is_ours = slots_->is_bag(bag.get());
   } else {
-    group_ = SlotGroup::from_bag(std::move(bag));
-    is_ours = group_.has_value();
+    slots_ = SlotTable::from_bag(std::move(bag));
+    is_ours = slots_.has_value();
   }
-  if (group_) failure_.reset();
-  if (!is_ours || !group_->keep(slot)) {
+  if (slots_) failure_.reset();
+  if (!is_ours || !slots_->keep(slot)) {
     refuse(connection, address_in_use(local_, "another process has slot " + std::to_string(slot)));
     return;
   }
@@ -215,7 +215,7 @@ void Broker::hand_over(Connection& connection, std::uint8_t slot) {
   BrokerReply reply;
   reply.slot = slot;
   reply.first_local = random_first_local();
-  connection.is_done = !send_message(connection.fd.get(), reply, std::array{group_->socket(slot), group_->bag()});
+  connection.is_done = !send_message(connection.fd.get(), reply, std::array{slots_->socket(slot), slots_->bag()});
 }
 
 void Broker::refuse(Connection& connection, const SetupError& error) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/broker/protocol.h"
-#include "engine/broker/slot_group.h"
+#include "engine/broker/slot_table.h"
 #include "engine/os/os_clock.h"
 
 namespace uroce::engine {
@@ -29,13 +29,13 @@ class Broker {
     Fd fd;
     Instant since;
     bool is_done = false;                  ///< To be closed.
-    std::optional<BrokerRequest> waiting;  ///< Until there is a group.
+    std::optional<BrokerRequest> waiting;  ///< Until the slots are there.
     std::optional<std::uint8_t> slot;      ///< Leased.
     bool is_silent() const { return !is_done && !waiting && !slot; }
   };
 
   Broker(const proto::Gid& local, uid_t user, Fd listener);
-  void look_for_group(Instant now);
+  void look_for_slots(Instant now);
   void accept_some(Instant now);
   bool can_accept(Instant now) const;
   void serve_connections(Instant now);
@@ -47,7 +47,7 @@ class Broker {
   void keep(Connection& connection, std::uint8_t slot, Fd bag);
   void hand_over(Connection& connection, std::uint8_t slot);
   void refuse(Connection& connection, const SetupError& error);
-  bool is_settled() const { return group_ || failure_; }
+  bool is_settled() const { return slots_ || failure_; }
 
   proto::Gid local_;
   uid_t user_;
@@ -57,7 +57,7 @@ class Broker {
   bool had_visitors_ = false;
   std::vector<Connection> connections_;
   std::vector<Fd> leaving_;  ///< Of processes that have left: kept until the address is free, for they may be the last.
-  std::optional<SlotGroup> group_;
+  std::optional<SlotTable> slots_;
   std::optional<SetupError> failure_;  ///< Why there is none.
 };
 

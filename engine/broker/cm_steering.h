@@ -26,7 +26,7 @@ struct CmRoute {
 std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid& local);
 
 /// Has requests for `service` at `local` come to `slot` until the result is closed and somebody steers anew. `socket`:
-/// one of the group. EADDRINUSE: another one listens; ENOBUFS: too many do; EAGAIN: others were busy for too long.
+/// that of any slot. EADDRINUSE: another one listens; ENOBUFS: too many do; EAGAIN: others were busy for too long.
 Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket);
 
 /// Steers by who listens now. Requests that nobody listens for go to `slot`, which refuses them. 0, or an errno value.

@@ -30,7 +30,7 @@ struct BrokerRequest {
 };
 
 /// A lease comes with two descriptors: the socket of the slot, and the bag: a Unix socket in which a message with the
-/// sockets of all slots lies, never to be taken out. Its holder keeps them all open, and so the group in order.
+/// sockets of all slots lies, never to be taken out. Its holder keeps them all open, and so in order.
 struct BrokerReply {
   std::uint32_t protocol = kBrokerProtocol;
   std::int32_t error = 0;  ///< errno, or 0.

@@ -34,14 +34,15 @@ SetupError system_error(const char* what) {
 }  // namespace
 
 Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local) {
-  // Joining the group of somebody else would give our sockets numbers of their own.
+  // Joining the sockets of somebody else would give our sockets numbers of their own.
   if (const auto alone = open_receive_socket(local, Sharing::kNone); !alone) return Err{alone.error()};
   std::vector<Fd> sockets;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
-    auto socket = open_receive_socket(local, Sharing::kGroup);
+    auto socket = open_receive_socket(local, Sharing::kReusePort);
     if (!socket) return Err{socket.error()};
     const int fd = socket->fd.get();
-    if (slot == 0 && !attach_steering(fd)) return Err{system_error("can't steer packets to the sockets of a group")};
+    if (slot == 0 && !attach_steering(fd))
+      return Err{system_error("can't attach the program that steers packets to slots")};
     if (!retire_slot(fd)) return Err{system_error("can't attach a socket filter")};
     sockets.push_back(std::move(socket->fd));
   }
@@ -50,8 +51,8 @@ Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local) {
 
 Holder holder_of(const proto::Gid& local) {
   if (open_receive_socket(local, Sharing::kNone).ok()) return Holder::kNobody;
-  // For a moment it is the last member of the group, which nothing is sent to.
-  return open_receive_socket(local, Sharing::kGroup).ok() ? Holder::kOwnGroup : Holder::kOther;
+  // For a moment it is the last of the sockets, which nothing is sent to.
+  return open_receive_socket(local, Sharing::kReusePort).ok() ? Holder::kSharedByUser : Holder::kOther;
 }
 
 bool retire_slot(int fd) {

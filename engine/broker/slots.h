@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One address, many NICs: a group of receive sockets, one per slot, among which the kernel chooses by the slot in a
-// packet's QPN (its top byte).
+// One address, many NICs: receive sockets of one port (SO_REUSEPORT), one per slot, among which the kernel chooses by
+// the slot in a packet's QPN (its top byte).
 //
-// The kernel numbers the sockets of a group in the order in which they were bound, and when one of them is closed, the
+// The kernel numbers these sockets in the order in which they were bound, and when one of them is closed, the
 // last one moves into its place (measured on Linux 6.18). So all of them are opened at once, and stay open as long as
 // anybody uses one.
 #pragma once
@@ -20,12 +20,12 @@ inline constexpr std::size_t kSlots = 128;
 inline constexpr std::uint8_t kManagementSlot = 0;
 
 /// Opens the sockets of all slots of `local`, by slot, retired. A packet whose slot has no socket goes to any of them.
-/// Error EADDRINUSE: somebody else has the address, with or without a group.
+/// Error EADDRINUSE: somebody else has the address, shared or not.
 Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local);
 
-/// The owner of the address: a group of the user of this process, or a NIC alone or another user. At this moment:
+/// The owner of the address: processes of this user that share it, or a NIC alone or another user. At this moment:
 /// sockets of killed processes go one by one.
-enum class Holder : std::uint8_t { kNobody, kOwnGroup, kOther };
+enum class Holder : std::uint8_t { kNobody, kSharedByUser, kOther };
 Holder holder_of(const proto::Gid& local);
 
 /// Empties a slot that nobody uses, and has the kernel drop what arrives there; false when the kernel refuses.

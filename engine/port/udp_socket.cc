@@ -138,7 +138,7 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, S
   ReceiveSocket socket{.fd = std::move(*opened), .local = local, .scope = link_local_scope(local)};
   set_up_to_receive(socket);
   const int fd = socket.fd.get();
-  if (sharing == Sharing::kGroup) set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (sharing == Sharing::kReusePort) set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   if (!bind_to(socket.fd, local, proto::kRocePort, socket.scope)) {
     return Err{bind_error(errno, local, proto::kRocePort)};
   }

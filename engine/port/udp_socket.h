@@ -26,7 +26,7 @@ struct ReceiveSocket {
 /// Whether other sockets may receive from the same address and port.
 enum class Sharing : std::uint8_t {
   kNone,
-  kGroup,  ///< With sockets of the same user that say so too (SO_REUSEPORT); each packet goes to one of them.
+  kReusePort,  ///< With sockets of the same user that say so too (SO_REUSEPORT); each packet goes to one of them.
 };
 
 /// Opens the socket that receives everything sent to `local`, port 4791, with a receive buffer of up to 8 MiB (twice

@@ -122,7 +122,7 @@ TEST_P(SlotsTest, ANewUserDoesNotAnswerForThePacketsThatWereDropped) {
   EXPECT_GT(socket.buffer_bytes, 0u);
 }
 
-// What the design rests on: a socket that leaves the group makes the last one take its number.
+// What the design rests on: a socket that is closed makes the last one take its number.
 TEST_P(SlotsTest, ASocketThatIsClosedEverywhereTakesTheOrderAlong) {
   revive_all();
   const Fd held_elsewhere(::dup(sockets_[2].get()));
@@ -135,7 +135,7 @@ TEST_P(SlotsTest, ASocketThatIsClosedEverywhereTakesTheOrderAlong) {
 }
 
 TEST_P(SlotsTest, TheAddressIsTakenForOthers) {
-  EXPECT_EQ(holder_of(local()), Holder::kOwnGroup);
+  EXPECT_EQ(holder_of(local()), Holder::kSharedByUser);
   const auto port = open_port({&local(), 1}, EngineChoice::kSocket);
   ASSERT_FALSE(port);
   EXPECT_EQ(port.error().error, EADDRINUSE);
@@ -149,7 +149,7 @@ TEST_P(SlotsTest, TheAddressIsTakenForOthers) {
   EXPECT_EQ(arrived(), kLast);
 }
 
-TEST_P(SlotsTest, ANicAloneIsNoGroup) {
+TEST_P(SlotsTest, ANicAloneSharesNothing) {
   sockets_.clear();
   EXPECT_EQ(holder_of(local()), Holder::kNobody);
   const auto port = open_port({&local(), 1}, EngineChoice::kSocket);

@@ -45,8 +45,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
  public:
   /// Makes NIC `index` on `addresses` (at least one) as the environment wants it. The error is an errno value
   /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
-  /// `sharing` kGroup: other processes of this user may use the addresses too, if UROCE_BROKER allows it and there is a
-  /// broker.
+  /// `sharing` kReusePort: other processes of this user may use the addresses too, if UROCE_BROKER allows it and there
+  /// is a broker.
   static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
                                                     engine::Sharing sharing);
 

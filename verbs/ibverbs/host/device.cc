@@ -80,7 +80,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   install_fork_handlers();
   install_exit_handler();
   const auto named = named_addresses();
-  auto made = named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kGroup);
+  auto made = named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort);
   if (made.ok()) adapter_ = *made;
   return made;
 }

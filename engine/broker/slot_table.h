@@ -10,13 +10,13 @@
 
 namespace uroce::engine {
 
-class SlotGroup {
+class SlotTable {
  public:
   /// Opens the sockets of `local`. Errors as open_slot_sockets().
-  static Result<SlotGroup, SetupError> open(const proto::Gid& local);
-  /// The group whose sockets are in `bag`. Slots that are not retired belong to processes that may come and say so;
+  static Result<SlotTable, SetupError> open(const proto::Gid& local);
+  /// The slots whose sockets are in `bag`. Slots that are not retired belong to processes that may come and say so;
   /// until then nobody gets them, however long it takes: they may be stopped. Nothing when this is no bag.
-  static std::optional<SlotGroup> from_bag(Fd bag);
+  static std::optional<SlotTable> from_bag(Fd bag);
 
   /// A free slot, the one that has been free for longest; nothing when all are taken.
   std::optional<std::uint8_t> lease_any();
@@ -28,11 +28,11 @@ class SlotGroup {
 
   int socket(std::uint8_t slot) const { return sockets_[slot].get(); }
   int bag() const { return bag_.get(); }
-  /// Whether `bag` is the one of this group.
+  /// Whether `bag` is the one of these sockets.
   bool is_bag(int bag) const;
 
  private:
-  SlotGroup(std::vector<Fd> sockets, Fd bag);
+  SlotTable(std::vector<Fd> sockets, Fd bag);
 
   std::vector<Fd> sockets_;  ///< By slot.
   Fd bag_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/broker/slot_group.h"
+#include "engine/broker/slot_table.h"
 
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -34,23 +34,23 @@ Result<Fd, SetupError> make_bag(const std::vector<Fd>& sockets) {
 
 }  // namespace
 
-Result<SlotGroup, SetupError> SlotGroup::open(const proto::Gid& local) {
+Result<SlotTable, SetupError> SlotTable::open(const proto::Gid& local) {
   auto sockets = open_slot_sockets(local);
   if (!sockets) return Err{sockets.error()};
   auto bag = make_bag(*sockets);
   if (!bag) return Err{bag.error()};
-  return SlotGroup(std::move(*sockets), std::move(*bag));
+  return SlotTable(std::move(*sockets), std::move(*bag));
 }
 
-std::optional<SlotGroup> SlotGroup::from_bag(Fd bag) {
+std::optional<SlotTable> SlotTable::from_bag(Fd bag) {
   char mark = 0;
   std::vector<Fd> sockets;
   const bool is_whole = receive_message(bag.get(), &mark, sizeof mark, sockets, MSG_PEEK);
   if (!is_whole || mark != kMark || sockets.size() != kSlots) return std::nullopt;
-  return SlotGroup(std::move(sockets), std::move(bag));
+  return SlotTable(std::move(sockets), std::move(bag));
 }
 
-SlotGroup::SlotGroup(std::vector<Fd> sockets, Fd bag) : sockets_(std::move(sockets)), bag_(std::move(bag)) {
+SlotTable::SlotTable(std::vector<Fd> sockets, Fd bag) : sockets_(std::move(sockets)), bag_(std::move(bag)) {
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     if (slot != kManagementSlot && is_retired(sockets_[slot].get())) free_.push_back(static_cast<std::uint8_t>(slot));
   }
@@ -60,7 +60,7 @@ SlotGroup::SlotGroup(std::vector<Fd> sockets, Fd bag) : sockets_(std::move(socke
   std::rotate(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(random % free_.size()), free_.end());
 }
 
-std::optional<std::uint8_t> SlotGroup::lease_any() {
+std::optional<std::uint8_t> SlotTable::lease_any() {
   while (!free_.empty()) {
     const std::uint8_t slot = free_.front();
     if (lease(slot)) return slot;
@@ -69,7 +69,7 @@ std::optional<std::uint8_t> SlotGroup::lease_any() {
   return std::nullopt;
 }
 
-bool SlotGroup::lease(std::uint8_t slot) {
+bool SlotTable::lease(std::uint8_t slot) {
   const auto at = std::find(free_.begin(), free_.end(), slot);
   if (at == free_.end() || !revive_slot(sockets_[slot].get())) return false;
   free_.erase(at);
@@ -77,19 +77,19 @@ bool SlotGroup::lease(std::uint8_t slot) {
   return true;
 }
 
-bool SlotGroup::keep(std::uint8_t slot) {
+bool SlotTable::keep(std::uint8_t slot) {
   if (slot >= kSlots || leased_[slot] || is_retired(sockets_[slot].get())) return false;
   leased_[slot] = true;
   return true;
 }
 
-void SlotGroup::give_back(std::uint8_t slot) {
+void SlotTable::give_back(std::uint8_t slot) {
   leased_[slot] = false;
   // A slot that can't be retired is not leased again: its socket may hold anything.
   if (retire_slot(sockets_[slot].get())) free_.push_back(slot);
 }
 
-bool SlotGroup::is_bag(int bag) const {
+bool SlotTable::is_bag(int bag) const {
   struct stat ours {
   }, theirs{};
   return ::fstat(bag_.get(), &ours) == 0 && ::fstat(bag, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
