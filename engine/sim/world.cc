@@ -69,9 +69,9 @@ void World::kick(NodeId node) {
 }
 
 void World::after(Duration delay, std::function<void()> callback) {
-  const std::uint32_t slot = callbacks_.take();
-  callbacks_.all[slot] = std::move(callback);
-  push(now_ + delay, Event::Kind::kCallback, kNoNode, slot);
+  const std::uint32_t index = callbacks_.take();
+  callbacks_.all[index] = std::move(callback);
+  push(now_ + delay, Event::Kind::kCallback, kNoNode, index);
 }
 
 Outcome World::run_until(const std::function<bool()>& done, Duration max_time) {
@@ -108,8 +108,8 @@ Outcome World::run_idle() {
   return out_of_events() ? Outcome::kEventLimit : Outcome::kDone;
 }
 
-void World::push(Instant time, Event::Kind kind, NodeId node, std::uint32_t slot) {
-  queue_.push({time, next_sequence_++, kind, node, slot});
+void World::push(Instant time, Event::Kind kind, NodeId node, std::uint32_t index) {
+  queue_.push({time, next_sequence_++, kind, node, index});
 }
 
 /// Throws stale timers away, so that they neither count nor keep the world from being idle.
@@ -118,7 +118,7 @@ bool World::has_event_until(Instant limit) {
     const Event event = queue_.top();
     if (!is_stale(event)) return event.time <= limit;
     queue_.pop();
-    if (event.kind != Event::Kind::kTimer || event.slot != nodes_[event.node]->timer_generation) continue;
+    if (event.kind != Event::Kind::kTimer || event.index != nodes_[event.node]->timer_generation) continue;
     nodes_[event.node]->queued.reset();
     if (nodes_[event.node]->attached) arm(event.node);
   }
@@ -129,7 +129,7 @@ bool World::has_event_until(Instant limit) {
 bool World::is_stale(const Event& event) {
   if (event.kind != Event::Kind::kTimer) return false;
   const Node& node = *nodes_[event.node];
-  return !node.attached || event.slot != node.timer_generation || !node.deadline || *node.deadline > event.time;
+  return !node.attached || event.index != node.timer_generation || !node.deadline || *node.deadline > event.time;
 }
 
 void World::step() {
@@ -141,13 +141,13 @@ void World::step() {
   draining_ = true;  // kick() from a callback only marks; the packets are taken below, in a fixed order.
   switch (event.kind) {
     case Event::Kind::kCallback: {
-      const std::function<void()> callback = std::move(callbacks_.all[event.slot]);
-      callbacks_.give_back(event.slot);
+      const std::function<void()> callback = std::move(callbacks_.all[event.index]);
+      callbacks_.give_back(event.index);
       callback();
       break;
     }
     case Event::Kind::kPacket:
-      deliver(event.node, event.slot);
+      deliver(event.node, event.index);
       break;
     case Event::Kind::kTimer:
       nodes_[event.node]->queued.reset();
@@ -161,13 +161,13 @@ void World::step() {
   drain_dirty();
 }
 
-void World::deliver(NodeId node, std::uint32_t slot) {
-  Flight& flight = flights_.all[slot];
+void World::deliver(NodeId node, std::uint32_t index) {
+  Flight& flight = flights_.all[index];
   Packet packet = flight.packet;
   const bool last = --flight.copies == 0;
   // Out of the pool before the NIC and the hooks run: they may send, and so grow it.
   const std::unique_ptr<std::uint8_t[]> bytes = last ? std::move(flight.bytes) : nullptr;
-  if (last) flights_.give_back(slot);
+  if (last) flights_.give_back(index);
   if (!nodes_[node]->attached) {
     ++counters_.unroutable;
     if (tap_) tap_(TapPoint::kUnroutable, packet, now_);
@@ -236,9 +236,9 @@ void World::carry(Packet packet, NodeId to) {
     return;
   }
   if (tap_ && (packet.corrupted || packet.disordered)) tap_(TapPoint::kImpaired, packet, now_);
-  const std::uint32_t slot = flights_.take();
-  flights_.all[slot] = {packet, std::move(bytes), arrivals.size()};
-  for (const Instant arrival : arrivals) push(arrival, Event::Kind::kPacket, to, slot);
+  const std::uint32_t index = flights_.take();
+  flights_.all[index] = {packet, std::move(bytes), arrivals.size()};
+  for (const Instant arrival : arrivals) push(arrival, Event::Kind::kPacket, to, index);
 }
 
 /// Takes note of the NIC's deadline. A queued event that is early enough serves: it will find out.

@@ -136,14 +136,14 @@ class World {
     std::optional<Instant> next_deadline() const override { return nic.next_deadline(); }
     N& nic;
   };
-  /// Small, because the heap moves it about; what belongs to it lies in a slot.
+  /// Small, because the heap moves it about; what belongs to it lies in a pool.
   struct Event {
     enum class Kind : std::uint8_t { kPacket, kTimer, kCallback };
     Instant time;
     std::uint64_t sequence = 0;  ///< Breaks ties: events at one time run in the order in which they were made.
     Kind kind{};
-    NodeId node = kNoNode;   ///< Receiver of a packet or owner of a timer.
-    std::uint32_t slot = 0;  ///< Packet or callback; the generation of a timer.
+    NodeId node = kNoNode;    ///< Receiver of a packet or owner of a timer.
+    std::uint32_t index = 0;  ///< Of the packet or callback in its pool; the generation of a timer.
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
@@ -156,7 +156,7 @@ class World {
     std::unique_ptr<std::uint8_t[]> bytes;
     std::size_t copies = 0;
   };
-  /// Slots that are used again.
+  /// Objects under indices that are used again.
   template <class T>
   struct Pool {
     std::vector<T> all;
@@ -167,23 +167,23 @@ class World {
         all.emplace_back();
         return static_cast<std::uint32_t>(all.size() - 1);
       }
-      const std::uint32_t slot = free.back();
+      const std::uint32_t index = free.back();
       free.pop_back();
-      return slot;
+      return index;
     }
-    void give_back(std::uint32_t slot) {
-      all[slot] = T{};
-      free.push_back(slot);
+    void give_back(std::uint32_t index) {
+      all[index] = T{};
+      free.push_back(index);
     }
   };
 
   NodeId add_node(std::unique_ptr<Node> node, std::span<const proto::Gid> gids);
   NodeId owner_of(const proto::Gid& gid) const;
-  void push(Instant time, Event::Kind kind, NodeId node, std::uint32_t slot);
+  void push(Instant time, Event::Kind kind, NodeId node, std::uint32_t index);
   bool has_event_until(Instant limit);
   bool is_stale(const Event& event);
   void step();
-  void deliver(NodeId node, std::uint32_t slot);
+  void deliver(NodeId node, std::uint32_t index);
   void drain_dirty();
   void drain(NodeId id);
   void transmit(NodeId from, const proto::Transmit& transmit);

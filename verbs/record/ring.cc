@@ -19,41 +19,41 @@ std::uint64_t oldest(std::uint64_t count, std::uint64_t after, std::uint64_t kep
 
 std::uint32_t dest_qp(Bytes packet) { return proto::ConstView<proto::Bth>{packet.data()}.get<proto::Bth::DestQp>(); }
 
-/// Puts the rest of its message behind the head of a packet. A slot that was overwritten while it was read has another
+/// Puts the rest of its message behind the head of a packet. A entry that was overwritten while it was read has another
 /// beginning, which holds the IDs of the message.
 void complete(Recording::Packet& packet, const Ring& copy) {
   if (packet.size != kMessageBytes) return;
-  for (const MessageSlot& slot : copy.message) {
-    if (slot.number != packet.number || !std::equal(packet.head.begin(), packet.head.end(), slot.bytes.begin()))
+  for (const MessageEntry& entry : copy.message) {
+    if (entry.number != packet.number || !std::equal(packet.head.begin(), packet.head.end(), entry.bytes.begin()))
       continue;
-    packet.head.assign(slot.bytes.begin(), slot.bytes.end());
+    packet.head.assign(entry.bytes.begin(), entry.bytes.end());
   }
 }
 
-Recording::Event event_of(const EventSlot& slot) {
-  return {.event = {.when = Instant(Duration(slot.when_ns)),
-                    .kind = static_cast<nic::TraceKind>(slot.kind),
-                    .qpn = slot.qpn,
-                    .a = slot.a,
-                    .b = slot.b},
-          .phase = static_cast<Phase>(slot.phase),
-          .number = slot.number};
+Recording::Event event_of(const EventEntry& entry) {
+  return {.event = {.when = Instant(Duration(entry.when_ns)),
+                    .kind = static_cast<nic::TraceKind>(entry.kind),
+                    .qpn = entry.qpn,
+                    .a = entry.a,
+                    .b = entry.b},
+          .phase = static_cast<Phase>(entry.phase),
+          .number = entry.number};
 }
 
-Recording::Packet packet_of(const PacketSlot& slot) {
-  const std::size_t kept = std::min<std::size_t>(slot.size, kHeadBytes);
-  return {.when = Instant(Duration(slot.when_ns)),
-          .number = slot.number,
-          .path = {.source = {slot.source},
-                   .destination = {slot.destination},
-                   .source_port = slot.source_port,
-                   .tclass = slot.tclass,
-                   .hop_limit = slot.hop_limit,
-                   .flow_label = slot.flow_label},
-          .size = std::min<std::uint32_t>(slot.size, proto::kMaxPacketSize),
-          .sent = (slot.qpn & PacketSlot::kSent) != 0,
-          .qpn = slot.qpn & 0xFFFFFF,
-          .head = {slot.head.begin(), slot.head.begin() + static_cast<std::ptrdiff_t>(kept)}};
+Recording::Packet packet_of(const PacketEntry& entry) {
+  const std::size_t kept = std::min<std::size_t>(entry.size, kHeadBytes);
+  return {.when = Instant(Duration(entry.when_ns)),
+          .number = entry.number,
+          .path = {.source = {entry.source},
+                   .destination = {entry.destination},
+                   .source_port = entry.source_port,
+                   .tclass = entry.tclass,
+                   .hop_limit = entry.hop_limit,
+                   .flow_label = entry.flow_label},
+          .size = std::min<std::uint32_t>(entry.size, proto::kMaxPacketSize),
+          .sent = (entry.qpn & PacketEntry::kSent) != 0,
+          .qpn = entry.qpn & 0xFFFFFF,
+          .head = {entry.head.begin(), entry.head.begin() + static_cast<std::ptrdiff_t>(kept)}};
 }
 
 }  // namespace
@@ -63,26 +63,27 @@ void RingWriter::add_received(const proto::Path& path, Bytes packet, Instant now
 }
 
 void RingWriter::add(const proto::Path& path, Bytes packet, std::uint32_t qpn, Instant now) {
-  PacketSlot& slot = ring_.packet[ring_.packets % kPacketsKept];
-  slot.when_ns = now.time_since_epoch().count();
-  slot.number = ++ring_.last_number;
-  slot.size = static_cast<std::uint32_t>(packet.size());
-  slot.source = path.source.raw;
-  slot.destination = path.destination.raw;
-  slot.source_port = path.source_port;
-  slot.tclass = path.tclass;
-  slot.hop_limit = path.hop_limit;
-  slot.flow_label = path.flow_label;
-  slot.qpn = qpn;
-  std::memcpy(slot.head.data(), packet.data(), std::min(packet.size(), kHeadBytes));
-  if (packet.size() == kMessageBytes && dest_qp(packet) == proto::cm::kManagementQpn) keep_message(slot.number, packet);
+  PacketEntry& entry = ring_.packet[ring_.packets % kPacketsKept];
+  entry.when_ns = now.time_since_epoch().count();
+  entry.number = ++ring_.last_number;
+  entry.size = static_cast<std::uint32_t>(packet.size());
+  entry.source = path.source.raw;
+  entry.destination = path.destination.raw;
+  entry.source_port = path.source_port;
+  entry.tclass = path.tclass;
+  entry.hop_limit = path.hop_limit;
+  entry.flow_label = path.flow_label;
+  entry.qpn = qpn;
+  std::memcpy(entry.head.data(), packet.data(), std::min(packet.size(), kHeadBytes));
+  if (packet.size() == kMessageBytes && dest_qp(packet) == proto::cm::kManagementQpn)
+    keep_message(entry.number, packet);
   publish(ring_.packets);
 }
 
 void RingWriter::keep_message(std::uint32_t number, Bytes packet) {
-  MessageSlot& slot = ring_.message[ring_.messages % kMessagesKept];
-  slot.number = number;
-  std::memcpy(slot.bytes.data(), packet.data(), kMessageBytes);
+  MessageEntry& entry = ring_.message[ring_.messages % kMessagesKept];
+  entry.number = number;
+  std::memcpy(entry.bytes.data(), packet.data(), kMessageBytes);
   publish(ring_.messages);
 }
 
@@ -98,9 +99,9 @@ Recording read_ring(const Ring& copy, std::uint64_t events_after, std::uint64_t 
   recording.lost_events = oldest(copy.events, events_after, kEventsKept);
   recording.lost_packets = oldest(copy.packets, packets_after, kPacketsKept);
   for (std::uint64_t i = recording.lost_events; i < copy.events; ++i) {
-    const EventSlot& slot = copy.event[i % kEventsKept];
+    const EventEntry& entry = copy.event[i % kEventsKept];
     // The memory may be damaged: what a program that went wild has left.
-    if (slot.kind < static_cast<std::uint8_t>(nic::TraceKind::kCount)) recording.events.push_back(event_of(slot));
+    if (entry.kind < static_cast<std::uint8_t>(nic::TraceKind::kCount)) recording.events.push_back(event_of(entry));
   }
   for (std::uint64_t i = recording.lost_packets; i < copy.packets; ++i) {
     recording.packets.push_back(packet_of(copy.packet[i % kPacketsKept]));

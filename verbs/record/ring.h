@@ -31,7 +31,7 @@ enum class Phase : std::uint8_t {
   kSending,    ///< It was about the packet that is sent next.
 };
 
-struct EventSlot {
+struct EventEntry {
   std::int64_t when_ns;  ///< By the clock of the NIC.
   std::uint32_t number;  ///< In one row with packets; counts over.
   std::uint8_t kind, phase;
@@ -40,7 +40,7 @@ struct EventSlot {
   std::uint32_t reserved_too;
 };
 
-struct PacketSlot {
+struct PacketEntry {
   std::int64_t when_ns;
   std::uint32_t number;
   std::uint32_t size;  ///< Bytes from the BTH to the ICRC.
@@ -55,8 +55,8 @@ struct PacketSlot {
 };
 
 /// A packet to or from QP 1, as a whole.
-struct MessageSlot {
-  std::uint32_t number;  ///< That of its PacketSlot.
+struct MessageEntry {
+  std::uint32_t number;  ///< That of its PacketEntry.
   std::array<std::uint8_t, kMessageBytes> bytes;
 };
 
@@ -72,12 +72,12 @@ struct Ring {
   std::uint64_t events, packets;  ///< How many there have been; these are the last ones of them.
   std::array<char, 32> program;   ///< Its name, ended by zero.
   std::array<char, 48> address;   ///< The NIC's first one.
-  std::array<EventSlot, kEventsKept> event;
-  std::array<PacketSlot, kPacketsKept> packet;
+  std::array<EventEntry, kEventsKept> event;
+  std::array<PacketEntry, kPacketsKept> packet;
   std::uint64_t messages;  ///< How many there have been.
-  std::array<MessageSlot, kMessagesKept> message;
+  std::array<MessageEntry, kMessagesKept> message;
 };
-static_assert(std::is_trivially_copyable_v<Ring> && sizeof(EventSlot) == 32 && sizeof(PacketSlot) == 128);
+static_assert(std::is_trivially_copyable_v<Ring> && sizeof(EventEntry) == 32 && sizeof(PacketEntry) == 128);
 
 /// Writes a ring, which outlives it. One thread at a time.
 class RingWriter {
@@ -86,21 +86,21 @@ class RingWriter {
 
   bool keeps_packets() const { return ring_.keeps_packets != 0; }
   void add(const nic::TraceEvent& event, Phase phase) {
-    EventSlot& slot = ring_.event[ring_.events % kEventsKept];
-    slot = {.when_ns = event.when.time_since_epoch().count(),
-            .number = ++ring_.last_number,
-            .kind = static_cast<std::uint8_t>(event.kind),
-            .phase = static_cast<std::uint8_t>(phase),
-            .reserved = 0,
-            .qpn = event.qpn,
-            .a = static_cast<std::uint32_t>(event.a),
-            .b = static_cast<std::uint32_t>(event.b),
-            .reserved_too = 0};
+    EventEntry& entry = ring_.event[ring_.events % kEventsKept];
+    entry = {.when_ns = event.when.time_since_epoch().count(),
+             .number = ++ring_.last_number,
+             .kind = static_cast<std::uint8_t>(event.kind),
+             .phase = static_cast<std::uint8_t>(phase),
+             .reserved = 0,
+             .qpn = event.qpn,
+             .a = static_cast<std::uint32_t>(event.a),
+             .b = static_cast<std::uint32_t>(event.b),
+             .reserved_too = 0};
     publish(ring_.events);
   }
   /// `qpn`: of the QP here; 0: not known.
   void add_sent(const proto::Path& path, Bytes packet, std::uint32_t qpn, Instant now) {
-    add(path, packet, qpn | PacketSlot::kSent, now);
+    add(path, packet, qpn | PacketEntry::kSent, now);
   }
   void add_received(const proto::Path& path, Bytes packet, Instant now);
 

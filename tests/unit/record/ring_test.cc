@@ -61,7 +61,7 @@ TEST(Ring, KeepsMessagesOfTheConnectionManagerWhole) {
       EXPECT_TRUE(proto::check_icrc(recording.packets[i].path, recording.packets[i].head).ok);
     }
   }
-  // A slot that was overwritten while it was read is not taken.
+  // An entry that was overwritten while it was read is not taken.
   flight.ring->message.at(69 % kMessagesKept).bytes.at(30) ^= 1;
   recording = flight.read();
   EXPECT_EQ(recording.packets.at(138).head.size(), kHeadBytes);

@@ -19,20 +19,20 @@ Result<Mw*, Errno> MrTable::add_window(Pd* pd, MwType type) {
   UROCE_ASSERT(pd != nullptr);
   if (windows_ == kMaxMw) return Err{ENOMEM};
   const std::uint32_t index = take_index();
-  Slot& slot = slots_[index];
-  slot.mw = std::make_unique<Mw>(Mw{.pd = pd, .type = type, .key = key_of(index)});
+  Entry& entry = entries_[index];
+  entry.mw = std::make_unique<Mw>(Mw{.pd = pd, .type = type, .key = key_of(index)});
   ++pd->users;
   ++windows_;
-  return slot.mw.get();
+  return entry.mw.get();
 }
 
 void MrTable::remove_window(Mw* mw) {
   const std::uint32_t index = index_of(mw->key);
-  UROCE_ASSERT(index < slots_.size() && slots_[index].mw.get() == mw);
+  UROCE_ASSERT(index < entries_.size() && entries_[index].mw.get() == mw);
   unbind(*mw);
   --mw->pd->users;
-  slots_[index].tag = static_cast<std::uint8_t>(mw->key + 1);
-  slots_[index].mw.reset();
+  entries_[index].tag = static_cast<std::uint8_t>(mw->key + 1);
+  entries_[index].mw.reset();
   free_.push_back(index);
   --windows_;
 }
@@ -46,14 +46,14 @@ void MrTable::unbind(Mw& mw) {
 
 Mw* MrTable::find_window(std::uint32_t key) const {
   const std::uint32_t index = index_of(key);
-  return index < slots_.size() ? slots_[index].mw.get() : nullptr;
+  return index < entries_.size() ? entries_[index].mw.get() : nullptr;
 }
 
 /// The region that a bind names, if a window with these rights may lie where it wants to (C10-72 .. C10-75).
 Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
   const std::uint32_t index = index_of(bind.lkey);
-  if (index >= slots_.size() || slots_[index].mr == nullptr) return nullptr;
-  Mr& mr = *slots_[index].mr;
+  if (index >= entries_.size() || entries_[index].mr == nullptr) return nullptr;
+  Mr& mr = *entries_[index].mr;
   if (mr.key != bind.lkey || mr.pd != pd || mr.kind == MrKind::kNull || (mr.access & kMwBind) == 0) return nullptr;
   if ((bind.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (mr.access & kLocalWrite) == 0) return nullptr;
   if ((bind.access & kFlushGlobal & ~mr.access) != 0) return nullptr;
@@ -75,7 +75,7 @@ bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   if (mr == nullptr && bind.length != 0) return false;
   unbind(*mw);
   mw->key = bind.new_key;
-  slots_[index_of(bind.window)].tag = static_cast<std::uint8_t>(bind.new_key);
+  entries_[index_of(bind.window)].tag = static_cast<std::uint8_t>(bind.new_key);
   if (mr == nullptr) return true;
   ++mr->windows;
   mw->mr = mr;
@@ -98,8 +98,8 @@ bool MrTable::invalidate(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn) {
 
 void MrTable::unbind_windows_of(std::uint32_t qpn) {
   if (bound_to_qps_ == 0) return;
-  for (Slot& slot : slots_) {
-    if (slot.mw != nullptr && slot.mw->type == MwType::k2 && slot.mw->qpn == qpn) unbind(*slot.mw);
+  for (Entry& entry : entries_) {
+    if (entry.mw != nullptr && entry.mw->type == MwType::k2 && entry.mw->qpn == qpn) unbind(*entry.mw);
   }
 }
 
@@ -114,7 +114,7 @@ std::optional<AccessError> MrTable::objection(const Mw& mw, std::uint32_t key, c
 bool MrTable::grants_remote(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn, std::uint32_t rights) const {
   if (const Mw* const mw = find_window(rkey)) return !objection(*mw, rkey, pd, qpn, rights);
   const std::uint32_t index = index_of(rkey);
-  return index < slots_.size() && slots_[index].mr != nullptr && !objection(*slots_[index].mr, rkey, pd, rights);
+  return index < entries_.size() && entries_[index].mr != nullptr && !objection(*entries_[index].mr, rkey, pd, rights);
 }
 
 Result<std::uint8_t*, AccessError> MrTable::resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,

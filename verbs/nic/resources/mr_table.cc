@@ -49,22 +49,22 @@ Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t leng
   if (!valid_range(memory, length, iova) || !valid_access(access)) return Err{EINVAL};
   if (count_ == max_mrs_) return Err{ENOMEM};
   const std::uint32_t index = take_index();
-  Slot& slot = slots_[index];
-  UROCE_ASSERT(slot.mr == nullptr && slot.mw == nullptr);
-  slot.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index), kind});
+  Entry& entry = entries_[index];
+  UROCE_ASSERT(entry.mr == nullptr && entry.mw == nullptr);
+  entry.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index), kind});
   ++pd->users;
   ++count_;
-  return slot.mr.get();
+  return entry.mr.get();
 }
 
 Errno MrTable::remove(Mr* mr) {
   const std::uint32_t index = index_of(mr->key);
-  UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  UROCE_ASSERT(index < entries_.size() && entries_[index].mr.get() == mr);
   if (mr->windows != 0) return EBUSY;
   UROCE_ASSERT(mr->pd->users > 0);
   --mr->pd->users;
-  ++slots_[index].tag;
-  slots_[index].mr.reset();
+  ++entries_[index].tag;
+  entries_[index].mr.reset();
   free_.push_back(index);
   --count_;
   return 0;
@@ -72,7 +72,7 @@ Errno MrTable::remove(Mr* mr) {
 
 Errno MrTable::change(Mr* mr, const Change& change) {
   const std::uint32_t index = index_of(mr->key);
-  UROCE_ASSERT(index < slots_.size() && slots_[index].mr.get() == mr);
+  UROCE_ASSERT(index < entries_.size() && entries_[index].mr.get() == mr);
   if (mr->windows != 0) return EBUSY;
   if (change.change_memory && !valid_range(change.memory, change.length, change.iova)) return EINVAL;
   if (change.change_access && !valid_access(change.access)) return EINVAL;
@@ -89,7 +89,7 @@ Errno MrTable::change(Mr* mr, const Change& change) {
     ++mr->pd->users;
   }
   if (change.change_memory || change.pd != nullptr) {
-    ++slots_[index].tag;
+    ++entries_[index].tag;
     mr->key = key_of(index);
   }
   return 0;
@@ -105,8 +105,8 @@ std::optional<AccessError> MrTable::objection(const Mr& mr, std::uint32_t key, c
 Result<std::uint8_t*, AccessError> MrTable::resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length,
                                                     const Pd* pd, std::uint32_t rights) const {
   const std::uint32_t index = index_of(key);
-  if (index >= slots_.size() || slots_[index].mr == nullptr) return Err{AccessError::kBadKey};
-  const Mr& mr = *slots_[index].mr;
+  if (index >= entries_.size() || entries_[index].mr == nullptr) return Err{AccessError::kBadKey};
+  const Mr& mr = *entries_[index].mr;
   if (const auto error = objection(mr, key, pd, rights)) return Err{*error};
   // Subtractions only: va + length may exceed 64 bits.
   if (va < mr.iova) return Err{AccessError::kOutOfBounds};
@@ -129,7 +129,7 @@ Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, s
 
 std::uint32_t MrTable::take_index() {
   // A freed index rests until many others are free: with 8 bits of tag, a stale key fits again after 256 reuses.
-  const bool exhausted = slots_.size() > max_mrs_ + kMaxMw + 1;
+  const bool exhausted = entries_.size() > max_mrs_ + kMaxMw + 1;
   if (free_.size() > kRestingIndices || (exhausted && !free_.empty())) {
     const std::uint32_t index = free_.front();
     free_.pop_front();
@@ -137,18 +137,18 @@ std::uint32_t MrTable::take_index() {
   }
   UROCE_ASSERT(!exhausted);
   // Neighbours start with different tags, so that a key that is off by one index names nothing.
-  const auto add_slot = [this] {
-    const auto index = static_cast<std::uint32_t>(slots_.size());
+  const auto add_entry = [this] {
+    const auto index = static_cast<std::uint32_t>(entries_.size());
     const std::uint64_t secret = seed_ == 0 ? 0 : mix(seed_ + 2 + index);
-    slots_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu + secret)});
+    entries_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu + secret)});
     return index;
   };
-  const std::uint32_t index = add_slot();
-  return key_of(index) >= 256 ? index : add_slot();
+  const std::uint32_t index = add_entry();
+  return key_of(index) >= 256 ? index : add_entry();
 }
 
 std::uint32_t MrTable::key_of(std::uint32_t index) const {
-  return (index * name_factor_ + name_offset_) << 8 | slots_[index].tag;
+  return (index * name_factor_ + name_offset_) << 8 | entries_[index].tag;
 }
 
 }  // namespace uroce::nic

@@ -108,7 +108,7 @@ class MrTable {
 
  private:
   static constexpr std::size_t kRestingIndices = 256;
-  struct Slot {
+  struct Entry {
     std::unique_ptr<Mr> mr;  ///< Or:
     std::unique_ptr<Mw> mw;
     std::uint8_t tag = 0;
@@ -146,7 +146,7 @@ class MrTable {
   std::uint32_t count_ = 0;
   std::uint32_t windows_ = 0;
   std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
-  std::vector<Slot> slots_{1};      ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
+  std::vector<Entry> entries_{1};   ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
   std::deque<std::uint32_t> free_;  ///< Longest-free first.
 };
 

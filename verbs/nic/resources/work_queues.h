@@ -64,20 +64,20 @@ class SendQueue {
   bool empty() const { return head_ == tail_; }
   std::uint64_t head() const { return head_; }  ///< Oldest WQE that has not completed.
   std::uint64_t tail() const { return tail_; }  ///< One past the newest.
-  SendWqe& at(std::uint64_t index) { return wqes_[slot(index)]; }
-  const SendWqe& at(std::uint64_t index) const { return wqes_[slot(index)]; }
+  SendWqe& at(std::uint64_t index) { return wqes_[place(index)]; }
+  const SendWqe& at(std::uint64_t index) const { return wqes_[place(index)]; }
   std::span<const Sge> sges(std::uint64_t index) const {
-    return {sges_.data() + slot(index) * max_sge_, at(index).sge_count};
+    return {sges_.data() + place(index) * max_sge_, at(index).sge_count};
   }
   Bytes inline_data(std::uint64_t index) const {
-    return {inline_.data() + slot(index) * max_inline_, at(index).length};
+    return {inline_.data() + place(index) * max_inline_, at(index).length};
   }
 
-  /// Takes the slot at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR,
+  /// Takes the place at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR,
   /// `length` bytes. What depends on the transport service is the caller's to fill in.
   SendWqe& push(const SendWr& wr, std::uint64_t length, bool signal_all) {
     UROCE_ASSERT(!full());
-    SendWqe& wqe = wqes_[slot(tail_)];
+    SendWqe& wqe = wqes_[place(tail_)];
     wqe = SendWqe{};
     wqe.wr_id = wr.wr_id;
     wqe.op = wr.op;
@@ -93,7 +93,7 @@ class SendQueue {
     wqe.flush = wr.flush;
     wqe.length = wqe.is_atomic() ? 8 : wqe.is_flush() ? wr.flush.length : static_cast<std::uint32_t>(length);
     if (wr.flags & kInline) {
-      std::uint8_t* to = inline_.data() + slot(tail_) * max_inline_;
+      std::uint8_t* to = inline_.data() + place(tail_) * max_inline_;
       for (const Sge& sge : wr.sges) {
         // Inline data is the caller's memory at the moment of the call; no key is involved (ibv_post_send(3)).
         if (sge.length != 0) std::memcpy(to, address(sge.addr), sge.length);
@@ -101,7 +101,7 @@ class SendQueue {
       }
       wqe.is_inline = true;
     } else {
-      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(tail_) * max_sge_);
+      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(tail_) * max_sge_);
       wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
     }
     ++tail_;
@@ -120,7 +120,7 @@ class SendQueue {
     std::memcpy(&p, &addr, sizeof p);
     return p;
   }
-  std::size_t slot(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+  std::size_t place(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
 
   std::vector<SendWqe> wqes_;
   std::vector<Sge> sges_;
@@ -145,13 +145,13 @@ class RecvQueue {
   std::uint32_t size() const { return static_cast<std::uint32_t>(tail_ - head_); }
   const RecvWqe& front() const {
     UROCE_ASSERT(!empty());
-    return wqes_[slot(head_)];
+    return wqes_[place(head_)];
   }
-  std::span<const Sge> front_sges() const { return {sges_.data() + slot(head_) * max_sge_, front().sge_count}; }
+  std::span<const Sge> front_sges() const { return {sges_.data() + place(head_) * max_sge_, front().sge_count}; }
   void push(const RecvWr& wr, std::uint64_t length) {
     UROCE_ASSERT(!full());
-    wqes_[slot(tail_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
-    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(tail_) * max_sge_);
+    wqes_[place(tail_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(tail_) * max_sge_);
     ++tail_;
   }
   void pop() {
@@ -162,8 +162,8 @@ class RecvQueue {
   void push_front(const RecvWr& wr, std::uint64_t length) {
     UROCE_ASSERT(!full());
     --head_;
-    wqes_[slot(head_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
-    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + slot(head_) * max_sge_);
+    wqes_[place(head_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(head_) * max_sge_);
   }
   void clear() { head_ = tail_; }
   /// Changes the capacity, which must be enough for what is queued.
@@ -175,7 +175,7 @@ class RecvQueue {
   }
 
  private:
-  std::size_t slot(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+  std::size_t place(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
 
   std::vector<RecvWqe> wqes_;
   std::vector<Sge> sges_;

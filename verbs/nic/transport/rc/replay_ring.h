@@ -24,7 +24,7 @@ enum class AnswerKind : std::uint8_t { kRead, kAtomic, kAtomicWrite, kFlush };
 struct Replay {
   AnswerKind kind = AnswerKind::kRead;
   LongPsn first_psn = 0;
-  std::uint32_t packets = 0;  ///< 0: empty slot.
+  std::uint32_t packets = 0;  ///< 0: empty place.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
   std::uint32_t length = 0;
@@ -34,30 +34,30 @@ struct Replay {
 /// The last ones of them, as many as the peer may have outstanding.
 class ReplayRing {
  public:
-  void clear() { slots_.clear(), next_ = 0; }
+  void clear() { ring_.clear(), next_ = 0; }
   /// Makes room for `depth` of them. Never for less than before: the peer may still ask for what it had under way.
   void grow(std::uint32_t depth) {
-    if (depth <= slots_.size()) return;
-    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(next_), slots_.end());
-    next_ = slots_.size();
-    slots_.resize(depth);
+    if (depth <= ring_.size()) return;
+    std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(next_), ring_.end());
+    next_ = ring_.size();
+    ring_.resize(depth);
   }
   void add(const Replay& replay) {
-    if (slots_.empty()) return;
-    slots_[next_] = replay;
-    next_ = (next_ + 1) % slots_.size();
+    if (ring_.empty()) return;
+    ring_[next_] = replay;
+    next_ = (next_ + 1) % ring_.size();
   }
   /// The entry whose PSNs include `psn`, or nullptr.
   const Replay* find(LongPsn psn) const {
-    for (const Replay& r : slots_) {
+    for (const Replay& r : ring_) {
       if (psn >= r.first_psn && psn - r.first_psn < r.packets) return &r;
     }
     return nullptr;
   }
-  std::span<const Replay> all() const { return slots_; }
+  std::span<const Replay> all() const { return ring_; }
 
  private:
-  std::vector<Replay> slots_;
+  std::vector<Replay> ring_;
   std::size_t next_ = 0;
 };
 
@@ -81,7 +81,7 @@ class ResponseQueue {
   /// Changes how many of each may be in it. Those that are in it stay, even when they are more.
   void resize(std::uint32_t depth) {
     depth_ = depth;
-    enlarge_to(std::max(slots_.size(), 2 * std::size_t{depth}));
+    enlarge_to(std::max(ring_.size(), 2 * std::size_t{depth}));
   }
   void clear() { head_ = count_ = duplicates_ = flushes_ = 0; }
   bool empty() const { return count_ == 0; }
@@ -91,12 +91,12 @@ class ResponseQueue {
   bool full_of_flushes() const { return flushes_ >= kMaxRdAtomic; }
   Response& front() {
     UROCE_ASSERT(!empty());
-    return slots_[head_];
+    return ring_[head_];
   }
   void push(const Response& response) {
     UROCE_ASSERT(is_counted_flush(response) ? !full_of_flushes() : !full(response.is_duplicate));
-    if (count_ == slots_.size()) enlarge_to(2 * count_ + 1);
-    slots_[(head_ + count_) % slots_.size()] = response;
+    if (count_ == ring_.size()) enlarge_to(2 * count_ + 1);
+    ring_[(head_ + count_) % ring_.size()] = response;
     ++count_;
     if (response.is_duplicate) ++duplicates_;
     if (is_counted_flush(response)) ++flushes_;
@@ -105,13 +105,13 @@ class ResponseQueue {
     UROCE_ASSERT(!empty());
     if (front().is_duplicate) --duplicates_;
     if (is_counted_flush(front())) --flushes_;
-    head_ = (head_ + 1) % slots_.size();
+    head_ = (head_ + 1) % ring_.size();
     --count_;
   }
   /// The queued response that ends at `end`, or nullptr.
   Response* find_end(Psn end) {
     for (std::size_t i = 0; i < count_; ++i) {
-      Response& r = slots_[(head_ + i) % slots_.size()];
+      Response& r = ring_[(head_ + i) % ring_.size()];
       if (r.end == end) return &r;
     }
     return nullptr;
@@ -120,12 +120,12 @@ class ResponseQueue {
  private:
   static bool is_counted_flush(const Response& r) { return r.kind == AnswerKind::kFlush && !r.is_duplicate; }
   void enlarge_to(std::size_t size) {
-    std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(head_), slots_.end());
+    std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(head_), ring_.end());
     head_ = 0;
-    slots_.resize(size);
+    ring_.resize(size);
   }
 
-  std::vector<Response> slots_;
+  std::vector<Response> ring_;
   std::size_t depth_ = 0, head_ = 0, count_ = 0;
   std::size_t duplicates_ = 0;  ///< Among `count_`.
   std::size_t flushes_ = 0;     ///< Among `count_`, without duplicates.
