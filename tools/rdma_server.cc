@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     Listener listener = listen_for_clients(options, *resources);
     std::string at = options.session.cm ? " of " + device_address(*resources) : "";
     if (at.starts_with(" of 127.")) at += " (this host only; for others, pass --addr)";
-    print_to(stderr, "rdma_server: {} waits for a client on {} port {}{}\n",
+    print_to(stderr, "{}: {} waits for a client on {} port {}{}\n", options.program,
              ibv_get_device_name(resources->context->device), listener.socket.calls().name, listener.port, at);
     while (true) {
       Connection connection = accept_client(listener);

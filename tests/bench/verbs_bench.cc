@@ -21,6 +21,7 @@
 
 #include "tests/bench/latency.h"
 #include "tests/bench/verbs_side.h"
+#include "tools/cli/usage.h"
 
 namespace uroce::bench {
 namespace {
@@ -312,7 +313,14 @@ int main(int argc, char** argv) {
   app.add_option("--depth", options.shape.depth)->check(CLI::Range(4, 256));
   app.add_option("--seconds", options.seconds)->check(CLI::PositiveNumber);
   app.add_flag("--events", options.shape.events);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "uroce_bench_verbs: %s\n", uroce::tools::usage_error(app, error, "uroce_bench_verbs").c_str());
+    return 2;
+  }
 
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) die("socketpair");

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 #include "engine/faults/spec.h"
 #include "tools/cli/config_file.h"
@@ -227,6 +228,11 @@ std::string with_origin(const CLI::App& app, int argc, const char* const* argv, 
   return option->get_envname() + why.substr(name.size());
 }
 
+std::string called_as(int argc, const char* const* argv, const std::string& otherwise) {
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  return name.empty() ? otherwise : name;
+}
+
 /// As for all programs: the first of three variables that is set decides.
 Language language_of_environment() {
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
@@ -245,10 +251,11 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
   options.language = language_of_environment();
   options.session.role = role;
   const bool client = role == Role::kClient;
+  options.program = called_as(argc, argv, client ? "rdma_client" : "rdma_server");
   if (!client) options.session.workload.qps = kMaxQps;
   CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports the results."
                       : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
-               client ? "rdma_client" : "rdma_server");
+               options.program);
   app.set_version_flag("--version", version_text(app.get_name()));
   app.footer(kExitCodes);
   app.get_formatter()->column_width(34);
@@ -270,11 +277,13 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
     const int status = app.exit(help);
     if (stdout_is_whole()) return status;
     return RefusedOptions{options, "can't write to stdout"};
-  } catch (const CLI::RequiredError&) {
-    return RefusedOptions{options, "which server? Name the host on which rdma_server runs: rdma_client HOST"};
   } catch (const CLI::ParseError& error) {
-    const std::string why = usage_error(error);
-    return RefusedOptions{options, config->place_of(why) + with_origin(app, argc, argv, why) + " (see --help)"};
+    if (error.get_name() == "RequiredError" && unknown_option(app).empty()) {
+      return RefusedOptions{options, "which server? Name the host on which it runs: " + options.program + " HOST"};
+    }
+    const std::string why = usage_error(app, error);
+    return RefusedOptions{options, fmt::format("{}{}. `{} --help` lists all options.", config->place_of(why),
+                                               with_origin(app, argc, argv, why), options.program)};
   }
   options.session.mtu_chosen =
       app.get_options([](const CLI::Option* o) { return o->check_lname("mtu"); }).size() == 1 && app.count("--mtu") > 0;

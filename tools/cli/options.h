@@ -15,6 +15,7 @@
 namespace uroce::tools {
 
 struct Options {
+  std::string program;  ///< As it was called: packages have names of their own for rdma_server and rdma_client.
   SessionOptions session;
   DeviceChoice device;
   Backend backend = Backend::kUroce;

@@ -134,7 +134,7 @@ std::string text_report(const Report& report) {
 
 ExitCode print_report(const Report& report) {
   const Options& options = *report.options;
-  const char* const program = options.session.role == Role::kClient ? "rdma_client" : "rdma_server";
+  const std::string& program = options.program;
   const std::string result = options.json ? json_report(report) + "\n" : text_report(report);
   print_to(stdout, "{}", result);
   // A reader that has gone does not change how the transfer went; a full disk takes the result away.

@@ -5,29 +5,52 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <regex>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace uroce::tools {
 
-/// What is wrong with a command line, as a sentence that needs no knowledge of the library that parses it.
-inline std::string usage_error(const CLI::ParseError& error) {
+/// The first word that looks like an option and is none, or "".
+inline std::string unknown_option(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (word.size() > 1 && word[0] == '-' && word != "--") return word;
+  }
+  return "";
+}
+
+/// What is wrong with a command line, in words that need no knowledge of the library that parses it. The patterns are
+/// its sentences (CLI/Error.hpp, CLI/Validators.hpp).
+inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  // First, because the argument that seems to be missing may be in the place of its value.
+  if (const std::string unknown = unknown_option(app); !unknown.empty()) return "unknown option " + unknown;
+  const std::string number = "([0-9]+(?:[.][0-9]*[1-9])?)[.]?0*";  // Without the zeros of std::to_string().
+  static const std::vector<std::pair<std::regex, const char*>> kSentences = {
+      {std::regex("The following arguments? (?:was|were) not expected: (\\S+).*"), "unexpected argument '$1'"},
+      {std::regex("(\\S+) is required"), "the argument '$1' is missing"},
+      {std::regex("(\\S+): 1 required .*"), "$1 needs a value"},
+      {std::regex("(\\S+): At Most 1 required but received .*"), "$1 is given more than once"},
+      {std::regex("(\\S+) excludes (\\S+)"), "$1 and $2 exclude each other: use one of them"},
+      {std::regex("Could not convert: (\\S+) = (.*)"), "$1: '$2' is not a number that is allowed here"},
+      {std::regex("(\\S+): Value (.*) not in range " + number + " to " + number),
+       "$1: '$2' is not a number from $3 to $4"},
+      {std::regex("(\\S+): (.*) not in \\{(.*)\\}"), "$1: '$2' is not one of $3"},
+      {std::regex(": (.*) not in \\{(.*)\\}"), "'$1' is not one of $2"},  // An option that --help hides has no name.
+      {std::regex("(\\S+): Directory does not exist: (.*)"), "$1: there is no directory '$2'"},
+      {std::regex("(.*) was not readable \\(missing\\?\\)"), "can't read '$1'"},
+  };
   const std::string text = error.what();
-  const std::string_view missing = " is required", conversion = "Could not convert: ";
-  const std::size_t required = text.find(": 1 required ");
-  if (error.get_name() == "RequiredError" && text.ends_with(missing)) {
-    return "the argument '" + text.substr(0, text.size() - missing.size()) + "' is missing";
-  }
-  if (error.get_name() == "ArgumentMismatch" && required != std::string::npos) {
-    return text.substr(0, required) + " needs a value";
-  }
-  const std::size_t equals = text.find(" = ");
-  if (error.get_name() == "ConversionError" && text.starts_with(conversion) && equals != std::string::npos) {
-    const std::string option = text.substr(conversion.size(), equals - conversion.size());
-    return option + ": '" + text.substr(equals + 3) + "' is not a number that is allowed here";
+  if (text.size() > 1000) return text;  // std::regex recurses, by the character.
+  for (const auto& [pattern, sentence] : kSentences) {
+    if (std::regex_match(text, pattern)) return std::regex_replace(text, pattern, sentence);
   }
   return text;
+}
+
+/// The same for people, with what to do then. `program`: as it was called.
+inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error, const std::string& program) {
+  return usage_error(app, error) + ". `" + program + " --help` lists all options.";
 }
 
 /// An option whose value is one of the words of `choices`. (CLI11's own transformer tells its insides in errors.)

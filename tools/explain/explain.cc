@@ -45,7 +45,7 @@ std::optional<std::string> read_filter(const Options& options, Filter& filter) {
     if (!filter.peer) return "'" + options.peer + "' is no IPv4 or IPv6 address";
   }
   if (!options.only.empty() && options.only != "problems") {
-    return "'" + options.only + "' can't be told alone: --only takes problems";
+    return "'" + options.only + "' can't be chosen: --only takes problems";
   }
   filter.only_problems = options.only == "problems";
   return std::nullopt;

@@ -80,7 +80,8 @@ std::string wrong_command(const CLI::App& app, int argc, char** argv) {
   }
   if (word == "-h" || word == "--help" || word == "--version") return "";
   if (word.empty()) return "which command? There are " + names + "; see uroce --help";
-  return fmt::format("there is no {} '{}'; the commands are {}", word[0] == '-' ? "option" : "command", word, names);
+  if (word[0] == '-') return fmt::format("unknown option {}. A command comes first: {}; see uroce --help", word, names);
+  return fmt::format("there is no command '{}'; the commands are {}", word, names);
 }
 
 /// The exit status: `status`, or that of a failure when what was printed is not all there.
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
   CLI::App* const enable_command = app.add_subcommand(
       "enable", "Have all programs find the NICs, from this user's next login on: a line in ~/.profile or its like");
   add_settings(*enable_command, to_enable);
-  CLI::App* const disable_command = app.add_subcommand("disable", "Take that line away");
+  CLI::App* const disable_command = app.add_subcommand("disable", "Remove that line");
 
   CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
   CLI::App* const info = app.add_subcommand("info", "Show the attributes of the NICs, like ibv_devinfo");
@@ -188,7 +189,7 @@ int main(int argc, char** argv) {
     return finished(app.exit(help));
   } catch (const CLI::ParseError& error) {
     const std::string command = fmt::format("uroce {}", argv[1]);
-    fmt::print(stderr, "{}: {} (see {} --help)\n", command, usage_error(error), command);
+    fmt::print(stderr, "{}: {}\n", command, usage_error(app, error, command));
     return 2;
   }
   if (run_command->parsed()) return run(options);

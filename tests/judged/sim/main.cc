@@ -31,9 +31,9 @@ int main(int argc, char** argv) {
   app.add_flag("--verbose", campaign.verbose, "Print the scenario and every packet");
   app.add_flag("--wrap", campaign.wrap, "Long runs whose PSNs go all the way round: some 30 s each");
   app.add_flag("--tally", campaign.tally, "Print how often each kind of completion, event and fault came up");
-  app.add_option("--sabotage", campaign.sabotage, "Break something, to see it reported")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Sabotage>{
-          {"crash", Sabotage::kCrash}, {"liveness", Sabotage::kLiveness}, {"correctness", Sabotage::kCorrectness}}))
+  const std::map<std::string, Sabotage> sabotages = {
+      {"crash", Sabotage::kCrash}, {"liveness", Sabotage::kLiveness}, {"correctness", Sabotage::kCorrectness}};
+  uroce::tools::add_choice(app, "--sabotage", campaign.sabotage, sabotages, "Break something, to see it reported")
       ->group("");
   app.set_version_flag("--version", uroce::tools::version_text("uroce-sim"));
   app.footer(
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "uroce-sim: {} (see --help)\n", uroce::tools::usage_error(error));
+    fmt::print(stderr, "uroce-sim: {}\n", uroce::tools::usage_error(app, error, "uroce-sim"));
     return kExitUsage;
   }
   campaign.program = fmt::format("'{}'", argv[0]);  // Its path may have spaces, and the line is to be pasted.

@@ -59,12 +59,16 @@ expect 7 '' "$uroce" run -- sh -c 'exit 7'
 expect 127 'No such file' "$uroce" run -- no-such-command
 expect 126 'Permission denied' "$uroce" run -- /etc/passwd
 expect 0 'auto|io_uring|socket' "$uroce" run --help
-expect 2 "uroce run: the argument 'command' is missing (see uroce run --help)" "$uroce" run
+expect 2 "uroce run: the argument 'command' is missing. \`uroce run --help\` lists all options." "$uroce" run
 expect 2 'uroce: which command? There are run, ' "$uroce"
-expect 2 "uroce: there is no option '--bogus'; the commands are run, " "$uroce" --bogus
+expect 2 "uroce: unknown option --bogus. A command comes first: run, " "$uroce" --bogus
 expect 2 "uroce record: pid: 'abc' is not a number" "$uroce" record abc
-expect 2 'uroce diagnose: --sys: Directory does not exist: /no/such' "$uroce" diagnose --sys /no/such
+expect 2 'uroce diagnose: --sys: there is no directory '"'/no/such'" "$uroce" diagnose --sys /no/such
 expect 2 "no command 'no-such-command'; the commands are run" "$uroce" no-such-command
+expect 2 'uroce run: unknown option --bogus. `uroce run --help` lists all options.' "$uroce" run --bogus -- true
+expect 2 'uroce explain: unknown option --bogus.' "$uroce" explain --bogus
+expect 2 "uroce devices: unexpected argument 'all'." "$uroce" devices all
+expect 2 'uroce doctor: --peer and --listen exclude each other' "$uroce" doctor --listen --peer localhost
 expect 0 'uroce 0.' "$uroce" --version
 for words in devices --help 'explain pcaps/read.pcap' 'explain --json pcaps/read.pcap'; do
   expect 1 "can't write to stdout" sh -c 'cd "$3" && "$1" $2 >/dev/full' - "$(realpath "$uroce")" "$words" "$(dirname "$0")/../../.."

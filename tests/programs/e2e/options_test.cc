@@ -84,16 +84,29 @@ TEST_F(OptionsTest, RefusalsSayWhatIsAllowed) {
     arguments.insert(arguments.begin(), "host");
     return why(Role::kClient, arguments);
   };
-  EXPECT_EQ(client({"--backend", "rxe"}), "--backend: rxe not in {ibverbs,uroce} (see --help)");
-  EXPECT_EQ(client({"--lang", "fr"}), "--lang: fr not in {en,zh} (see --help)");
-  EXPECT_EQ(client({"--size"}), "--size needs a value (see --help)");
-  EXPECT_EQ(client({"--gid-index", "one"}), "--gid-index: 'one' is not a number that is allowed here (see --help)");
-  EXPECT_EQ(client({"--port", "0"}), "--port: Value 0 not in range 1 to 65535 (see --help)");
-  EXPECT_EQ(client({"--port", "65536"}), "--port: Value 65536 not in range 1 to 65535 (see --help)");
+  const std::string help = ". `tool --help` lists all options.";
+  EXPECT_EQ(client({"--backend", "rxe"}), "--backend: 'rxe' is not one of ibverbs,uroce" + help);
+  EXPECT_EQ(client({"--lang", "fr"}), "--lang: 'fr' is not one of en,zh" + help);
+  EXPECT_EQ(client({"--size"}), "--size needs a value" + help);
+  EXPECT_EQ(client({"--size", "1", "--size", "2"}), "--size is given more than once" + help);
+  EXPECT_EQ(client({"--gid-index", "one"}), "--gid-index: 'one' is not a number that is allowed here" + help);
+  EXPECT_EQ(client({"--port", "0"}), "--port: '0' is not a number from 1 to 65535" + help);
+  EXPECT_EQ(client({"--port", "65536"}), "--port: '65536' is not a number from 1 to 65535" + help);
+  EXPECT_EQ(client({"--connect-timeout", "0"}), "--connect-timeout: '0' is not a number from 0.001 to 3600" + help);
+  EXPECT_EQ(client({"--config", "/no/such"}), "can't read '/no/such'" + help);
   EXPECT_EQ(good(Role::kServer, {"--port", "0"}).port, 0);
   setenv("UROCE_BACKEND", "rxe", 1);
-  EXPECT_EQ(client({}), "UROCE_BACKEND: rxe not in {ibverbs,uroce} (see --help)");
-  EXPECT_EQ(client({"--backend", "mlx"}), "--backend: mlx not in {ibverbs,uroce} (see --help)");
+  EXPECT_EQ(client({}), "UROCE_BACKEND: 'rxe' is not one of ibverbs,uroce" + help);
+  EXPECT_EQ(client({"--backend", "mlx"}), "--backend: 'mlx' is not one of ibverbs,uroce" + help);
+}
+
+TEST_F(OptionsTest, AnUnknownOptionIsNamed) {
+  const std::string help = ". `tool --help` lists all options.";
+  EXPECT_EQ(why(Role::kClient, {"host", "--foo"}), "unknown option --foo" + help);
+  EXPECT_EQ(why(Role::kClient, {"host", "--foo", "16"}), "unknown option --foo" + help);
+  EXPECT_EQ(why(Role::kClient, {"--foo"}), "unknown option --foo" + help) << "before the server that is missing";
+  EXPECT_EQ(why(Role::kServer, {"-x"}), "unknown option -x" + help);
+  EXPECT_EQ(why(Role::kServer, {"uroce0", "1", "1", "1", "more"}), "unexpected argument 'more'" + help);
 }
 
 TEST_F(OptionsTest, PositionalAndFlagsMeanTheSame) {
@@ -182,8 +195,15 @@ TEST_F(OptionsTest, MistakesInAFileAreToldByFileAndLine) {
             "loss=1%,dup=1%");
 }
 
-TEST_F(OptionsTest, WithoutAServerTheClientAsksForOne) {
-  EXPECT_THAT(why(Role::kClient, {}), HasSubstr("rdma_client HOST"));
+TEST_F(OptionsTest, WithoutAServerTheClientAsksForOne) { EXPECT_THAT(why(Role::kClient, {}), HasSubstr("tool HOST")); }
+
+/// Debian's rdmacm-utils has an rdma_server, too: our package calls it uroce-server.
+TEST_F(OptionsTest, AProgramHasTheNameByWhichItIsCalled) {
+  const std::vector<const char*> words = {"/usr/bin/uroce-server", "--version"};
+  ::testing::internal::CaptureStdout();
+  parse_options(Role::kServer, static_cast<int>(words.size()), words.data());
+  EXPECT_TRUE(::testing::internal::GetCapturedStdout().starts_with("uroce-server "));
+  EXPECT_EQ(good(Role::kServer, {}).program, "tool");
 }
 
 TEST_F(OptionsTest, HelpIsNoFailure) { EXPECT_EQ(refused(Role::kClient, {"--help"}), kExitOk); }
