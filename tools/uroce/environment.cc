@@ -67,15 +67,29 @@ bool check_named_addresses(Findings& findings, const std::string& value) {
   return all;
 }
 
+/// Whether files can be made in `folder`.
+bool may_write_to(const std::filesystem::path& folder) { return ::access(folder.c_str(), W_OK | X_OK) == 0; }
+
 bool check_capture_file(Findings& findings, const std::string& value) {
   const std::filesystem::path file(value.starts_with(">>") ? value.substr(2) : value);
   std::error_code error;
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   const bool exists = std::filesystem::exists(file, error);
-  const bool writable = exists ? !std::filesystem::is_directory(file, error) && ::access(file.c_str(), W_OK) == 0
-                               : ::access(folder.c_str(), W_OK | X_OK) == 0;
+  const bool writable =
+      exists ? !std::filesystem::is_directory(file, error) && ::access(file.c_str(), W_OK) == 0 : may_write_to(folder);
   if (!writable)
     findings.bad("UROCE_PCAP: " + value + " can't be written", "name a file in a folder that you may write to");
+  return writable;
+}
+
+/// The directory of recordings, which is made when it is not there.
+bool check_recordings(Findings& findings, const std::string& value) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(value, error);
+  const bool writable = may_write_to(std::filesystem::exists(folder, error) ? folder : folder.parent_path());
+  if (!writable)
+    findings.bad("UROCE_RECORD: can't write to " + value,
+                 "name a directory that you may write to, or a new one in such");
   return writable;
 }
 
@@ -83,6 +97,7 @@ bool check_capture_file(Findings& findings, const std::string& value) {
 bool check_on_this_machine(Findings& findings, Setting which, const std::string& value) {
   if (which == Setting::kAddr) return check_named_addresses(findings, value);
   if (which == Setting::kPcap) return check_capture_file(findings, value);
+  if (which == Setting::kRecord) return check_recordings(findings, value);
   return true;
 }
 

@@ -102,6 +102,7 @@ expect 1 'UROCE_VENDOR must be' env UROCE_VENDOR=1 "$uroce" doctor
 expect 1 'UROCE_BACKEND must be' env UROCE_BACKEND=hardware "$uroce" doctor
 expect 1 "can't be written" env UROCE_PCAP=/no/such/folder/x.pcap "$uroce" doctor
 expect 1 "can't be written" env UROCE_PCAP=/ "$uroce" doctor
+expect 1 "UROCE_RECORD: can't write to /no/such/folder" env UROCE_RECORD=/no/such/folder "$uroce" doctor
 expect 0 'UROCE_FAULT is set, and no setting has that name' env UROCE_FAULT=x "$uroce" doctor
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn sh -c 'ip link set lo up; ip link set lo down; ip addr; exec "$1" doctor' - "$uroce"
