@@ -22,7 +22,7 @@ CASE = re.compile(r"^\| ([^|]+) \| [^|]*\((IBTA [^|]*)\) \|")
 HEAD = """\
 # Clauses and their tests
 
-What holds each clause of the InfiniBand Architecture Specification, Volume 1, that our code, tests or cases name. This page is printed
+This page lists, for each clause of the InfiniBand Architecture Specification, Volume 1, that our code, tests or cases name, what holds it. It is printed
 from their comments (`tests/lint/clauses.py . --write`); `ctest -L lint` fails when it is out of date.
 
 A "?" marks a number, or its last part, that nothing confirmed: the reading is ours. "Code" has the files that follow the clause, without folders. "Tests" are

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs/verbs.md"
 
 HEAD = """# Verbs
 
-What `libibverbs.so.1` of this build offers. Our own tools use a part of it, `uroce_verbs()`.
+This page lists what `libibverbs.so.1` of this build offers. Our own tools use a part of it, `uroce_verbs()`.
 
 `tests/judged/every_verb/document.py` prints this page from the lists of functions (`verbs/ibverbs/catalogue/functions*.def`, `slots.def`), the remarks in
 `support.def`, and the attributes of the device. `ctest -L every_verb` fails when
@@ -101,7 +101,7 @@ def page(program):
                       [(name, *(of_type[t] if of_type[t] == "yes" else "-" for t in ("RC", "UC", "UD")))
                        for name, of_type in operations.items()]))
 
-    text.append("## Capabilities\n\nWhat `ibv_query_device_ex` returns; 0 means not offered.\n")
+    text.append("## Capabilities\n\nThese values are returned by `ibv_query_device_ex`; 0 means not offered.\n")
     text.append(table(("attribute", "value"), [(f"`{f[1]}`", f[2]) for f in seen if f[0] == "cap"]))
 
     text.append("## rdma-core's own tests\n\nResults per class of pyverbs, and why tests are skipped: [pyverbs.md](pyverbs.md). "

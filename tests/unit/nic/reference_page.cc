@@ -154,7 +154,8 @@ void counters(std::string& page) {
 
 void events(std::string& page) {
   page +=
-      "\n## Events\n\nWhat a `nic::TraceSink` hears (`NicConfig::trace`), each with a time, a QPN and up to two "
+      "\n## Events\n\nA `nic::TraceSink` (`NicConfig::trace`) receives these events, each with a time, a QPN and up to "
+      "two "
       "numbers. An event with a counter\nadds 1 to it.\n\n";
   Table table(page, {"event", "numbers", "counter", "what happened"});
   const auto numbers = [](const char* a, const char* b) {
