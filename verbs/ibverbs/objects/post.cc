@@ -2,6 +2,8 @@
 // Work requests.
 #include "verbs/ibverbs/objects/post.h"
 
+#include <type_traits>
+
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -15,6 +17,29 @@ namespace {
 /// Where the WR of a UD QP goes.
 nic::UdTarget target_of(const struct ibv_send_wr& wr) {
   return {own(wr.wr.ud.ah)->path, wr.wr.ud.remote_qpn & nic::Psn::kMask, wr.wr.ud.remote_qkey};
+}
+
+/// Posts a list of WRs, one by one with `post_one(lock, wr)`. 0, or an errno value with *bad_wr at the first WR that
+/// was refused; those before it stay posted.
+template <class Wr, class PostOne>
+int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
+  const nic::Qp& nic_qp = *own(qp)->nic_qp;
+  NicLock lock(*context_of(qp->context).adapter);
+  if (!lock) {
+    *bad_wr = wr;
+    return refuse_without_nic();
+  }
+  if (nic_qp.state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
+  int error = 0;
+  for (; wr != nullptr; wr = wr->next) {
+    error = post_one(lock, *wr);
+    if (error == 0) continue;
+    *bad_wr = wr;
+    break;
+  }
+  lock.touch(nic_qp);
+  if (std::is_same_v<Wr, struct ibv_send_wr> || lock->has_work()) lock.posted();
+  return error;
 }
 
 }  // namespace
@@ -31,51 +56,23 @@ Result<nic::SendWr, nic::Errno> to_nic(const QueuePair& qp, const struct ibv_sen
 
 namespace impl {
 
-// 0, or an errno value with *bad_wr at the first WR that was refused; those before it stay posted.
+// See post_list().
 int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
-  nic::Qp* const nic_qp = own(qp)->nic_qp;
-  NicLock lock(*context_of(qp->context).adapter);
-  int error = 0;
-  if (!lock) {
-    *bad_wr = wr;
-    return refuse_without_nic();
-  }
-  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
-  for (; wr != nullptr; wr = wr->next) {
+  return post_list(qp, wr, bad_wr, [qp](NicLock& lock, const struct ibv_send_wr& one) -> int {
     SgeArray sges;
     nic::UdTarget target;
-    const auto converted = to_nic(*own(qp), *wr, sges, target);
-    error = converted.ok() ? lock->post_send(nic_qp, *converted) : converted.error();
-    if (error == 0) continue;
-    *bad_wr = wr;
-    break;
-  }
-  lock.touch(*nic_qp);
-  lock.posted();
-  return error;
+    const auto converted = to_nic(*own(qp), one, sges, target);
+    return converted.ok() ? lock->post_send(own(qp)->nic_qp, *converted) : converted.error();
+  });
 }
 
-// As post_send().
+// See post_list().
 int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
-  nic::Qp* const nic_qp = own(qp)->nic_qp;
-  NicLock lock(*context_of(qp->context).adapter);
-  int error = 0;
-  if (!lock) {
-    *bad_wr = wr;
-    return refuse_without_nic();
-  }
-  if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
-  for (; wr != nullptr; wr = wr->next) {
+  return post_list(qp, wr, bad_wr, [qp](NicLock& lock, const struct ibv_recv_wr& one) -> int {
     SgeArray sges;
-    const auto converted = from_wr(*wr, sges);
-    error = converted.ok() ? lock->post_recv(nic_qp, *converted) : converted.error();
-    if (error == 0) continue;
-    *bad_wr = wr;
-    break;
-  }
-  lock.touch(*nic_qp);
-  if (lock->has_work()) lock.posted();
-  return error;
+    const auto converted = from_wr(one, sges);
+    return converted.ok() ? lock->post_recv(own(qp)->nic_qp, *converted) : converted.error();
+  });
 }
 
 }  // namespace impl
