@@ -16,6 +16,22 @@ std::uint32_t crc32(std::uint32_t seed, const std::uint8_t* bytes, std::size_t s
   return crc32_gzip_refl(seed, const_cast<std::uint8_t*>(bytes), size);
 }
 
+#if defined(__x86_64__)
+bool has_avx() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx") != 0;
+}
+const bool kHasAvx = has_avx();
+#endif
+
+/// ISA-L does not clear the upper halves of the vector registers that it has used. As long as they are in use, the
+/// processor pays at each change between AVX and SSE, and all other code is SSE: a stream of 4 KiB packets lost 12 %.
+void clear_upper_halves() {
+#if defined(__x86_64__)
+  if (kHasAvx) asm volatile("vzeroupper");
+#endif
+}
+
 /// CRC over `words`, most significant byte first, and `body`. The words go to memory in the pieces that crc32() loads:
 /// a load that spans several stores waits until they have left the store buffer, and behind a payload that was copied a
 /// moment ago that takes longer than the CRC of all of it.
@@ -26,8 +42,10 @@ std::uint32_t crc_of(const std::array<std::uint64_t, kWords>& words, Bytes body)
   for (std::size_t i = 0; i < kWords; i += 2) {
     pieces[i / 2] = Piece{__builtin_bswap64(words[i]), i + 1 < kWords ? __builtin_bswap64(words[i + 1]) : 0};
   }
-  const std::uint32_t crc = crc32(0, reinterpret_cast<const std::uint8_t*>(pieces.data()), 8 * kWords);
-  return crc32(crc, body.data(), body.size());
+  const std::uint32_t prefix = crc32(0, reinterpret_cast<const std::uint8_t*>(pieces.data()), 8 * kWords);
+  const std::uint32_t crc = crc32(prefix, body.data(), body.size());
+  clear_upper_halves();
+  return crc;
 }
 
 // What precedes the body of a packet, with ones for what may change on the way. Field by field: IP and UDP in
