@@ -186,6 +186,7 @@ class Simulation {
     if (is_of_cm(packet)) {
       if (point == TapPoint::kSent) cm_->sent(packet);
       if (point == TapPoint::kLost || point == TapPoint::kImpaired) cm_->note_fault(packet);
+      if (point == TapPoint::kDelivered) cm_->delivered(packet);
       return;
     }
     if (point == TapPoint::kSent) return sent(packet, now);

@@ -109,6 +109,17 @@ TEST(ConnectionManagement, NoticesThatAReplyIsNotHeard) {
   EXPECT_THAT(run_with_lies(scenario, Attribute::kDrep, ruin), HasSubstr("without a cause"));
 }
 
+TEST(ConnectionManagement, AQuestionToASlowProgramMayGetNoAnswer) {
+  Scenario scenario = one_connect(cm::Transport::kUd);
+  scenario.network.faults_end = milliseconds{100};          // The client asks for 65 ms ...
+  scenario.cm.attempts[0].answer_after = milliseconds{13};  // ... and three times in vain, until it gets an answer.
+  const auto ruin = [](MutBytes mad) { mad[0] ^= 0xFF; };
+  EXPECT_THAT(run_with_lies(scenario, Attribute::kSidrRep, ruin), HasSubstr("without a cause"));
+  constexpr engine::sim::NodeId kClient = 1, kServer = 2;
+  scenario.network.link.outages.push_back({Instant{}, Instant{} + scenario.network.faults_end, kServer, kClient});
+  EXPECT_EQ(clean_cm_run(scenario).counts["CM: UNREACHABLE"], 1u);
+}
+
 TEST(MadLint, CountsAndMeasures) {
   CmPlan plan;
   plan.time_divisor = 1;

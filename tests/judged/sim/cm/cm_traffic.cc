@@ -118,6 +118,23 @@ void CmTraffic::sent(const Packet& packet) {
   }
 }
 
+/// SIDR has no word for "wait": a question that comes again while the program thinks about it gets no answer.
+void CmTraffic::delivered(const Packet& packet) {
+  const auto view = proto::parse_packet(packet.bytes);
+  if (packet.corrupted || !view || view->dest_qp() != proto::cm::kManagementQpn) return;
+  const auto message = proto::cm::parse_message(*view);
+  using Question = proto::cm::SidrReq;
+  if (!message || message->attribute() != Question::kAttribute) return;
+  CmProcess* const from = process_at(packet.from);
+  const CmProcess* const to = process_at(packet.to);
+  CmSide* const client = from->find(message->as<Question>().get<Question::RequestId>());
+  if (client == nullptr) return;
+  const auto& servers = client->attempt.servers;
+  client->unanswered += std::any_of(servers.begin(), servers.end(), [to](const CmSide* server) {
+    return &server->process == to && server->step == Step::kRequested;
+  });
+}
+
 Verdict CmTraffic::fate(Packet& packet) {
   const CmPlan& plan = this->plan();
   const auto view = proto::parse_packet(packet.bytes);
@@ -157,7 +174,7 @@ CmSide* CmTraffic::peer_of(const CmSide& side) const {
 bool CmTraffic::peer_is_silent(const CmSide& side) {
   const CmAttemptPlan& plan = side.attempt.plan;
   // The last of its messages may have arrived, and wait for a listener.
-  if (faults(side) - side.faults_before >= kSends - 1) return true;
+  if (faults(side) - side.faults_before + side.unanswered >= kSends - 1) return true;
   const CmProcess& peer = process(side.passive ? plan.client : plan.server);
   if (!peer.alive() || peer.generation() != 0 || peer.manager().counters().suppressed != 0) return true;
   if (side.was_up) return false;  // A side that is asked whether it is over says so.

@@ -30,6 +30,7 @@ class CmTraffic final : public Traffic {
   // --- for the run: the packets and nodes of these processes
   bool has(engine::sim::NodeId node) const { return process_at(node) != nullptr; }
   void sent(const engine::sim::Packet& packet);
+  void delivered(const engine::sim::Packet& packet);
   void look(engine::sim::NodeId node);
   engine::sim::Verdict fate(engine::sim::Packet& packet);
 

@@ -36,6 +36,8 @@ class CmProcess {
   /// Takes what the connection manager and the NIC have to tell.
   void look();
 
+  /// Its side with this communication ID, as long as that is not destroyed.
+  CmSide* find(cm::Id id);
   bool alive() const { return alive_; }
   bool listens() const { return listening_; }
   std::size_t number() const { return number_; }
@@ -65,7 +67,6 @@ class CmProcess {
   void destroy(CmSide& side);
   void refuse(CmSide& side);
   CmSide& add_side(CmAttempt& attempt, bool passive);
-  CmSide* find(cm::Id id);
   cm::ConnectionParams params(const CmSide& side) const;
   void create_qp(CmSide& side);
   void ready_qp(CmSide& side);

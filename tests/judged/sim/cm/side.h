@@ -38,6 +38,7 @@ struct CmSide {
   std::size_t slot = 0;           ///< In the process's memory.
   std::size_t request = 0;        ///< Server: which request of the attempt it is.
   CmSide* answered_by = nullptr;  ///< Client: whose reply it has.
+  std::uint64_t unanswered = 0;   ///< Client of UD: so often it asked again while the server's program was thinking.
   Step step{};
   bool was_up = false;
   bool exited_timewait = false;
