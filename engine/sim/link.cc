@@ -74,6 +74,7 @@ bool Link::in_burst(Direction& way) {
   const bool begins = burst_.chance(config_.impairments.burst);
   const auto length = static_cast<std::uint32_t>(1 + burst_.below(config_.impairments.burst_packets));
   if (begins && way.burst_left == 0) way.burst_left = length;
+  if (config_.impairments.burst <= 0) way.burst_left = 0;  // It was switched off.
   if (way.burst_left == 0) return false;
   --way.burst_left;
   return true;

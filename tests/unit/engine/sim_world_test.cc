@@ -222,6 +222,18 @@ TEST(SimWorld, BurstsTakePacketsInARow) {
   EXPECT_NE(lost.find("xxxxx"), std::string::npos);
 }
 
+TEST(SimWorld, NoBurstOutlivesTheImpairments) {
+  Pair pair({.link = {.impairments = {.burst = 1, .burst_packets = 1000}}});
+  pair.b.answers = false;
+  pair.post(0);
+  pair.world.run_idle();
+  ASSERT_EQ(pair.world.counters().lost, 1u);
+  pair.world.link().config().impairments = {};
+  for (std::uint64_t tag = 1; tag < 100; ++tag) pair.post(tag);
+  pair.world.run_idle();
+  EXPECT_EQ(pair.world.counters().lost, 1u);
+}
+
 TEST(SimWorld, OutagesHaveABeginningAnEndAndADirection) {
   const WorldConfig blank;
   WorldConfig config;
