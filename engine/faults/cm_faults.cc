@@ -33,16 +33,23 @@ const char* step_of(CmFault::Kind kind) {
 
 }  // namespace
 
-CmFaults::CmFaults(const FaultSpec& spec, std::uint64_t injected) : seed_(spec.seed), injected_(injected) {
-  for (const CmFault& fault : spec.connections) armed_.emplace_back(fault);
+CmFaults::CmFaults(const FaultSpec& spec, std::uint64_t injected) : seed_(spec.seed), injected_(injected) { arm(spec); }
+
+CmFaults::CmFaults(const CmFaults& before, const FaultSpec& more)
+    : seed_(before.seed_), armed_(before.armed_), injected_(before.injected()) {
+  arm(more);
+}
+
+void CmFaults::arm(const FaultSpec& spec) {
+  for (const CmFault& fault : spec.connections) armed_.push_back(std::make_shared<Armed>(fault));
 }
 
 const CmFault* CmFaults::strike(CmFault::Kind kind) {
   const CmFault* struck = nullptr;
-  for (Armed& one : armed_) {
-    if (one.fault.kind != kind) continue;
-    const std::uint64_t n = one.seen.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (struck == nullptr && one.fault.which.includes(n) && is_hit(one.fault, seed_, n)) struck = &one.fault;
+  for (const auto& one : armed_) {
+    if (one->fault.kind != kind) continue;
+    const std::uint64_t n = one->seen.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (struck == nullptr && one->fault.which.includes(n) && is_hit(one->fault, seed_, n)) struck = &one->fault;
   }
   if (struck != nullptr) injected_.fetch_add(1, std::memory_order_relaxed);
   return struck;
@@ -50,11 +57,11 @@ const CmFault* CmFaults::strike(CmFault::Kind kind) {
 
 std::vector<std::string> CmFaults::without_effect() const {
   std::vector<std::string> sentences;
-  for (const Armed& one : armed_) {
-    const std::uint64_t seen = one.seen.load(std::memory_order_relaxed);
-    if (seen >= one.fault.which.first) continue;
+  for (const auto& one : armed_) {
+    const std::uint64_t seen = one->seen.load(std::memory_order_relaxed);
+    if (seen >= one->fault.which.first) continue;
     const std::string met = seen == 0 ? "no" : "only " + std::to_string(seen);
-    sentences.push_back(one.fault.text + " met " + met + ' ' + step_of(one.fault.kind) + " of this process");
+    sentences.push_back(one->fault.text + " met " + met + ' ' + step_of(one->fault.kind) + " of this process");
   }
   return sentences;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <memory>
 
 #include "engine/faults/spec.h"
 
@@ -13,6 +13,8 @@ class CmFaults {
  public:
   /// `injected`: how many there have been already.
   explicit CmFaults(const FaultSpec& spec, std::uint64_t injected = 0);
+  /// Those of `before`, which go on counting, and those of `more`, which begin; its seed does not count.
+  CmFaults(const CmFaults& before, const FaultSpec& more);
 
   /// To be called at each step that a fault of `kind` can happen to: at rdma_resolve_addr, rdma_resolve_route and
   /// rdma_connect, when a request reaches a listener, when a connection is established. Counts it. Null: all is well.
@@ -28,8 +30,10 @@ class CmFaults {
     const CmFault fault;
     std::atomic<std::uint64_t> seen = 0;  ///< Steps that it could have happened to.
   };
+  void arm(const FaultSpec& spec);
+
   const std::uint64_t seed_;
-  std::deque<Armed> armed_;
+  std::vector<std::shared_ptr<Armed>> armed_;
   std::atomic<std::uint64_t> injected_ = 0;
 };
 

@@ -32,6 +32,14 @@ TEST(CmFaults, CountEachKindForItself) {
   EXPECT_EQ(faults.injected(), 5u);
 }
 
+TEST(CmFaults, ThoseThatAreAddedCountFromThenAndTheOthersGoOn) {
+  CmFaults before = faults_of("cm.reject=1#2");
+  EXPECT_EQ(hits(before, Kind::kReject, 1), ".");
+  CmFaults both(before, *parse_faults("cm.reject=3#2"));
+  EXPECT_EQ(hits(both, Kind::kReject, 3), "13.");
+  EXPECT_EQ(both.injected(), 2u);
+}
+
 TEST(CmFaults, ChanceIsTheSameInEveryRunAndDependsOnTheSeed) {
   const auto run = [](const char* text) {
     CmFaults faults = faults_of(text);

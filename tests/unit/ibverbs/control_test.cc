@@ -11,6 +11,7 @@
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/control/commands.h"
+#include "verbs/ibverbs/hooks/cm_faults.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -95,6 +96,25 @@ TEST(Control, FaultsOfCallsAndOfNicsThatAreOpenedLater) {
   EXPECT_EQ(uroce_faults(0, "none"), 0);
 }
 
+TEST(Control, FaultsOfCallsAreAddedToThoseThatCountAlready) {
+  { Node node(0); }  // No NIC needs to be open.
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+  EXPECT_EQ(execute_command("add call=ibv_req_notify_cq#2:EBUSY"), "ok\n");
+  EXPECT_NE(refused("add call=ibv_req_notify_cq#1:EIO,loss=1%").find("no NIC open"), std::string::npos);
+  const auto failed_before = counter("injected_call");
+  {
+    Pair pair(kImpatient);
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+    EXPECT_EQ(execute_command("add call=ibv_req_notify_cq#2:EAGAIN,cm.reject=no_qp"), "ok\n");
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), EBUSY);
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), EAGAIN) << "a call that fails for one counts for the other, too";
+    EXPECT_EQ(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+  }
+  EXPECT_EQ(counter("injected_call"), failed_before + 2);
+  EXPECT_NE(cm_faults().strike(engine::faults::CmFault::Kind::kReject), nullptr);
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+}
+
 TEST(Control, AQpBreaksAsByAFatalError) {
   Node node(0);
   const QpPtr qp = node.make_qp();
@@ -124,8 +144,8 @@ TEST(Control, WhatMakesNoSenseIsRefusedWithAReason) {
       {"faults a b", "expected"},
       {"faults loss=1", "probability"},
       {"faults call=ibv_free_device_list#1:EIO", "can't fail"},
-      {"add call=ibv_alloc_pd#1:EIO", "can't be added"},
-      {"add cm.reject=no_qp", "can't be added"},
+      {"nic 0 add call=ibv_alloc_pd#1:EIO", "of the process"},
+      {"nic 0 add cm.reject=no_qp", "of the process"},
       {"add loss=1%,seed=4", "can't be added"},
       {"lose 0", "1 to"},
       {"lose 18446744073709551615", "1 to"},

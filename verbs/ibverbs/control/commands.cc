@@ -79,14 +79,17 @@ Result<FaultSpec, std::string> parse_list(std::string_view text) {
   return spec;
 }
 
+/// How many items are faults of the process, not of a NIC.
+std::size_t of_process(const FaultSpec& spec) { return spec.calls.size() + spec.connections.size(); }
+
+constexpr const char* kNotOfNic = "call= and cm. are faults of the process: leave out `nic`";
+
 Answer replace(const Nics& nics, const Words& words) {
   if (words.size() != 1) return Err{std::string("expected: faults SPEC, or faults none")};
   const std::string text(words[0] == "none" ? "" : words[0]);
   const auto spec = parse_list(text);
   if (!spec.ok()) return Err{spec.error()};
-  const bool concerns_process = !spec->calls.empty() || !spec->connections.empty();
-  if (nics.is_one() && concerns_process)
-    return Err{std::string("call= and cm. are faults of the process: leave out `nic`")};
+  if (nics.is_one() && of_process(*spec) != 0) return Err{std::string(kNotOfNic)};
   if (!nics.is_one()) want_faults(text, *spec);
   const std::size_t changed = nics.for_each_open([&](Adapter& adapter) { adapter.replace_faults(*spec); });
   if (nics.is_one() && changed == 0) return Err{nics.none_open()};
@@ -96,13 +99,17 @@ Answer replace(const Nics& nics, const Words& words) {
 Answer add(const Nics& nics, std::string_view text) {
   const auto spec = parse_list(text);
   if (!spec.ok()) return Err{spec.error()};
-  if (!spec->calls.empty() || !spec->connections.empty())
-    return Err{std::string("call= and cm. can't be added, since they count from the change: use `faults`")};
-  for (const std::string_view item : engine::faults::split(text, ',')) {
+  if (nics.is_one() && of_process(*spec) != 0) return Err{std::string(kNotOfNic)};
+  const std::vector<std::string_view> items = engine::faults::split(text, ',');
+  for (const std::string_view item : items) {
     if (engine::faults::after(item, "seed="))
-      return Err{std::string("a seed can't be added, since faults go by one: use `faults`")};
+      return Err{std::string("a seed can't be added, since all faults go by one: use `faults`, which takes seed=")};
   }
-  if (nics.for_each_open([&](Adapter& adapter) { adapter.add_faults(*spec); }) == 0) return Err{nics.none_open()};
+  const bool concerns_nics = items.size() != of_process(*spec);
+  if (concerns_nics && nics.for_each_open([&](Adapter& adapter) { adapter.add_faults(*spec); }) == 0)
+    return Err{nics.none_open()};
+  add_call_faults(*spec);
+  add_cm_faults(*spec);
   return std::string();
 }
 

@@ -57,11 +57,12 @@ struct Armed {
   std::atomic<std::uint64_t> calls = 0;
 };
 
-using ArmedList = std::vector<std::unique_ptr<Armed>>;
+using ArmedList = std::vector<std::shared_ptr<Armed>>;
 
-std::unique_ptr<ArmedList> arm(const std::vector<engine::faults::CallFault>& faults) {
-  auto list = std::make_unique<ArmedList>();
-  for (const auto& fault : faults) list->push_back(std::make_unique<Armed>(fault));
+/// Those of `before`, which go on counting, and `more`.
+std::unique_ptr<ArmedList> arm(const std::vector<engine::faults::CallFault>& more, ArmedList before = {}) {
+  auto list = std::make_unique<ArmedList>(std::move(before));
+  for (const auto& fault : more) list->push_back(std::make_shared<Armed>(fault));
   return list;
 }
 
@@ -79,17 +80,23 @@ Replaceable<ArmedList>& armed() {
 }  // namespace
 
 int call_fault(const char* verb) {
-  for (const auto& armed_fault : armed().now()) {
-    if (armed_fault->fault.verb != verb) continue;
-    const std::uint64_t n = armed_fault->calls.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (!armed_fault->fault.which.includes(n)) continue;
-    injected.fetch_add(1, std::memory_order_relaxed);
-    return refuse(armed_fault->fault.error, std::string(verb) + " fails on request: call " + std::to_string(n));
+  const Armed* struck = nullptr;
+  std::uint64_t call = 0;
+  for (const auto& one : armed().now()) {
+    if (one->fault.verb != verb) continue;
+    const std::uint64_t n = one->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (struck != nullptr || !one->fault.which.includes(n)) continue;
+    struck = one.get();
+    call = n;
   }
-  return 0;
+  if (struck == nullptr) return 0;
+  injected.fetch_add(1, std::memory_order_relaxed);
+  return refuse(struck->fault.error, std::string(verb) + " fails on request: call " + std::to_string(call));
 }
 
 void replace_call_faults(const engine::faults::FaultSpec& spec) { armed().replace(arm(spec.calls)); }
+
+void add_call_faults(const engine::faults::FaultSpec& more) { armed().replace(arm(more.calls, armed().now())); }
 
 std::uint64_t call_faults_injected() { return injected.load(std::memory_order_relaxed); }
 

@@ -18,6 +18,9 @@ int call_fault(const char* verb);
 /// From now on the faults of `spec`, which count from now. For one thread at a time.
 void replace_call_faults(const engine::faults::FaultSpec& spec);
 
+/// The faults of `more` besides, which count from now. For one thread at a time.
+void add_call_faults(const engine::faults::FaultSpec& more);
+
 /// How many calls have failed so, in this process.
 std::uint64_t call_faults_injected();
 

@@ -29,4 +29,6 @@ void replace_cm_faults(const FaultSpec& spec) {
   faults().replace(std::make_unique<CmFaults>(spec, cm_faults().injected()));
 }
 
+void add_cm_faults(const FaultSpec& more) { faults().replace(std::make_unique<CmFaults>(cm_faults(), more)); }
+
 }  // namespace uroce::ibv

@@ -13,4 +13,7 @@ engine::faults::CmFaults& cm_faults();
 /// From now on those of `spec`. For one thread at a time.
 void replace_cm_faults(const engine::faults::FaultSpec& spec);
 
+/// Those of `more` besides. For one thread at a time.
+void add_cm_faults(const engine::faults::FaultSpec& more);
+
 }  // namespace uroce::ibv
