@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of connections on request, as a program sees them. Each case is a process of its own: faults are armed once.
+// Faults of connections on request, as a program sees them.
 #include <cerrno>
 #include <cstdlib>
 
 #include "tests/support/own_network.h"
 #include "tests/unit/rdmacm/device.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
+#include "verbs/ibverbs/hooks/faults_wanted.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -15,7 +16,13 @@ class FaultsTest : public ::testing::Test {
   static constexpr std::uint16_t kPort = 7174;
 
   void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
-  static void ask_for(const char* faults) { ASSERT_EQ(::setenv("UROCE_FAULTS", faults, 1), 0); }
+  void TearDown() override { ask_for(""); }
+  /// From now on these, which count from now, and no others.
+  static void ask_for(const char* faults) {
+    const auto spec = engine::faults::parse_faults(faults);
+    ASSERT_TRUE(spec.ok()) << spec.error();
+    ibv::want_faults(faults, *spec);
+  }
 
   std::uint32_t listening(std::uint16_t space = RDMA_PS_TCP) {
     const std::uint32_t id = server_.made(space, 10);
@@ -48,11 +55,14 @@ class FaultsTest : public ::testing::Test {
     EXPECT_EQ(static_cast<int>(event.status), status);
   }
 
+  void lose_the_device();
+
   Device server_, client_;
 };
 
 TEST_F(FaultsTest, AnAddressOrARouteIsNotFoundAndTheProgramMayAskAgain) {
   ask_for("cm.addr_error=EHOSTUNREACH#1,cm.route_error=ETIMEDOUT#1");
+  const std::uint64_t injected_before = ibv::cm_faults().injected();
   const std::uint32_t id = client_.made(RDMA_PS_TCP, 20);
   ASSERT_EQ(client_.resolve(id, kSecond, kFirst, kPort), 0);
   expect(client_.next(), kAddressError, -EHOSTUNREACH);
@@ -63,7 +73,7 @@ TEST_F(FaultsTest, AnAddressOrARouteIsNotFoundAndTheProgramMayAskAgain) {
   expect(client_.next(), kRouteError, -ETIMEDOUT);
   ASSERT_EQ(client_.route(id), 0);
   expect(client_.next(), kRouted, 0);
-  EXPECT_EQ(ibv::cm_faults().injected(), 2u);
+  EXPECT_EQ(ibv::cm_faults().injected(), injected_before + 2);
 }
 
 TEST_F(FaultsTest, ConnectingEndsUnreachableOrRejectedAndTheListenerHearsNothing) {
@@ -114,7 +124,7 @@ TEST_F(FaultsTest, AConnectionBreaks) {
   EXPECT_EQ(server_.next().event, 15u);
 }
 
-TEST_F(FaultsTest, ADeviceIsRemoved) {
+void FaultsTest::lose_the_device() {
   ask_for("device_fatal=300ms");
   const std::uint32_t listener = listening();
   const auto [active, passive] = connected();
@@ -134,6 +144,17 @@ TEST_F(FaultsTest, ADeviceIsRemoved) {
   EXPECT_EQ(reported, 4u);
   EXPECT_EQ(server_.destroy(passive), 0);
   EXPECT_EQ(server_.destroy(listener), 0);
+}
+
+/// In a process of its own: a device that had a fatal error stays dead for the other cases.
+TEST_F(FaultsTest, ADeviceIsRemoved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        lose_the_device();
+        std::_Exit(HasFailure() ? EXIT_FAILURE : EXIT_SUCCESS);
+      },
+      testing::ExitedWithCode(EXIT_SUCCESS), "");
 }
 
 }  // namespace
