@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 
+#include "proto/headers.h"
 #include "proto/opcodes.h"
 #include "proto/syndrome.h"
 #include "proto/timing.h"
@@ -25,46 +27,21 @@ std::string hex(unsigned value) {
 
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
-std::string kind_of(const OpcodeInfo& op) {
-  switch (op.kind) {
-    case Kind::kSend:
-    case Kind::kWrite:
-      return "message";
-    case Kind::kReadRequest:
-      return "read";
-    case Kind::kReadResponse:
-    case Kind::kAcknowledge:
-    case Kind::kAtomicAcknowledge:
-      return op.kind == Kind::kAcknowledge ? "ack" : "response";
-    case Kind::kCompareSwap:
-    case Kind::kFetchAdd:
-      return "atomic";
-    case Kind::kFlush:
-      return "flush";
-    case Kind::kAtomicWrite:
-      return "atomic_write";
-    case Kind::kCnp:
-      return "cnp";
-  }
-  return "";
+/// What the plugin makes of it: it tells SENDs from WRITEs by the name.
+constexpr std::string_view kind_of(Kind kind) {
+  constexpr std::string_view kNames[] = {"message", "message", "read",  "response",     "ack", "response",
+                                         "atomic",  "atomic",  "flush", "atomic_write", "cnp"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+static_assert(kind_of(Kind::kCnp) == "cnp" && kind_of(Kind::kAcknowledge) == "ack" && kind_of(Kind::kFlush) == "flush");
+
+constexpr std::string_view service_of(Service service) {
+  constexpr std::string_view kNames[] = {"RC", "UC", "UD", "CNP"};
+  return kNames[static_cast<std::size_t>(service)];
 }
 
-std::string service_of(Service service) {
-  switch (service) {
-    case Service::kRc:
-      return "RC";
-    case Service::kUc:
-      return "UC";
-    case Service::kUd:
-      return "UD";
-    case Service::kCongestion:
-      return "CNP";
-  }
-  return "";
-}
-
-std::string position_of(Position position) {
-  constexpr const char* kNames[] = {"first", "middle", "last", "only"};
+constexpr std::string_view position_of(Position position) {
+  constexpr std::string_view kNames[] = {"first", "middle", "last", "only"};
   return kNames[static_cast<std::size_t>(position)];
 }
 
@@ -74,7 +51,7 @@ std::string opcodes() {
   std::string text = "local OPCODES = {\n";
   for (const OpcodeInfo& op : kOpcodes) {
     text += "  [" + hex(static_cast<unsigned>(op.code)) + "] = {name = " + quoted(op.name) +
-            ", service = " + quoted(service_of(op.service)) + ", kind = " + quoted(kind_of(op)) +
+            ", service = " + quoted(service_of(op.service)) + ", kind = " + quoted(kind_of(op.kind)) +
             ", position = " + quoted(position_of(op.position)) + ", payload = " + (op.has_payload ? "true" : "false") +
             ", bytes = " + std::to_string(op.stack.bytes);
     for (const HeaderInfo& header : kHeaders) {
@@ -133,7 +110,18 @@ std::string syndromes() {
   return text + "}\n";
 }
 
-std::string tables() { return kBegin + opcodes() + headers() + syndromes() + kEnd; }
+/// What the values of FETH's two fields mean; all others are reserved.
+std::string flush_values() {
+  const auto value = [](unsigned raw, std::string_view words) {
+    return "[" + std::to_string(raw) + "] = " + quoted(words);
+  };
+  return "local FLUSH = {\n  selectivity = {" + value(kFlushRange, "memory range") + ", " +
+         value(kFlushRegion, "memory region") + "},\n  placement = {" + value(kGlobalVisibility, "global visibility") +
+         ", " + value(kPersistence, "persistence") + ", " +
+         value(kGlobalVisibility | kPersistence, "global visibility and persistence") + "},\n}\n";
+}
+
+std::string tables() { return kBegin + opcodes() + headers() + syndromes() + flush_values() + kEnd; }
 
 int complain(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());

@@ -7,78 +7,6 @@
 
 local uroce = Proto("uroce", "RoCEv2, explained by uroce")
 
-local f_icrc = ProtoField.string("uroce.icrc", "ICRC")
-local f_syndrome = ProtoField.string("uroce.syndrome", "AETH")
-local f_again = ProtoField.framenum("uroce.again", "Sent before in", base.NONE, frametype.RETRANS_PREV)
-local f_acked = ProtoField.framenum("uroce.acked_again", "Acknowledged before in", base.NONE, frametype.DUP_ACK)
-local f_answers = ProtoField.framenum("uroce.answers", "Answers", base.NONE, frametype.REQUEST)
-local f_answered = ProtoField.framenum("uroce.answered", "Answered in", base.NONE, frametype.RESPONSE)
-local f_begins = ProtoField.framenum("uroce.begins", "Message begins in", base.NONE, frametype.NONE)
-local f_gap = ProtoField.uint32("uroce.gap", "PSNs missing in front of it")
-local f_operation = ProtoField.string("uroce.operation", "Operation")
-local f_va = ProtoField.uint64("uroce.va", "Remote address", base.HEX)
-local f_rkey = ProtoField.uint32("uroce.rkey", "R_Key", base.HEX)
-local f_length = ProtoField.uint32("uroce.length", "DMA length")
-local f_selectivity = ProtoField.uint32("uroce.flush.selectivity", "Selectivity", base.DEC,
-                                        {[0] = "memory range", [1] = "memory region"}, 0x30)
-local f_placement = ProtoField.uint32("uroce.flush.placement", "Placement", base.DEC,
-                                      {[1] = "global visibility", [2] = "persistence", [3] = "global visibility and persistence"}, 0x0F)
-local f_written = ProtoField.bytes("uroce.written", "Written at once")
-local f_note = ProtoField.string("uroce.note", "Note")
-uroce.fields = {f_icrc, f_syndrome, f_again, f_acked, f_answers, f_answered, f_begins, f_gap, f_operation, f_va, f_rkey, f_length,
-                f_selectivity, f_placement, f_written, f_note}
-
-local e_icrc = ProtoExpert.new("uroce.icrc.wrong", "ICRC wrong: the receiver drops it", expert.group.CHECKSUM, expert.severity.ERROR)
-local e_again = ProtoExpert.new("uroce.retransmission", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE)
-local e_refused = ProtoExpert.new("uroce.refused", "NAK or RNR NAK", expert.group.RESPONSE_CODE, expert.severity.WARN)
-local e_fatal = ProtoExpert.new("uroce.fatal", "The connection ends here", expert.group.RESPONSE_CODE, expert.severity.ERROR)
-local e_gap = ProtoExpert.new("uroce.gap.seen", "PSNs are missing in front of it", expert.group.SEQUENCE, expert.severity.WARN)
-local e_congestion = ProtoExpert.new("uroce.congestion", "Congestion", expert.group.SEQUENCE, expert.severity.NOTE)
-local e_reserved = ProtoExpert.new("uroce.flush.reserved", "Reserved selectivity or placement", expert.group.PROTOCOL,
-                                   expert.severity.WARN)
-uroce.experts = {e_icrc, e_again, e_refused, e_fatal, e_gap, e_congestion, e_reserved}
-
--- CRC-32 as of Ethernet.
-local crc_table = {}
-for i = 0, 255 do
-  local c = i
-  for _ = 1, 8 do c = bit.band(c, 1) == 1 and bit.bxor(bit.rshift(c, 1), 0xEDB88320) or bit.rshift(c, 1) end
-  crc_table[i] = c
-end
-
-local function crc(bytes, from, to, masked, state)
-  for i = from, to do
-    local byte = masked[i] and 0xFF or bytes:get_index(i)
-    state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, byte), 0xFF)])
-  end
-  return state
-end
-
--- The fields that routers may change count as ones (IBTA Annex A17.3.3). Offsets are those of the frame.
-local function icrc_is_right(bytes, ip, is_v6, udp, size)
-  local masked = {[udp + 6] = true, [udp + 7] = true, [udp + 12] = true}
-  if is_v6 then
-    for _, i in ipairs({1, 2, 3, 7}) do masked[ip + i] = true end
-  else
-    for _, i in ipairs({1, 8, 10, 11}) do masked[ip + i] = true end
-  end
-  local state = 0xFFFFFFFF
-  for _ = 1, 8 do state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, 0xFF), 0xFF)]) end
-  if is_v6 then
-    -- The upper half of the first byte is the version, the lower one a part of the traffic class.
-    local first = bit.bor(bytes:get_index(ip), 0x0F)
-    state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, first), 0xFF)])
-    state = crc(bytes, ip + 1, udp + size - 5, masked, state)
-  else
-    state = crc(bytes, ip, udp + size - 5, masked, state)
-  end
-  local value = bit.band(bit.bnot(state), 0xFFFFFFFF)
-  for i = 0, 3 do
-    if bytes:get_index(udp + size - 4 + i) ~= bit.band(bit.rshift(value, 8 * i), 0xFF) then return false end
-  end
-  return true
-end
-
 -- Tables, printed by tools/wireshark/tables.cc from proto/: do not edit.
 local OPCODES = {
   [0x00] = {name = "RC SEND FIRST", service = "RC", kind = "message", position = "first", payload = true, bytes = 12, BTH = 0},
@@ -205,7 +133,88 @@ local SYNDROMES = {
   [0x63] = {words = "NAK: remote operational error", refused = true, fatal = true},
   [0x64] = {words = "NAK: invalid RD request", refused = true, fatal = true},
 }
+local FLUSH = {
+  selectivity = {[0] = "memory range", [1] = "memory region"},
+  placement = {[1] = "global visibility", [2] = "persistence", [3] = "global visibility and persistence"},
+}
 -- End of the tables.
+
+-- The bits of a field in the last word that it lies in.
+local function mask_of(header, name)
+  local first, bits = HEADERS[header][name][1], HEADERS[header][name][2]
+  return bit.lshift(bit.lshift(1, bits) - 1, 32 - first % 32 - bits)
+end
+
+local f_icrc = ProtoField.string("uroce.icrc", "ICRC")
+local f_syndrome = ProtoField.string("uroce.syndrome", "AETH")
+local f_again = ProtoField.framenum("uroce.again", "Sent before in", base.NONE, frametype.RETRANS_PREV)
+local f_acked = ProtoField.framenum("uroce.acked_again", "Acknowledged before in", base.NONE, frametype.DUP_ACK)
+local f_answers = ProtoField.framenum("uroce.answers", "Answers", base.NONE, frametype.REQUEST)
+local f_answered = ProtoField.framenum("uroce.answered", "Answered in", base.NONE, frametype.RESPONSE)
+local f_begins = ProtoField.framenum("uroce.begins", "Message begins in", base.NONE, frametype.NONE)
+local f_gap = ProtoField.uint32("uroce.gap", "PSNs missing in front of it")
+local f_operation = ProtoField.string("uroce.operation", "Operation")
+local f_va = ProtoField.uint64("uroce.va", "Remote address", base.HEX)
+local f_rkey = ProtoField.uint32("uroce.rkey", "R_Key", base.HEX)
+local f_length = ProtoField.uint32("uroce.length", "DMA length")
+local f_selectivity = ProtoField.uint32("uroce.flush.selectivity", "Selectivity", base.DEC, FLUSH.selectivity,
+                                        mask_of("FETH", "selectivity"))
+local f_placement = ProtoField.uint32("uroce.flush.placement", "Placement", base.DEC, FLUSH.placement, mask_of("FETH", "placement"))
+local f_written = ProtoField.bytes("uroce.written", "Written at once")
+local f_note = ProtoField.string("uroce.note", "Note")
+uroce.fields = {f_icrc, f_syndrome, f_again, f_acked, f_answers, f_answered, f_begins, f_gap, f_operation, f_va, f_rkey, f_length,
+                f_selectivity, f_placement, f_written, f_note}
+
+local e_icrc = ProtoExpert.new("uroce.icrc.wrong", "ICRC wrong: the receiver drops it", expert.group.CHECKSUM, expert.severity.ERROR)
+local e_again = ProtoExpert.new("uroce.retransmission", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE)
+local e_refused = ProtoExpert.new("uroce.refused", "NAK or RNR NAK", expert.group.RESPONSE_CODE, expert.severity.WARN)
+local e_fatal = ProtoExpert.new("uroce.fatal", "The connection ends here", expert.group.RESPONSE_CODE, expert.severity.ERROR)
+local e_gap = ProtoExpert.new("uroce.gap.seen", "PSNs are missing in front of it", expert.group.SEQUENCE, expert.severity.WARN)
+local e_congestion = ProtoExpert.new("uroce.congestion", "Congestion", expert.group.SEQUENCE, expert.severity.NOTE)
+local e_reserved = ProtoExpert.new("uroce.flush.reserved", "Reserved selectivity or placement", expert.group.PROTOCOL,
+                                   expert.severity.WARN)
+uroce.experts = {e_icrc, e_again, e_refused, e_fatal, e_gap, e_congestion, e_reserved}
+
+-- CRC-32 as of Ethernet.
+local crc_table = {}
+for i = 0, 255 do
+  local c = i
+  for _ = 1, 8 do c = bit.band(c, 1) == 1 and bit.bxor(bit.rshift(c, 1), 0xEDB88320) or bit.rshift(c, 1) end
+  crc_table[i] = c
+end
+
+local function crc(bytes, from, to, masked, state)
+  for i = from, to do
+    local byte = masked[i] and 0xFF or bytes:get_index(i)
+    state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, byte), 0xFF)])
+  end
+  return state
+end
+
+-- The fields that routers may change count as ones (IBTA Annex A17.3.3). Offsets are those of the frame.
+local function icrc_is_right(bytes, ip, is_v6, udp, size)
+  local masked = {[udp + 6] = true, [udp + 7] = true, [udp + 12] = true}
+  if is_v6 then
+    for _, i in ipairs({1, 2, 3, 7}) do masked[ip + i] = true end
+  else
+    for _, i in ipairs({1, 8, 10, 11}) do masked[ip + i] = true end
+  end
+  local state = 0xFFFFFFFF
+  for _ = 1, 8 do state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, 0xFF), 0xFF)]) end
+  if is_v6 then
+    -- The upper half of the first byte is the version, the lower one a part of the traffic class.
+    local first = bit.bor(bytes:get_index(ip), 0x0F)
+    state = bit.bxor(bit.rshift(state, 8), crc_table[bit.band(bit.bxor(state, first), 0xFF)])
+    state = crc(bytes, ip + 1, udp + size - 5, masked, state)
+  else
+    state = crc(bytes, ip, udp + size - 5, masked, state)
+  end
+  local value = bit.band(bit.bnot(state), 0xFFFFFFFF)
+  for i = 0, 3 do
+    if bytes:get_index(udp + size - 4 + i) ~= bit.band(bit.rshift(value, 8 * i), 0xFF) then return false end
+  end
+  return true
+end
 
 -- A field of a header that begins at `at`, and its bytes.
 local function field(tvb, at, header, name)
@@ -314,7 +323,7 @@ local function extensions(tvb, tree, op, at, words)
     local placement, selectivity = field(tvb, at + op.FETH, "FETH", "placement"), field(tvb, at + op.FETH, "FETH", "selectivity")
     tree:add(f_selectivity, feth)
     local item = tree:add(f_placement, feth)
-    if placement == 0 or placement > 3 or selectivity > 1 then item:add_proto_expert_info(e_reserved) end
+    if not FLUSH.placement[placement] or not FLUSH.selectivity[selectivity] then item:add_proto_expert_info(e_reserved) end
   end
   for _, part in ipairs({{f_va, "va"}, {f_rkey, "rkey"}, {f_length, "len"}}) do
     local _, range = field(tvb, at + op.RETH, "RETH", part[2])
