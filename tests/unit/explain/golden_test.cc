@@ -242,6 +242,18 @@ TEST(Golden, BothEndsInOneFile) {
   EXPECT_GT(topics, 40u);
 }
 
+/// What the managers of both ends tell of the device between them: rxe_cm/README.md names what it drops.
+TEST(Golden, WhatTheManagersHaveLost) {
+  for (const auto& [topic, lost] : std::map<std::string, std::uint64_t>{{"drop_drep", 1},
+                                                                        {"drop_alldrep", 1},
+                                                                        {"drop_allrep", 21},
+                                                                        {"drop_rej", 1},
+                                                                        {"drop_sidrrep", 1},
+                                                                        {"dup_rep", 0}}) {
+    EXPECT_EQ(retell({"rxe_cm/" + topic + ".atA", "rxe_cm/" + topic + ".atB"}).noted("lost"), lost) << topic;
+  }
+}
+
 /// The same with directions: Linux cooked, as `tcpdump -i any` writes it where a packet passes two interfaces.
 TEST(Golden, BothEndsInOneCookedFile) {
   for (const std::string topic : {"rxe/loss_nak", "rxe/dup_send_last", "rxe/loss_send_only"}) {

@@ -56,7 +56,9 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   }
   const Packet& sent = first_sent ? first : second;
   const Packet& arrived = first_sent ? second : first;
+  // Of a host from which nothing arrives, what it gets tells where it is.
   ++homes_[sent.source.raw][sent.tap];
+  ++homes_[sent.destination.raw][arrived.tap];
   if (homes_.size() > kMost) homes_.clear();
   paired_.emplace(sent.source.raw, sent.destination.raw);
   if (paired_.size() > kMost) paired_.clear();

@@ -19,10 +19,24 @@ const Manager::Sent* Manager::request_of(const proto::Gid& source, std::uint32_t
   return found == sent_.end() ? nullptr : &found->second;
 }
 
+void Manager::list(const Packet& packet, const Note& note) {
+  if (incidents_.size() < Numbers::kListed) {
+    incidents_.push_back({packet.place, packet.time_ns, note});
+  } else {
+    ++counts_.more_incidents;
+  }
+}
+
 std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
   const CmMessage& message = *packet.cm;
   ++counts_.messages;
   told.reason = Reason::kManagement;
+  if (packet.fate == Fate::kLost) {
+    ++counts_.lost;
+    told.note(Severity::kProblem, "lost", "lost on the way: the other end did not see it");
+    list(packet, {Severity::kProblem, "lost",
+                  std::string(name_of(message.attribute)) + " was lost on the way: the other end did not see it"});
+  }
   words(packet, told);
   const Key key{packet.source.raw, static_cast<std::uint16_t>(message.attribute), message.local_id, message.remote_id};
   const auto [at, fresh] =
@@ -44,13 +58,9 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
     before.place = packet.place;
     before.time_ns = packet.time_ns;
     ++counts_.again;
-    if (incidents_.size() < Numbers::kListed) {
-      incidents_.push_back({packet.place,
-                            packet.time_ns,
-                            {Severity::kProblem, "cm_again",
-                             fmt::format("{} again, {} after {}: no answer came in time", name_of(message.attribute),
-                                         duration_text(told.wait_ns), (*names_)(told.cause))}});
-    }
+    list(packet, {Severity::kProblem, "cm_again",
+                  fmt::format("{} again, {} after {}: no answer came in time", name_of(message.attribute),
+                              duration_text(told.wait_ns), (*names_)(told.cause))});
     if (message.attribute != Attribute::kRep) return std::nullopt;
   } else if (sent_.size() > kMost) {
     sent_.erase(at == sent_.begin() ? std::next(sent_.begin()) : sent_.begin());
@@ -107,7 +117,7 @@ void Manager::words(const Packet& packet, Told& told) {
                          : m.reason == 10 ? " (stale connection)"
                                           : "");
       told.note(Severity::kProblem, "cm_rej", text);
-      if (incidents_.size() < Numbers::kListed) incidents_.push_back({packet.place, packet.time_ns, told.notes.back()});
+      list(packet, told.notes.back());
       return;
     case Attribute::kRtu:
       text = "ready to use: the connection is open";

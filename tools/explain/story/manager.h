@@ -27,6 +27,8 @@ class Manager {
 
   struct Counts {
     std::uint64_t messages = 0, again = 0, requests = 0, replies = 0, rejects = 0, disconnects = 0;
+    std::uint64_t more_incidents = 0;  ///< Than are listed.
+    std::uint64_t lost = 0;            ///< Between the captures of both ends.
   };
   const Counts& counts() const { return counts_; }
   const std::vector<Incident>& incidents() const { return incidents_; }
@@ -50,6 +52,7 @@ class Manager {
   };
   const Sent* request_of(const proto::Gid& source, std::uint32_t local_id) const;
   std::optional<Agreed> agree(const Packet& packet, Told& told);
+  void list(const Packet& packet, const Note& note);
   void words(const Packet& packet, Told& told);
 
   const Names* names_;

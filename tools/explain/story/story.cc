@@ -71,9 +71,6 @@ Told Story::tell(const Packet& packet) {
 }
 
 void Story::tell_management(const Packet& packet, Told& told) {
-  if (packet.fate == Fate::kLost) {
-    told.note(Severity::kProblem, "lost", "lost on the way: the other end did not see it");
-  }
   if (const auto agreed = manager_.tell(packet, told)) seat_agreed(*agreed);
 }
 

@@ -196,6 +196,7 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
   const Object tail{{"connection_manager",
                      {{"messages", manager.messages},
                       {"again", manager.again},
+                      {"lost", manager.lost},
                       {"requests", manager.requests},
                       {"replies", manager.replies},
                       {"rejects", manager.rejects},

@@ -37,7 +37,8 @@ void Text::flush() {
 }
 
 std::string Text::since_start(std::int64_t ns, const Story& story) const {
-  return "+" + duration_text(ns - story.totals().first_ns);
+  const std::int64_t since = ns - story.totals().first_ns;  // Negative in captures that were put behind each other.
+  return (since < 0 ? "" : "+") + duration_text(since);
 }
 
 void Text::introduce(const Connection& connection) {
@@ -222,9 +223,13 @@ void Text::management(const Story& story) {
                    counted(counts.requests, "REQ"), counted(counts.replies, "REP"), counted(counts.rejects, "REJ"),
                    counted(counts.disconnects, "DREQ")));
   if (counts.again != 0) line(fmt::format("  {} sent again", counted(counts.again, "message")));
+  if (counts.lost != 0) line(fmt::format("  {} lost between the two captures", counted(counts.lost, "message")));
   for (const Incident& incident : story.manager().incidents()) {
     line(fmt::format("      {:<6} {:<10} {}", (*names_)(incident.place), since_start(incident.time_ns, story),
                      incident.note.text));
+  }
+  if (counts.more_incidents != 0) {
+    line(fmt::format("      and {} more: see them with --only problems", counts.more_incidents));
   }
   line("");
 }
