@@ -242,6 +242,33 @@ TEST(Golden, BothEndsInOneFile) {
   EXPECT_GT(topics, 40u);
 }
 
+/// A live capture is told at once. After 20 packets it shows that it has each one twice: from then on each is told
+/// once.
+TEST(Golden, BothEndsInOneLiveCapture) {
+  for (const std::string capture : {"rxe/rc_write_157pkt_mtu256", "rxe/rc_send_64k_mtu1024"}) {
+    std::vector<std::pair<std::int64_t, Octets>> frames;
+    for (const auto& [time, frame] : frames_of(capture)) {
+      frames.emplace_back(time, frame);
+      frames.emplace_back(time + 15'000, frame);
+    }
+    std::stable_sort(frames.begin(), frames.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const Retold live = retell_bytes(pcap_of(frames), true);
+    std::map<std::pair<std::string, std::uint32_t>, int> times;
+    for (std::size_t i = 0; i < live.lines.size(); ++i) {
+      const auto& [packet, told] = live.lines[i];
+      if (i >= 20) {
+        EXPECT_EQ(packet.fate, Fate::kArrived) << capture << ' ' << i;
+        const int nth = ++times[{std::string(packet.op->name), packet.psn.value()}];
+        EXPECT_EQ(nth, 1) << capture << ' ' << i;
+      }
+    }
+    EXPECT_LE(live.lines.size(), frames.size() / 2 + 10) << capture;
+    EXPECT_GE(live.lines.size(), frames.size() / 2) << capture;
+    // Of a file, all are told once.
+    EXPECT_EQ(retell_bytes(pcap_of(frames)).lines.size(), frames.size() / 2) << capture;
+  }
+}
+
 /// What the managers of both ends tell of the device between them: rxe_cm/README.md names what it drops.
 TEST(Golden, WhatTheManagersHaveLost) {
   for (const auto& [topic, lost] : std::map<std::string, std::uint64_t>{{"drop_drep", 1},

@@ -64,14 +64,14 @@ Retold retell(const std::vector<std::string>& captures) {
   return tell_all(both, captures.size() > 1);
 }
 
-Retold retell_bytes(std::vector<std::uint8_t> bytes) {
+Retold retell_bytes(std::vector<std::uint8_t> bytes, bool live) {
   std::vector<std::vector<std::uint8_t>> files;
   files.push_back(std::move(bytes));
-  return retell_files(std::move(files));
+  return retell_files(std::move(files), live);
 }
 
-Retold retell_files(std::vector<std::vector<std::uint8_t>> files) {
-  BothEnds both;
+Retold retell_files(std::vector<std::vector<std::uint8_t>> files, bool live) {
+  BothEnds both(live);
   for (std::size_t i = 0; i < files.size(); ++i) {
     auto capture = Capture::open(Input(std::move(files[i])), "bytes", static_cast<std::uint32_t>(i));
     if (capture) both.add(std::move(*capture));

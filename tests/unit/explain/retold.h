@@ -32,8 +32,8 @@ struct Retold {
 /// Files of pcaps/ ("rxe/loss_nak.atA"), those of both ends or one.
 Retold retell(const std::vector<std::string>& captures);
 /// Bytes of a capture file, or of those of both ends.
-Retold retell_bytes(std::vector<std::uint8_t> bytes);
-Retold retell_files(std::vector<std::vector<std::uint8_t>> files);
+Retold retell_bytes(std::vector<std::uint8_t> bytes, bool live = false);
+Retold retell_files(std::vector<std::vector<std::uint8_t>> files, bool live = false);
 std::vector<std::uint8_t> read_capture(const std::string& name);
 /// All captures below pcaps/, by name.
 std::vector<std::string> all_captures();

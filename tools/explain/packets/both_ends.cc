@@ -92,11 +92,16 @@ void BothEnds::prepare() {
   for (const Source& source : sources_) silent += source.ended && source.ahead.empty() ? 1u : 0u;
   twins_.set_silent_end(sources_.size() == 2 && silent == 1);
   for (std::size_t i = 1; i < sources_.size(); ++i) sources_[i].ahead_ns = clock_offset(sources_[0], sources_[i]);
-  if (!twins_used_) twins_used_ = look_for_doubles();
-  if (!twins_used_) return;
+  if (!twins_used_ && sources_.size() == 1) twins_used_ = look_for_doubles(sources_[0].ahead);
+  if (twins_used_) rehearse();
+}
+
+/// Takes over from the packets read so far which tap is at which end.
+void BothEnds::rehearse() {
   twins_.set_doubles(doubles_);
   Twins rehearsal;
   rehearsal.set_doubles(doubles_);
+  for (const Packet& packet : told_) rehearsal.add(packet);
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
       packet.time_ns -= source.ahead_ns.value_or(0);
@@ -106,11 +111,29 @@ void BothEnds::prepare() {
   twins_.learn_ends(rehearsal);
 }
 
+/// Of a live capture, a packet that is to be told at once: do packets come twice so far? Then further ones are held
+/// back.
+void BothEnds::watch(const Packet& packet) {
+  if (!live_ || told_.size() >= kAhead) return;
+  told_.push_back(packet);
+  if (told_.size() % kLooks != 0) return;
+  twins_used_ = packet.tap != told_.front().tap || look_for_doubles(told_);
+  if (!twins_used_) return;
+  rehearse();
+  for (const Packet& each : told_) {
+    const std::uint64_t identity = identity_of(each) ^ each.icrc_value;
+    if (awaited_.erase(identity) == 0) awaited_.insert(identity);
+  }
+}
+
+/// The second sighting of a packet whose first one was told.
+bool BothEnds::was_told(const Packet& packet) {
+  return !awaited_.empty() && awaited_.erase(identity_of(packet) ^ packet.icrc_value) != 0;
+}
+
 /// One tap that has both sightings of packets: with their directions (Linux cooked, a NIC that talks to itself) or
 /// without.
-bool BothEnds::look_for_doubles() {
-  if (sources_.size() != 1) return false;
-  const std::deque<Packet>& packets = sources_[0].ahead;
+bool BothEnds::look_for_doubles(const std::deque<Packet>& packets) {
   doubles_.learn(packets);
   if (doubles_.any()) return true;
   std::unordered_map<std::uint64_t, Direction> seen;
@@ -167,7 +190,11 @@ std::optional<Packet> BothEnds::next() {
     Packet packet = std::move(source->ahead.front());
     source->ahead.pop_front();
     packet.time_ns -= source->ahead_ns.value_or(0);
-    if (!twins_used_) return packet;
+    if (!twins_used_) {
+      watch(packet);
+      return packet;
+    }
+    if (was_told(packet)) continue;
     twins_.add(std::move(packet));
   }
 }

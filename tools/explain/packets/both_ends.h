@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class Capture {
 
 class BothEnds {
  public:
-  /// `live`: packets come slowly, so none is read ahead.
+  /// `live`: packets come slowly, so none is read ahead. That they come twice shows when some have been told.
   explicit BothEnds(bool live = false) : live_(live) {}
   /// What is wrong, if the capture can't be read.
   std::optional<std::string> open(const std::string& path, bool follow);
@@ -67,6 +68,7 @@ class BothEnds {
 
  private:
   static constexpr std::size_t kAhead = 2000;  ///< Packets by which the captures are compared.
+  static constexpr std::size_t kLooks = 20;    ///< Live: packets between two looks at those so far.
   struct Source {
     std::unique_ptr<Capture> capture;
     std::deque<Packet> ahead;
@@ -75,13 +77,18 @@ class BothEnds {
   };
   bool peek(Source& source);
   void prepare();
-  bool look_for_doubles();
+  bool look_for_doubles(const std::deque<Packet>& packets);
+  void rehearse();
+  void watch(const Packet& packet);
+  bool was_told(const Packet& packet);
   std::optional<std::int64_t> clock_offset(const Source& first, const Source& other) const;
   Source* earliest();
 
   bool live_;
   bool prepared_ = false;
   bool twins_used_ = false;
+  std::deque<Packet> told_;          ///< Live, at the beginning.
+  std::set<std::uint64_t> awaited_;  ///< Of what was told before it was known that it comes twice.
   Doubles doubles_;
   std::vector<Source> sources_;
   Twins twins_;
