@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "tools/explain/recordings.h"
 #include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
+#include "tools/explain/words/perfetto.h"
 #include "tools/explain/words/text.h"
 
 namespace uroce::explain {
@@ -48,6 +50,19 @@ std::optional<std::string> read_filter(const Options& options, Filter& filter) {
     return "'" + options.only + "' can't be chosen: --only takes problems";
   }
   filter.only_problems = options.only == "problems";
+  return std::nullopt;
+}
+
+/// Whether a file that is to be written is one that is read: in words.
+std::optional<std::string> spare_captures(const Options& options, const std::vector<std::string>& captures) {
+  for (const std::string& out : {options.html, options.perfetto}) {
+    for (const std::string& capture : captures) {
+      std::error_code none;
+      if (!out.empty() && std::filesystem::equivalent(out, capture, none)) {
+        return out + " is a capture to be read: write to another file";
+      }
+    }
+  }
   return std::nullopt;
 }
 
@@ -92,6 +107,7 @@ int explain(const Options& options) {
   if (const auto wrong = read_filter(options, filter)) return complain(*wrong);
   const auto input = input_of(options.files);
   if (!input.ok()) return complain(input.error());
+  if (const auto wrong = spare_captures(options, input->captures)) return complain(*wrong);
   BothEnds captures(options.follow);
   for (const std::string& file : input->captures) {
     if (const auto wrong = captures.open(file, options.follow)) return complain(*wrong);
@@ -111,6 +127,13 @@ int explain(const Options& options) {
     page = html.get();
     outputs.push_back(std::move(html));
   }
+  Perfetto* trace = nullptr;
+  if (!options.perfetto.empty()) {
+    auto perfetto = std::make_unique<Perfetto>(options.perfetto, names, filter);
+    trace = perfetto.get();
+    outputs.push_back(std::move(perfetto));
+    if (!trace->error().empty()) return complain(trace->error());
+  }
   for (const auto& output : outputs) output->begin(input->verdicts);
   Story story(names);
   {
@@ -125,8 +148,12 @@ int explain(const Options& options) {
       }
       const Told told = story.tell(*packet);
       progress.show(captures);
-      if ((!packets && page == nullptr) || (filter.only_problems && !told.is_problem())) continue;
+      if (!packets && page == nullptr && trace == nullptr) continue;
       if (!filter.takes(story.connection(told.connection), *packet)) continue;
+      for (const Finished& message : told.finished) {
+        for (const auto& output : outputs) output->finished(message, told.connection, story);
+      }
+      if (filter.only_problems && !told.is_problem()) continue;
       for (const auto& output : outputs) output->packet(*packet, told, story);
       if (options.follow) outputs.front()->flush();
     }
@@ -135,6 +162,7 @@ int explain(const Options& options) {
   const std::vector<FileFacts> facts = captures.facts();
   for (const auto& output : outputs) output->end(story, facts);
   if (page != nullptr && !page->error().empty()) return complain(page->error());
+  if (trace != nullptr && !trace->error().empty()) return complain(trace->error());
   bool whole = story.totals().packets != 0 || !input->verdicts.empty();
   for (const FileFacts& file : facts) whole = whole && file.damage.empty();
   if (story.totals().packets == 0 && input->verdicts.empty()) complain("there is no packet of RoCE in it");

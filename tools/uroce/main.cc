@@ -67,6 +67,10 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_flag("--json", options.json, "One JSON document instead of text");
   command.add_option("--html", options.html, "Also write a page for browsers: a ladder of all packets")
       ->type_name("FILE");
+  command
+      .add_option("--perfetto", options.perfetto,
+                  "Also write a trace for https://ui.perfetto.dev: tracks of QPs, for long captures")
+      ->type_name("FILE");
   command.add_flag("--follow", options.follow, "Print each packet when it comes, and wait for more, until ^C");
 }
 

@@ -6,6 +6,7 @@
 #include "proto/base/check.h"
 #include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
+#include "tools/explain/words/perfetto.h"
 #include "tools/explain/words/text.h"
 
 namespace uroce::explain {
@@ -22,12 +23,17 @@ void explain_bytes(std::vector<std::uint8_t> bytes) {
   Text text(nowhere, names, {}, {.packets = true});
   Json json(nowhere, names, {}, true);
   Html page("/dev/null", names, {});
+  Perfetto trace("/dev/null", names, {});
   Story story(names);
   std::uint64_t told = 0;
   while (auto packet = captures.next()) {
     if (packet->icrc == Icrc::kWrong) packet->icrc = Icrc::kRight;
     const Told words = story.tell(*packet);
-    for (Output* output : {static_cast<Output*>(&text), static_cast<Output*>(&json), static_cast<Output*>(&page)}) {
+    for (const Finished& message : words.finished) {
+      UROCE_ASSERT(message.begin_ns <= message.end_ns);
+      trace.finished(message, words.connection, story);
+    }
+    for (Output* output : std::initializer_list<Output*>{&text, &json, &page, &trace}) {
       output->packet(*packet, words, story);
     }
     ++told;
@@ -39,6 +45,7 @@ void explain_bytes(std::vector<std::uint8_t> bytes) {
   text.end(story, facts);
   json.end(story, facts);
   page.end(story, facts);
+  trace.end(story, facts);
 }
 
 }  // namespace

@@ -56,6 +56,31 @@ def documents():
     assert json.loads(explain("--json", LOSS).stdout)["packets"] == []
 
 
+def traces(directory):
+    """--perfetto writes all packets, or those with problems, and replaces no capture."""
+    assert "https://ui.perfetto.dev" in explain("--help").stdout
+    trace = directory / "trace.json"
+
+    def titles(phase):
+        events = json.loads(trace.read_text())["traceEvents"]
+        return [event["name"] for event in events if event["ph"] == phase]
+
+    expect(explain("--perfetto", trace, LOSS).stdout, "5 by NAK")
+    assert len(titles("i")) == 15 and titles("X") == ["goes back for a NAK", "SEND 1"], titles("X")
+    explain("--perfetto", trace, "--only", "problems", LOSS)
+    assert len(titles("i")) == 6 and "SEND 1" in titles("X"), titles("i")
+    explain("--perfetto", trace, "--qp", "0x99", LOSS)
+    assert titles("i") == titles("X") == [], trace.read_text()
+    expect(explain("--perfetto", directory, LOSS, status=2).stderr, f"can't write {directory}: Is a directory")
+    if os.path.exists("/dev/full"):
+        expect(explain("--perfetto", "/dev/full", LOSS, status=2).stderr, "can't write /dev/full: No space left")
+    copy = directory / "copy.pcap"
+    copy.write_bytes(LOSS.read_bytes())
+    for option in "--perfetto", "--html":
+        expect(explain(option, copy, copy, status=2).stderr, f"{copy} is a capture to be read: write to another file")
+    assert copy.read_bytes() == LOSS.read_bytes()
+
+
 def mistakes(directory):
     expect(explain("/no/such/file", status=2).stderr, "can't open the capture /no/such/file: No such file")
     expect(explain(directory, status=2).stderr, "is a directory without recordings")
@@ -102,6 +127,7 @@ def main():
         texts()
         filters()
         documents()
+        traces(pathlib.Path(name))
         mistakes(pathlib.Path(name))
         streams(pathlib.Path(name))
 

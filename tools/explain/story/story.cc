@@ -171,6 +171,8 @@ void Story::tell_connected(const Packet& packet, Told& told) {
   if (stream.mtu() == 0)
     stream.set_mtu(connection.stream(packet.is_response() ? seat.from_left : !seat.from_left).mtu());
   packet.is_response() ? stream.response(packet, told) : stream.request(packet, told);
+  told.finished = stream.take_finished();
+  for (Finished& message : told.finished) message.by_left = packet.is_response() != seat.from_left;
   connection.habits(seat.from_left).tell(packet, told);
 }
 

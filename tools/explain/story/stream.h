@@ -2,6 +2,8 @@
 // One direction of a connection: what its requester sends, and how the peer answers. RC and UC.
 #pragma once
 
+#include <utility>
+
 #include "proto/rules/rules.h"
 #include "tools/explain/story/history.h"
 #include "tools/explain/story/numbers.h"
@@ -34,6 +36,10 @@ class Stream {
   bool was_answered() const { return answers_ != 0; }
 
   const Numbers& numbers() const { return numbers_; }
+  /// The messages that the last packet has completed.
+  std::vector<Finished> take_finished() { return std::exchange(finished_, {}); }
+  /// At the end: those that were never completed. They end where the connection broke, else at `now`.
+  std::vector<Finished> unfinished(std::int64_t now) const;
   /// What broke the connection; empty when nothing did.
   const std::string& failure() const { return failure_; }
 
@@ -73,6 +79,7 @@ class Stream {
   void empty_response(Message& message, const Packet& packet, Told& told);
   void atomic_response(PsnIndex index, const Packet& packet, Told& told);
   void advance(PsnIndex una, const Packet& packet, Told& told);
+  static Finished finished(const Message& message, std::int64_t end_ns);
   void complete(Message& message, std::int64_t now);
   Message* oldest_unanswered();
   bool is_behind_unanswered(const Message& message, const Packet& packet, Told& told);
@@ -99,8 +106,10 @@ class Stream {
   std::uint64_t answers_ = 0;
   std::uint32_t msn_ = 0;
   bool has_msn_ = false;
+  std::vector<Finished> finished_;
   bool fatal_ = false;
   Place fatal_place_;
+  std::int64_t fatal_ns_ = 0;
   std::int64_t last_request_ns_ = 0;
   Place latest_arrival_;  ///< The request that reached the other end last so far.
   std::int64_t latest_arrival_ns_ = 0;

@@ -104,6 +104,7 @@ void Stream::note_round(PsnIndex index, const Packet& packet, Told& told) {
                    .cause = told.cause,
                    .wait_ns = told.wait_ns,
                    .finding = {}};
+    told.goes_back = true;
     numbers_.add_round(*round_);
     round_end_ = next_;
     round_answer_.reset();

@@ -93,9 +93,29 @@ bool Stream::covers_nothing(PsnIndex index, const Packet& packet, Told& told) {
   return true;
 }
 
+Finished Stream::finished(const Message& message, std::int64_t end_ns) {
+  // The clock of a capture can go back.
+  return {.message = message.number,
+          .kind = message.kind,
+          .bytes = message.bytes,
+          .place = message.place,
+          .begin_ns = message.time_ns,
+          .end_ns = std::max(message.time_ns, end_ns),
+          .completed = message.done};
+}
+
+std::vector<Finished> Stream::unfinished(std::int64_t now) const {
+  std::vector<Finished> all;
+  for (const Message& message : history_.messages()) {
+    if (!message.done) all.push_back(finished(message, fatal_ ? fatal_ns_ : now));
+  }
+  return all;
+}
+
 void Stream::complete(Message& message, std::int64_t now) {
   if (message.done) return;
   message.done = true;
+  finished_.push_back(finished(message, reliable_ ? now : numbers_.last_ns));
   ++numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))].completed;
   numbers_.acked_bytes += message.bytes;
   if (!reliable_) return;
@@ -219,6 +239,7 @@ void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
   advance(index, packet, told);
   fatal_ = true;
   fatal_place_ = packet.place;
+  fatal_ns_ = packet.time_ns;
   failure_ = text + " (" + (*names_)(packet.place) + ")";
 }
 

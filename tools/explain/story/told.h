@@ -60,6 +60,17 @@ struct Part {
   std::uint64_t total = 0;  ///< The whole message; 0 when not known yet.
 };
 
+/// A message at its end.
+struct Finished {
+  bool by_left = true;  ///< Whose request it was.
+  std::uint64_t message = 0;
+  proto::Kind kind{};
+  std::uint64_t bytes = 0;
+  Place place;                            ///< Its first packet.
+  std::int64_t begin_ns = 0, end_ns = 0;  ///< From that to the answer which completes it; UC: to its last packet.
+  bool completed = true;
+};
+
 struct Told {
   std::uint32_t connection = 0;  ///< From 1; 0: none.
   bool from_left = true;         ///< The left one of the connection's two endpoints.
@@ -69,7 +80,9 @@ struct Told {
   Place cause;               ///< The packet that led to this one.
   std::int64_t wait_ns = 0;  ///< Since the cause, or since the last sign of the peer.
   std::uint32_t transmission = 1;
+  bool goes_back = false;  ///< The first of those that are sent again in one go.
   std::vector<Note> notes;
+  std::vector<Finished> finished;  ///< Messages that this packet completes.
 
   void note(Severity severity, std::string_view code, std::string text) {
     notes.push_back({severity, std::string(code), std::move(text), false});

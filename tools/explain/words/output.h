@@ -36,6 +36,8 @@ class Output {
   virtual void begin(const std::vector<Verdict>& /*verdicts*/) {}
   /// Each packet that the filter takes, in the order of the story.
   virtual void packet(const Packet& packet, const Told& told, const Story& story) = 0;
+  /// Each message of the connections that the filter takes, when it is completed.
+  virtual void finished(const Finished& /*message*/, std::uint32_t /*connection*/, const Story& /*story*/) {}
   /// A warning that concerns everything.
   virtual void warn(const std::string& text) = 0;
   virtual void end(const Story& story, const std::vector<FileFacts>& files) = 0;
