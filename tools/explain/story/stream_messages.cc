@@ -112,8 +112,9 @@ void Stream::merge_behind(Message& message) {
   message.time_ns = std::min(message.time_ns, rest->time_ns);
   message.last_payload = rest->last_payload;
   const bool whole = rest->whole;
-  history_.remove(*rest);
-  if (whole) end_message(message);
+  const PsnIndex first = message.first;
+  history_.remove(*rest);  // Moves the others.
+  if (Message* const merged = history_.message(first); whole && merged != nullptr) end_message(*merged);
 }
 
 void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
