@@ -56,14 +56,12 @@ void Latecomers::withdraw(const Gid& source, std::uint32_t remote_id) {
 }
 
 void Latecomers::place_free(std::uint64_t service_id, const std::function<bool(const Gid&)>& has_room) {
-  Number oldest = 0;
-  for (auto queue = queues_.lower_bound({service_id, {}}); queue != queues_.end(); ++queue) {
-    const auto& [service, source] = queue->first;
-    if (service != service_id) break;
-    const Number first = *queue->second.begin();
-    if ((oldest == 0 || first < oldest) && has_room(Gid{source})) oldest = first;
+  for (auto first = first_.lower_bound({service_id, 0}); first != first_.end(); ++first) {
+    const auto& [service, number] = *first;
+    if (service != service_id) return;
+    Request& request = waiting_.at(number);
+    if (has_room(request.path.source)) return set_due(request, kAtOnce);
   }
-  if (oldest != 0) set_due(waiting_.at(oldest), kAtOnce);
 }
 
 std::vector<Latecomers::Request> Latecomers::take_due(Instant now) {
@@ -95,16 +93,25 @@ void Latecomers::set_due(Request& request, Instant due) {
 }
 
 void Latecomers::enter_queue(const Request& request) {
-  if (request.due != kAtOnce) queues_[{request.service_id, request.path.source.raw}].insert(request.number);
   by_due_.insert({request.due, request.number});
+  if (request.due == kAtOnce) return;
+  auto& queue = queues_[{request.service_id, request.path.source.raw}];
+  if (!queue.empty()) first_.erase({request.service_id, *queue.begin()});
+  queue.insert(request.number);
+  first_.insert({request.service_id, *queue.begin()});
 }
 
 void Latecomers::leave_queue(const Request& request) {
   by_due_.erase({request.due, request.number});
   const auto queue = queues_.find({request.service_id, request.path.source.raw});
   if (queue == queues_.end()) return;
+  first_.erase({request.service_id, *queue->second.begin()});
   queue->second.erase(request.number);
-  if (queue->second.empty()) queues_.erase(queue);
+  if (queue->second.empty()) {
+    queues_.erase(queue);
+  } else {
+    first_.insert({request.service_id, *queue->second.begin()});
+  }
 }
 
 Latecomers::Request Latecomers::take(Number number) {

@@ -23,7 +23,7 @@ class Latecomers {
   /// `all_until`: until then requests for any service may wait.
   explicit Latecomers(Instant all_until) : all_until_(all_until) {}
 
-  static constexpr std::size_t kMost = 4096;        ///< Requests. Beyond that there is no waiting.
+  static constexpr std::size_t kMost = 16384;       ///< Requests, 10 MB of them. Beyond that there is no waiting.
   static constexpr std::size_t kMostServices = 64;  ///< The same for services whose listener has gone.
 
   using Number = std::uint64_t;  ///< A request's, in order of arrival.
@@ -77,6 +77,7 @@ class Latecomers {
   Number last_ = 0;
   std::unordered_map<PeerKey, Number, PeerKeyHash> by_peer_;  ///< Finds repeated ones: the peer's communication ID.
   std::map<Queue, std::set<Number>> queues_;                  ///< Without those that are due at once.
+  std::set<std::pair<std::uint64_t, Number>> first_;          ///< Of each queue, by service.
   std::set<std::pair<Instant, Number>> by_due_;
 };
 

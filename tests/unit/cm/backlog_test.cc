@@ -99,7 +99,7 @@ TEST_F(KernelLab, RequestsBeyondTheBacklogAreDropped) {
 /// More requests than there are places, of one peer.
 class ManyAtOnce : public Lab {
  protected:
-  static constexpr std::uint32_t kMany = 3000;
+  static constexpr std::uint32_t kMany = 10000;
 
   void connect_all(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
