@@ -130,8 +130,8 @@ void ReceiveCheck::completed(const nic::Completion& c, const std::deque<Message>
             incorrect("completed as opcode {}", static_cast<int>(c.opcode));
           }
           if (((c.flags & nic::kWcWithInv) != 0) != m.invalidates) incorrect("flag WITH_INV is wrong");
-          if (m.invalidates && c.imm != m.imm)
-            incorrect("the invalidated key is 0x{:x}, should be 0x{:x}", c.imm, m.imm);
+          if (m.invalidates && c.invalidated_rkey != m.key)
+            incorrect("the invalidated key is 0x{:x}, should be 0x{:x}", c.invalidated_rkey, m.key);
           if (((c.flags & nic::kWcWithImm) != 0) != m.has_imm) incorrect("flag WITH_IMM is wrong");
           if (m.has_imm && c.imm != m.imm) incorrect("immediate data is 0x{:x}, should be 0x{:x}", c.imm, m.imm);
         });

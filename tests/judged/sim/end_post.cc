@@ -231,7 +231,7 @@ void End::submit(Op op, std::uint32_t flags) {
   wr.op = op.kind;
   wr.flags = flags;
   wr.imm = op.imm;
-  wr.rkey = peer_->target_key_;
+  wr.rkey = op.kind == SendOp::kSendInv ? op.key : peer_->target_key_;
   wr.remote_addr = peer_->host_.va(op.remote.begin);
   if (op.is_atomic()) {
     op.word = random_.below(Host::kWords);
@@ -258,7 +258,7 @@ void End::submit(Op op, std::uint32_t flags) {
       if (op.is_atomic() || !peer_->target_dead_) wr.rkey ^= static_cast<std::uint32_t>(1 + random_.below(255));
       break;
     case Flaw::kOutOfBounds:
-      wr.rkey = peer_->target_key_;
+      wr.rkey = op.kind == SendOp::kSendInv ? op.key : peer_->target_key_;
       wr.remote_addr =
           peer_->host_.va(op.is_word() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
       if (random_.chance(0.3)) wr.remote_addr = peer_->host_.va(peer_->exposed_.begin) - 8;
@@ -295,7 +295,8 @@ void End::submit(Op op, std::uint32_t flags) {
   }
   if (op.consumes_receive()) {
     op.message = static_cast<std::uint32_t>(messages_.size());
-    messages_.push_back({op.id, op.seed, op.length, op.imm, op.has_imm(), op.is_write(), op.kind == SendOp::kSendInv});
+    messages_.push_back(
+        {op.id, op.seed, op.length, op.imm, op.has_imm(), op.is_write(), op.kind == SendOp::kSendInv, op.key});
   }
   const Pieces local = op.local;
   const bool was_inline = op.is_inline;

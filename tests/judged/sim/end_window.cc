@@ -37,7 +37,7 @@ void End::tend_window() {
   if (plan_.window == 1) return post_bind(random_.chance(0.5));
   Op op;
   op.kind = SendOp::kLocalInv;
-  op.imm = window_.key;
+  op.key = window_.key;
   window_.state = Window::State::kChanging;
   window_taken_back_ = true;  // From here on: it is so before its completion is seen.
   post_local(std::move(op), {});
@@ -66,7 +66,7 @@ void End::post_bind(bool to_memory) {
   Op op;
   op.kind = SendOp::kBindMw;
   op.length = 0;
-  op.imm = to_memory;
+  op.to_memory = to_memory;
   post_local(std::move(op), bind);
 }
 
@@ -85,7 +85,7 @@ void End::post_window_flaw() {
     bind.access = nic::kRemoteWrite | nic::kRemoteRead;
   } else {
     op.kind = SendOp::kLocalInv;
-    op.imm = window_.key ^ 0x80;
+    op.key = window_.key ^ 0x80;
   }
   flaw_posted_ = true;
   window_.state = Window::State::kChanging;  // Nobody shall change it before this is tried.
@@ -101,7 +101,7 @@ void End::post_local(Op op, const nic::MwBind& bind) {
   wr.wr_id = op.id;
   wr.op = op.kind;
   wr.flags = nic::kSignaled;
-  wr.imm = op.imm;
+  wr.rkey = op.key;
   wr.bind = bind;
   sends_.posted(std::move(op));
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
@@ -113,7 +113,7 @@ void End::local_ended(const Op& op, Ending ending) {
   if (op.flaw != Flaw::kNone || ending != Ending::kSuccess) return;
   if (op.kind == SendOp::kLocalInv) return window_invalidated();
   stage_.tally.add(plan_.window == 1 ? "windows: bound, type 1" : "windows: bound, type 2");
-  window_.state = op.imm != 0 ? Window::State::kBound : Window::State::kNone;
+  window_.state = op.to_memory ? Window::State::kBound : Window::State::kNone;
 }
 
 void End::window_invalidated() {
@@ -195,7 +195,7 @@ void End::draw_invalidation(Op& op) {
   if (op.kind != SendOp::kSend || op.flaw != Flaw::kNone || peer_->plan_.window != 2 || !window.usable()) return;
   if (!random_.chance(peer_->plan_.window_change)) return;
   op.kind = SendOp::kSendInv;
-  op.imm = window.key;
+  op.key = window.key;
   window.state = Window::State::kChanging;
   peer_->window_taken_back_ = true;
 }

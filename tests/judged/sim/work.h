@@ -67,6 +67,8 @@ struct Op {
   nic::SendOp kind = nic::SendOp::kSend;
   bool signaled = false, is_inline = false;
   std::uint32_t imm = 0;
+  std::uint32_t key = 0;   ///< SEND_INV, LOCAL_INV: what is invalidated.
+  bool to_memory = false;  ///< BIND_MW: gives the window memory, and does not take it away.
   std::uint32_t length = 0;
   std::uint64_t seed = 0;         ///< For its bytes (SEND, WRITE), or ...
   Extent source;                  ///< ... READ: where they come from, in the peer's memory.
@@ -121,7 +123,8 @@ struct Message {
   std::uint32_t imm = 0;
   bool has_imm = false;
   bool is_write = false;
-  bool invalidates = false;  ///< `imm` is the key of a window.
+  bool invalidates = false;
+  std::uint32_t key = 0;  ///< Of the window that it invalidates.
 };
 
 }  // namespace uroce::simulator

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"send with invalidate of a region that is no window",
                 [](Pair& p) {
                   auto w = wr(1, SendOp::kSendInv);
-                  w.imm = p.b.mr->key;
+                  w.rkey = p.b.mr->key;
                   return w;
                 },
                 0, 0x62, WcStatus::kRemAccessErr, Event::Kind::kQpAccessErr}));

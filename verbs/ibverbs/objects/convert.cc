@@ -79,14 +79,13 @@ std::string names_of(std::uint32_t bits) {
 }  // namespace
 
 void to_wc(const nic::Completion& completion, struct ibv_wc& wc) {
-  wc = {};
+  wc = {};  // The NIC has no errors of its own: vendor_err is 0.
   wc.wr_id = completion.wr_id;
   wc.status = static_cast<enum ibv_wc_status>(completion.status);
   wc.opcode = static_cast<enum ibv_wc_opcode>(completion.opcode);
-  wc.vendor_err = completion.vendor_err;
   wc.byte_len = completion.byte_len;
   if ((completion.flags & nic::kWcWithInv) != 0) {
-    wc.invalidated_rkey = completion.imm;
+    wc.invalidated_rkey = completion.invalidated_rkey;
   } else {
     wc.imm_data = htonl(completion.imm);
   }
@@ -148,8 +147,11 @@ Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& 
     default:
       break;
   }
-  const bool names_rkey = out.op == nic::SendOp::kSendInv || out.op == nic::SendOp::kLocalInv;
-  out.imm = names_rkey ? wr.invalidate_rkey : ntohl(wr.imm_data);
+  if (out.op == nic::SendOp::kSendInv || out.op == nic::SendOp::kLocalInv) {
+    out.rkey = wr.invalidate_rkey;
+  } else {
+    out.imm = ntohl(wr.imm_data);
+  }
   return out;
 }
 

@@ -23,12 +23,12 @@ constexpr std::uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_C
 const nic::Completion& current(struct ibv_cq_ex* cq) { return own(cq)->current; }
 
 enum ibv_wc_opcode read_opcode(struct ibv_cq_ex* cq) { return static_cast<enum ibv_wc_opcode>(current(cq).opcode); }
-std::uint32_t read_vendor_err(struct ibv_cq_ex* cq) { return current(cq).vendor_err; }
+std::uint32_t read_vendor_err(struct ibv_cq_ex*) { return 0; }  // As in to_wc().
 std::uint32_t read_byte_len(struct ibv_cq_ex* cq) { return current(cq).byte_len; }
 // As in ibv_wc, an invalidated rkey is in the same place, in host order.
 __be32 read_imm_data(struct ibv_cq_ex* cq) {
   const nic::Completion& completion = current(cq);
-  return (completion.flags & nic::kWcWithInv) != 0 ? completion.imm : htonl(completion.imm);
+  return (completion.flags & nic::kWcWithInv) != 0 ? completion.invalidated_rkey : htonl(completion.imm);
 }
 std::uint32_t read_qp_num(struct ibv_cq_ex* cq) { return current(cq).qpn; }
 std::uint32_t read_src_qp(struct ibv_cq_ex* cq) { return current(cq).src_qp; }

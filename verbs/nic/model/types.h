@@ -132,8 +132,9 @@ struct SendWr {
   std::uint64_t wr_id = 0;
   SendOp op = SendOp::kSend;
   std::uint32_t flags = 0;  ///< SendFlag bits.
-  std::uint32_t imm = 0;    ///< Immediate data as a host integer; or the rkey that is invalidated, here or there.
+  std::uint32_t imm = 0;    ///< Immediate data as a host integer.
   std::uint64_t remote_addr = 0;
+  /// Of the memory there. kSendInv, kLocalInv: the one that is invalidated, there or here.
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
@@ -154,11 +155,11 @@ struct Completion {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   std::uint32_t byte_len = 0;
-  std::uint32_t imm = 0;    ///< Immediate data as a host integer, or the invalidated rkey.
-  std::uint32_t flags = 0;  ///< WcFlag bits.
+  std::uint32_t imm = 0;               ///< Immediate data as a host integer.
+  std::uint32_t invalidated_rkey = 0;  ///< With kWcWithInv.
+  std::uint32_t flags = 0;             ///< WcFlag bits.
   std::uint32_t qpn = 0;
   std::uint32_t src_qp = 0;
-  std::uint32_t vendor_err = 0;
   std::uint8_t sl = 0;     ///< WcSl of receives of UD, else 0.
   bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
   Instant when{};          ///< The time that the NIC knew when it was queued. Set by the NIC.

@@ -26,7 +26,7 @@ class Cq {
   std::optional<Instant> deadline() const { return deadline_; }
   /// True when that time has come, and the owner must be told.
   bool on_timeout(Instant now);
-  /// A completion that does not fit is lost without a word.
+  /// A completion that does not fit is lost silently.
   void ignore_overrun() { ignore_overrun_ = true; }
   /// Takes up to out.size() completions, oldest first; returns how many.
   std::size_t poll(std::span<Completion> out);

@@ -27,7 +27,7 @@ struct WithWindow : Script {
     EXPECT_EQ(expect_done(1, WcStatus::kSuccess).opcode, nic::WcOpcode::kBindMw);
   }
   void post_invalidate(std::uint64_t id, std::uint32_t rkey) {
-    post_send(id, SendOp::kLocalInv, 0, [&](nic::SendWr& wr) { wr.imm = rkey; });
+    post_send(id, SendOp::kLocalInv, 0, [&](nic::SendWr& wr) { wr.rkey = rkey; });
   }
   void expect_refused(std::int64_t psn = 0) {
     expect(nak(psn, NakCode::kRemoteAccessError));
@@ -475,7 +475,7 @@ TEST(Invalidate, ByThePeer) {
   s.expect(ack(0).msn(1));
   const Completion c = s.expect_done(7, WcStatus::kSuccess);
   EXPECT_EQ(c.flags, static_cast<std::uint32_t>(nic::kWcWithInv));
-  EXPECT_EQ(c.imm, key);
+  EXPECT_EQ(c.invalidated_rkey, key);
   EXPECT_EQ(c.byte_len, 4u);
   s.recv(write_at(1, s.kAt, key));
   s.expect_refused(1);
@@ -492,7 +492,7 @@ TEST(Invalidate, ByALongMessage) {
   last.invalidate_ = s.mw->key;
   s.recv(last);
   s.expect(ack(1).msn(1));
-  EXPECT_EQ(s.expect_done(7, WcStatus::kSuccess).imm, s.mw->key);
+  EXPECT_EQ(s.expect_done(7, WcStatus::kSuccess).invalidated_rkey, s.mw->key);
   s.post_bind(2, {s.mw->key, s.mw->key, s.mr->key, s.kVa, 16, kRemote});  // Under the same key.
   s.expect_done(2, WcStatus::kSuccess);
   s.recv(last);
@@ -523,7 +523,7 @@ TEST(Invalidate, ByThePeerRefused) {
 // The requester's side of it: which packet carries the key.
 TEST(Invalidate, Sending) {
   Script s;
-  s.post_send(1, SendOp::kSendInv, kMtu + 4, [](nic::SendWr& wr) { wr.imm = 0x12345678; });
+  s.post_send(1, SendOp::kSendInv, kMtu + 4, [](nic::SendWr& wr) { wr.rkey = 0x12345678; });
   s.expect(send_first(0));
   s.recv(ack(0).credits(31).msn(0));
   Pkt last = packet(Opcode::kRcSendLastInvalidate, 1);

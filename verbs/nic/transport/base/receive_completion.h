@@ -26,7 +26,7 @@ inline Completion receive_of(const proto::PacketView& packet, std::uint32_t sour
     completion.flags |= kWcWithImm;
   }
   if (packet.has<proto::Ieth>()) {
-    completion.imm = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
+    completion.invalidated_rkey = packet.header<proto::Ieth>().get<proto::Ieth::RKey>();
     completion.flags |= kWcWithInv;
   }
   return completion;

@@ -25,8 +25,8 @@ inline constexpr Instant kNever = Instant::max();
 class TimerTable {
  public:
   TimerTable() { stop_all(); }
-  void set(Timer t, Instant at) { slot(t) = at; }
-  void stop(Timer t) { slot(t) = kNever; }
+  void set(Timer t, Instant at) { entry(t) = at; }
+  void stop(Timer t) { entry(t) = kNever; }
   void stop_all() { at_.fill(kNever); }
   bool running(Timer t) const { return at(t) != kNever; }
   Instant at(Timer t) const { return at_[static_cast<std::size_t>(t)]; }
@@ -40,7 +40,7 @@ class TimerTable {
   Instant next() const { return *std::min_element(at_.begin(), at_.end()); }
 
  private:
-  Instant& slot(Timer t) { return at_[static_cast<std::size_t>(t)]; }
+  Instant& entry(Timer t) { return at_[static_cast<std::size_t>(t)]; }
   std::array<Instant, static_cast<std::size_t>(Timer::kCount)> at_;
 };
 

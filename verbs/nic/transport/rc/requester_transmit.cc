@@ -99,7 +99,7 @@ bool Requester::execute_local() {
   SendWqe& wqe = sq_.at(cursor_);
   if (!wqe.executed) {
     const bool done =
-        wqe.op == SendOp::kBindMw ? c_.env.mrs.bind(wqe.bind, c_.init.pd, c_.qpn) : c_.invalidate(wqe.imm);
+        wqe.op == SendOp::kBindMw ? c_.env.mrs.bind(wqe.bind, c_.init.pd, c_.qpn) : c_.invalidate(wqe.rkey);
     if (!done) return false;
     wqe.executed = true;
   }
@@ -195,7 +195,7 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
         .set<proto::Feth::Placement>(wqe.flush.placement);
   }
   if (op.has(proto::HeaderId::kImmDt)) builder.header<proto::ImmDt>().set<proto::ImmDt::Data>(wqe.imm);
-  if (op.has(proto::HeaderId::kIeth)) builder.header<proto::Ieth>().set<proto::Ieth::RKey>(wqe.imm);
+  if (op.has(proto::HeaderId::kIeth)) builder.header<proto::Ieth>().set<proto::Ieth::RKey>(wqe.rkey);
 
   std::uint64_t cost = 0;
   for (std::uint32_t i = packet; i < end; ++i) cost += PeerWindow::cost(wqe.packet_bytes(i, c_.mtu()));
