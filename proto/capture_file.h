@@ -40,7 +40,7 @@ class CaptureFile {
 
   pcap_format::Format format() const { return format_; }
   const std::string& path() const { return path_; }
-  /// Closes it without a word, in a child of fork().
+  /// Closes it silently, in a child of fork().
   void close() { fd_.reset(); }
 
  private:

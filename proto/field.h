@@ -30,7 +30,7 @@ struct FieldInfo {
   std::uint16_t bit;    ///< Offset from the start of the header.
   std::uint16_t width;  ///< In bits, 1..64.
 
-  /// The field's value, for those who walk over all fields. Field<> below is the fast way.
+  /// The field's value, for code that walks over all fields. Field<> below is the fast way.
   constexpr std::uint64_t load(const std::uint8_t* header) const {
     std::uint64_t value = 0;
     for (unsigned i = bit; i < unsigned{bit} + width; ++i) value = value << 1 | ((header[i / 8] >> (7 - i % 8)) & 1);

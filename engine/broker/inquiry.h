@@ -50,7 +50,7 @@ class Inquiry {
   Instant next_;
   Fd connection_;                     ///< Asked, no reply yet.
   std::optional<BrokerStart> start_;  ///< Under way.
-  int vanished_ = 0;                  ///< Brokers that were started and ended without a word.
+  int vanished_ = 0;                  ///< Brokers that were started and ended silently.
   std::optional<Result<Answer, SetupError>> result_;
 };
 

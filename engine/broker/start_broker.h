@@ -35,7 +35,7 @@ class BrokerStart {
   enum class State : std::uint8_t {
     kUnderWay,
     kListens,   ///< The new one, or another.
-    kVanished,  ///< It has ended without a word, as one that somebody kills.
+    kVanished,  ///< It has ended silently, like one that was killed.
     kFailed,
   };
 

@@ -45,7 +45,7 @@ constexpr std::string_view position_of(Position position) {
   return kNames[static_cast<std::size_t>(position)];
 }
 
-/// Of each opcode: name, service, kind, position, whether it may carry payload, bytes of its headers, and where each
+/// For each opcode: name, service, kind, position, whether it may carry payload, bytes of its headers, and where each
 /// header is (from BTH on).
 std::string opcodes() {
   std::string text = "local OPCODES = {\n";
@@ -63,7 +63,7 @@ std::string opcodes() {
   return text + "}\n";
 }
 
-/// Of each header, its fields: first bit and bits.
+/// For each header, its fields: first bit and bits.
 std::string headers() {
   std::string text = "local HEADERS = {\n";
   for (const HeaderInfo& header : kHeaders) {
@@ -79,7 +79,7 @@ std::string headers() {
   return text + "}\n";
 }
 
-/// Of each byte that a syndrome can be: words, and whether it refuses the request, or for good.
+/// For each byte that a syndrome can be: words, and whether it refuses the request, or for good.
 std::string syndromes() {
   std::string text = "local SYNDROMES = {\n";
   for (unsigned raw = 0; raw < 256; ++raw) {

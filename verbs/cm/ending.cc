@@ -226,7 +226,7 @@ void Cm::Core::destroy(Connection& c, Instant now) {
       disconnect(c, now);
       [[fallthrough]];
     case State::kDreqSent:
-      // The peer has to hear of it: lives on until it has answered.
+      // The peer has to learn of it: lives on until it has answered.
       if (!is_improved()) return erase(c);
       c.orphan = true;
       return;

@@ -303,8 +303,8 @@ void Front::on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) {
   }
 }
 
-/// As of a device that is pulled out: every id on it hears of it, whatever it is doing. Those that listen everywhere go
-/// on elsewhere.
+/// As of a device that is pulled out: every id on it learns of it, whatever it is doing. Those that listen everywhere
+/// go on elsewhere.
 void Front::on_removal(ibv::Adapter& adapter) {
   const std::scoped_lock lock(events_);
   ids_.for_each([&adapter](Id& id) {

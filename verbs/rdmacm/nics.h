@@ -14,7 +14,7 @@ namespace uroce::rdmacm {
 
 class Nics {
  public:
-  /// `sink` hears of the events of all NICs that are handed out.
+  /// `sink` learns of the events of all NICs that are handed out.
   explicit Nics(ibv::CmSink& sink) : sink_(sink) {}
 
   /// The NIC that has `address`, opened. ENODEV: another interface of this machine has it; EADDRNOTAVAIL: none has; or

@@ -111,8 +111,8 @@ void BothEnds::rehearse() {
   twins_.learn_ends(rehearsal);
 }
 
-/// Of a live capture, a packet that is to be told at once: do packets come twice so far? Then further ones are held
-/// back.
+/// Looks at a packet of a live capture, which is printed at once: do packets come twice so far? Then further ones are
+/// held back.
 void BothEnds::watch(const Packet& packet) {
   if (!live_ || told_.size() >= kAhead) return;
   told_.push_back(packet);

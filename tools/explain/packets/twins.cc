@@ -56,7 +56,7 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   }
   const Packet& sent = first_sent ? first : second;
   const Packet& arrived = first_sent ? second : first;
-  // Of a host from which nothing arrives, what it gets tells where it is.
+  // If nothing arrives from a host, what it gets tells where it is.
   ++homes_[sent.source.raw][sent.tap];
   ++homes_[sent.destination.raw][arrived.tap];
   if (homes_.size() > kMost) homes_.clear();
@@ -92,7 +92,7 @@ void Twins::pair_oldest() {
   pair(std::move(oldest));
 }
 
-/// Of a packet that is there twice: what this sighting is, and the next ones of it.
+/// Says what this sighting of a packet that is there twice is, and the next ones of it.
 void Twins::tell_directions(Raw::iterator at) {
   const auto found = sightings_.find(identity_of(at->second));
   if (found == sightings_.end()) return;

@@ -18,7 +18,7 @@ namespace uroce::explain {
 
 class Perfetto : public Output {
  public:
-  /// Of messages that one QP has in flight at once, each takes a row; those without one are counted.
+  /// Each message that a QP has in flight takes a row; those without one are counted.
   static constexpr std::size_t kMostRows = 512;
   /// Arrows begin at most so many packets back.
   static constexpr std::size_t kArrowPackets = 65'536;

@@ -77,13 +77,13 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   }
   NicFacts facts();
   CounterSet counters();
-  /// Contexts hear of what happens to port and device.
+  /// Contexts learn of what happens to port and device.
   void add(Context& context);
   void remove(Context& context);
   /// Sets the receiver of the connection manager's events. Without it there is nobody to cause any.
   void set_cm_sink(CmSink* sink);
-  /// From now on the peers of connections hear of it when this process is killed, if that can be arranged. To be called
-  /// now and then: who arranges it may have been killed itself.
+  /// From now on the peers of connections learn of it when this process is killed, if that can be arranged. To be
+  /// called now and then: who arranges it may have been killed itself.
   void arrange_last_words();
   /// Where processes share the NIC's addresses: has management packets reach the process that they are for. 0, or an
   /// errno value.

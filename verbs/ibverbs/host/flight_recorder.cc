@@ -140,7 +140,7 @@ void FlightRecorder::save_soon() {
 }
 
 void FlightRecorder::save() {
-  // An error on the way to the disk has nobody to hear of it; the program goes on.
+  // Nobody can be told of an error on the way to the disk; the program goes on.
   static_cast<void>(record::save(read(), std::exchange(wanted_, {}), directory_));
 }
 

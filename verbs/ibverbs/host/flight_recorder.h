@@ -53,9 +53,9 @@ class FlightRecorder final : public nic::TraceSink {
 
   /// `qps` hears what happens too; null: nobody else does.
   void tell(PublishedQps* qps) { qps_ = qps; }
-  /// Has `tell` hear of each packet that is sent, and what there is to say about it.
+  /// Calls `tell` with each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
-  /// The program hears of an error: save_if_wanted() will write what is kept.
+  /// The program learns of an error: save_if_wanted() will write what is kept.
   void on_error(const std::string& what) {
     if (wanted_.empty()) wanted_ = what;
   }

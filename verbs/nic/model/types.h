@@ -92,7 +92,7 @@ enum class WcOpcode : std::uint8_t {
 
 /// How a datagram came: the service level of its receive. RoCE has no service levels, and cards of the mlx5 family tell
 /// there in bit 3 that it was UDP (RoCEv2), in the others what was below. UCX before 1.19 finds the addresses in the
-/// GRH area by it, and drops without a word what says neither.
+/// GRH area by it, and drops silently what says neither.
 enum WcSl : std::uint8_t { kWcSlUdpV6 = 8 | 1, kWcSlUdpV4 = 8 | 2 };
 
 /// ibv_wc_flags.

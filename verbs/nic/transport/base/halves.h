@@ -78,7 +78,7 @@ class ResponderHalf {
   virtual void drop_output() = 0;
   /// Drops everything queued without a completion (RESET).
   virtual void clear() = 0;
-  /// Set when a request, or the receive for it, failed for good: the QP must go to ERR, and its owner hears of it.
+  /// Set when a request, or the receive for it, failed for good: the QP must go to ERR, and its owner learns of it.
   virtual std::optional<Event::Kind> failure() const = 0;
   /// Fills in what belongs to it.
   virtual void describe(QpInside& inside) const = 0;

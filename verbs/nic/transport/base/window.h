@@ -26,8 +26,8 @@ class Qp;
 
 class PeerWindow {
  public:
-  /// `queue`: bytes to begin with. `most`: bytes that it can grow to. `opened` hears of a window for which QPs wait and
-  /// that has room again; it outlives the window.
+  /// `queue`: bytes to begin with. `most`: bytes that it can grow to. `opened` learns of a window for which QPs wait
+  /// and that has room again; it outlives the window.
   PeerWindow(std::uint64_t queue, std::uint64_t most, std::vector<PeerWindow*>& opened)
       : most_queue_(queue), most_(std::max(queue, most)), queue_(queue), opened_(opened) {}
   ~PeerWindow() { std::erase(opened_, this); }

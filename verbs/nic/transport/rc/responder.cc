@@ -107,7 +107,7 @@ void Responder::refuse(NakCode code) {
   fail_with(code);
 }
 
-/// What the program hears of a fatal NAK.
+/// The event that the program gets for a fatal NAK.
 void Responder::fail_with(NakCode code) {
   c_.note<TraceKind::kNak>(static_cast<std::uint64_t>(code), expected().value());
   failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The responder half of a UC QP (IBTA Vol 1, 9.8.2): messages arrive in order and whole, or not at all. It never
-// answers; a message that misses a packet, or that it can't take, is dropped without a word, and the receive that it
+// answers; a message that misses a packet, or that it can't take, is dropped silently, and the receive that it
 // would have taken waits for the next one.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The responder half of a UD QP (IBTA Vol 1, 9.8.3): every packet is a message, from anybody who knows the Q_Key. What
-// can't be received is dropped without a word.
+// can't be received is dropped silently.
 #pragma once
 
 #include "verbs/nic/transport/base/halves.h"
