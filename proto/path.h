@@ -21,6 +21,10 @@ struct Gid {
   constexpr bool is_zero() const { return *this == Gid{}; }
   /// 0.0.0.0 or ::, the wildcard of sockets: no address of an interface.
   constexpr bool is_any() const { return is_zero() || *this == from_v4(0, 0, 0, 0); }
+  /// 127.0.0.0/8 or ::1: no other host has them.
+  constexpr bool is_loopback() const {
+    return is_v4() ? raw[12] == 127 : *this == Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  }
   /// 224.0.0.0/4 or ff00::/8.
   constexpr bool is_multicast() const { return is_v4() ? (raw[12] & 0xF0) == 0xE0 : raw[0] == 0xFF; }
   /// The four IPv4 bytes; meaningful only when is_v4().
@@ -40,6 +44,9 @@ struct Path {
   std::uint8_t tclass = 0;             ///< IPv4 TOS or IPv6 traffic class: DSCP (6 bits) and ECN (2 bits).
   std::uint8_t hop_limit = 64;         ///< IPv4 TTL or IPv6 hop limit.
   std::uint32_t flow_label = 0;        ///< IPv6 only, 20 bits.
+
+  /// Both ends are on one host, for all that the addresses tell.
+  constexpr bool stays_here() const { return source == destination || destination.is_loopback(); }
 
   friend constexpr bool operator==(const Path&, const Path&) = default;
 };

@@ -115,7 +115,7 @@ void check_reach(Findings& findings) {
   const auto plan = ibv::plan_addresses("", ibv::setting(Setting::kAddr));
   if (interfaces.empty() || !plan.ok()) return;
   for (const auto& nic : *plan) {
-    if (!std::all_of(nic.begin(), nic.end(), ibv::is_loopback)) {
+    if (!std::ranges::all_of(nic, &proto::Gid::is_loopback)) {
       return findings.good("other hosts: they can reach the addresses of UROCE_ADDR (try it: uroce doctor --listen)");
     }
   }

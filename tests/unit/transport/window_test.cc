@@ -4,6 +4,7 @@
 #include "verbs/nic/transport/base/window.h"
 
 #include "tests/support/pair.h"
+#include "verbs/nic/transport/base/windows.h"
 
 namespace uroce::test {
 namespace {
@@ -42,6 +43,20 @@ class WindowOnAPath : public testing::Test {
 TEST_F(WindowOnAPath, StaysWhatABufferTakesOnOneHost) {
   run(60us, 3us, 10'000);
   EXPECT_EQ(window.limit(), kQueue);
+}
+
+TEST(Windows, APeerOnThisHostMayHaveMore) {
+  const auto address = [](std::uint8_t net, std::uint8_t host) { return proto::Gid::from_v4(net, 0, 0, host); };
+  const auto limit = [&](std::uint64_t host_window, const proto::Gid& from, const proto::Gid& to) {
+    nic::NicConfig config;
+    config.window_bytes = kQueue;
+    config.host_window_bytes = host_window;
+    return nic::Windows(config).along({from, to})->limit();
+  };
+  EXPECT_EQ(limit(3 * kQueue, address(127, 1), address(127, 2)), 3 * kQueue);
+  EXPECT_EQ(limit(3 * kQueue, address(10, 1), address(10, 1)), 3 * kQueue);
+  EXPECT_EQ(limit(3 * kQueue, address(10, 1), address(10, 2)), kQueue) << "of its buffers we know nothing";
+  EXPECT_EQ(limit(0, address(127, 1), address(127, 2)), kQueue);
 }
 
 TEST_F(WindowOnAPath, GrowsToWhatALongPathHolds) {

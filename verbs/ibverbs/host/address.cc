@@ -41,13 +41,11 @@ proto::Gid gid_of(const sockaddr& address) {
 
 int family_of(const proto::Gid& address) { return address.is_v4() ? AF_INET : AF_INET6; }
 
-bool is_loopback_v4(const proto::Gid& address) { return address.is_v4() && address.v4()[0] == 127; }
-
 /// All of 127.0.0.0/8 can be bound, though the loopback interface lists 127.0.0.1 only.
 bool owns(const ifaddrs& interface, const proto::Gid& address) {
   if (interface.ifa_addr == nullptr) return false;
   const proto::Gid own = gid_of(*interface.ifa_addr);
-  return own == address || (is_loopback_v4(own) && is_loopback_v4(address));
+  return own == address || (own.is_v4() && address.is_v4() && own.is_loopback() && address.is_loopback());
 }
 
 using InterfaceList = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
@@ -115,11 +113,6 @@ std::vector<std::string> interfaces_to_others() {
     if (leads_out && is_new && !addresses_of_interface(i->ifa_name).empty()) names.emplace_back(i->ifa_name);
   }
   return names;
-}
-
-bool is_loopback(const proto::Gid& address) {
-  constexpr proto::Gid kLoopbackV6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  return is_loopback_v4(address) || address == kLoopbackV6;
 }
 
 std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {

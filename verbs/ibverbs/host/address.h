@@ -21,8 +21,6 @@ bool has_interface(const std::string& name);
 std::vector<proto::Gid> addresses_of_interface(const std::string& name);
 /// The interfaces that are up, loopback excepted, and have such addresses.
 std::vector<std::string> interfaces_to_others();
-/// 127.0.0.0/8 and ::1, which no other host reaches.
-bool is_loopback(const proto::Gid& address);
 
 /// MTU in bytes of the interface that has `address`; nothing when no interface of this host has it.
 std::optional<std::uint32_t> interface_mtu(const proto::Gid& address);

@@ -30,6 +30,13 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   return config;
 }
 
+/// Of peers' receive buffers we know only what our own sockets got; for a peer on this host that is a good guess.
+void choose_windows(nic::NicConfig& config, engine::EngineChoice engine, Wire wire, std::uint32_t receive_buffer) {
+  const bool is_wide = wire != Wire::kUdp && receive_buffer >= 4 * nic::kTrainWindowBytes;  // Rings have room for it.
+  if (engine == engine::EngineChoice::kGso || is_wide) config.window_bytes = nic::kTrainWindowBytes;
+  if (receive_buffer >= 4 * nic::kHostWindowBytes) config.host_window_bytes = nic::kHostWindowBytes;
+}
+
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.
 struct OpenPort {
   engine::SlotLeases slot;
@@ -111,10 +118,7 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   }
   nic::NicConfig config = config_for(addresses);
   config.strict = *strict;
-  if (*choice == engine::EngineChoice::kGso) config.window_bytes = nic::kTrainWindowBytes;
-  // Rings have room for it. About peers without rings we know only that our own socket got the buffer that it wanted.
-  if (*wire != Wire::kUdp && top->info().receive_buffer_bytes >= 4 * nic::kTrainWindowBytes)
-    config.window_bytes = nic::kTrainWindowBytes;
+  choose_windows(config, *choice, *wire, top->info().receive_buffer_bytes);
   if (!slot.leases.empty()) {
     config.qpn_slot = slot.slot;
     config.first_local_qpn = slot.first_local;

@@ -82,7 +82,7 @@ Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_att
   // What the kernel says too, after a second: it looks for unknown peers beside the NIC's netdev.
   if (const int error = multicast ? 0 : find_route(path.source, path.destination)) {
     const char* const hint =
-        is_loopback(path.source)
+        path.source.is_loopback()
             ? "; a NIC on a loopback address reaches this host only: name another one in UROCE_ADDR"
             : "";
     return Err{refuse(ETIMEDOUT, "no route from " + proto::to_string(path.source) + " to " +

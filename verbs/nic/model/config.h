@@ -34,8 +34,9 @@ struct NicConfig {
   std::uint64_t key_seed = 0;  ///< lkeys and rkeys follow from it; 0: they count from 0x1f8 on, readable.
   std::uint8_t mtu_max = 5;    ///< Path MTU enum, 1..5.
   std::uint64_t window_bytes =
-      kWindowBytes;  ///< Receive-buffer bytes our unacknowledged packets may take at a peer ...
-  std::uint64_t most_window_bytes = kMostWindowBytes;  ///< ... and with those that a long path holds.
+      kWindowBytes;                     ///< Receive-buffer bytes our unacknowledged packets may take at a peer ...
+  std::uint64_t host_window_bytes = 0;  ///< ... at one on this host, if that is more ...
+  std::uint64_t most_window_bytes = kMostWindowBytes;  ///< ... and with what a long path holds.
   bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
   bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
   InjectedFaults faults{};

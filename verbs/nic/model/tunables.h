@@ -16,6 +16,9 @@ inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
 /// The same where packets go in trains: one costs the receive buffer half of what it does alone, and trains want room
 /// to become long.
 inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
+/// The same at a peer on this host, whose buffers are as large as ours, when ours have room for four such peers. More
+/// is slower again: packets then wait longer than caches remember them.
+inline constexpr std::uint64_t kHostWindowBytes = 480 * 1024;
 /// What is left of that after losses: four packets of 4 KiB.
 inline constexpr std::uint64_t kLeastWindowBytes = 34 * 1024;
 /// A loss tells after which round trip packets get lost. Each such time the memory of it fades by a quarter.

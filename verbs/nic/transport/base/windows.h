@@ -16,14 +16,14 @@ class Windows {
   explicit Windows(const NicConfig& config)
       : config_(config), datagrams_(std::make_shared<PeerWindow>(config.window_bytes, config.window_bytes, opened_)) {}
 
-  /// The window to `peer`. It lives as long as somebody holds it.
-  std::shared_ptr<PeerWindow> to(const proto::Gid& peer) {
-    std::weak_ptr<PeerWindow>& known = peers_[peer.raw];
+  /// The window to the peer at the end of `path`. It lives as long as somebody holds it.
+  std::shared_ptr<PeerWindow> along(const proto::Path& path) {
+    std::weak_ptr<PeerWindow>& known = peers_[path.destination.raw];
     std::shared_ptr<PeerWindow> window = known.lock();
     if (window == nullptr) {
       forget_unused();
-      window = std::make_shared<PeerWindow>(config_.window_bytes, config_.most_window_bytes, opened_);
-      peers_[peer.raw] = window;
+      const std::uint64_t queue = std::max(config_.window_bytes, path.stays_here() ? config_.host_window_bytes : 0);
+      known = window = std::make_shared<PeerWindow>(queue, config_.most_window_bytes, opened_);
     }
     return window;
   }
