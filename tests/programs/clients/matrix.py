@@ -296,6 +296,8 @@ GROUPS = {
                 shared=True),
         rdma_cm("rstream_verify", "rstream -T v -S 4096 -C 100", "rstream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom")),
+        rdma_cm("rstream_nonblocking", "rstream -T n -S 4096 -C 100", "rstream -T n -S 4096 -C 100 -s {}",
+                judges.both_say("custom")),
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
         mckey(),
@@ -307,7 +309,8 @@ GROUPS = {
     "rdmacm_perftest": [
         *(perftest_by_cm(op, "bw") for op in ("send", "write", "read")),
         perftest_by_cm("atomic", "bw", size=None),
-        perftest_by_cm("send", "lat"),
+        *(perftest_by_cm(op, "lat") for op in ("send", "write", "read")),
+        perftest_by_cm("atomic", "lat", size=None),
         perftest_by_cm("send", "bw", "-q 4", connections=5, iterations=400),
         perftest_by_cm("send", "bw", "-c UD", size=1000, connections=1, datagrams=1),
     ],
