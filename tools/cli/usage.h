@@ -40,7 +40,7 @@ inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error
       {std::regex("(\\S+): Directory does not exist: (.*)"), "$1: there is no directory '$2'"},
       {std::regex("(.*) was not readable \\(missing\\?\\)"), "can't read '$1'"},
   };
-  const std::string text = error.what();
+  std::string text = error.what();
   if (text.size() > 1000) return text;  // std::regex recurses, by the character.
   for (const auto& [pattern, sentence] : kSentences) {
     if (std::regex_match(text, pattern)) return std::regex_replace(text, pattern, sentence);
@@ -58,6 +58,7 @@ template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::map<std::string, T>& choices,
                         const std::string& help) {
   std::vector<std::string> words;
+  words.reserve(choices.size());
   for (const auto& [word, meaning] : choices) words.push_back(word);
   return app
       .add_option_function<std::string>(
