@@ -52,6 +52,8 @@ class RingWriter {
   bool write(const RecordHeader& header, const std::uint8_t* packet);
   /// Lets the reader see what was written.
   void publish();
+  /// Whether records of so many bytes would find room now. No: also when the reader is broken.
+  bool has_room(std::size_t bytes);
   /// Bytes of the ring that were written since.
   std::size_t unpublished_bytes() const { return static_cast<std::size_t>(tail_ - published_); }
   /// Whether the reader has broken the rules.
@@ -59,8 +61,6 @@ class RingWriter {
   void forget() { memory_.forget(); }
 
  private:
-  bool has_room(std::size_t bytes);
-
   Mapping memory_;
   std::uint64_t tail_ = 0;       ///< Where the next record goes.
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.

@@ -21,6 +21,13 @@ constexpr Duration kAskAgain = 1s;
 constexpr std::size_t kNamesMost = 4096;
 /// The reader is told of so many bytes at once, so that it begins while the writer goes on.
 constexpr std::size_t kPublishBytes = 16 * 1024;
+/// A full ring holds everybody back until so much of it is free, but no longer than so. A reader that lives needs a
+/// millisecond for it, but on a busy machine tens of them until it gets a processor. Peers that wait for our answers
+/// have more patience than that.
+constexpr std::size_t kRoomAgain = kRingBytes / 2;
+constexpr Duration kFullPatience = 100ms;
+/// How soon it is tried again when nobody polls.
+constexpr Duration kRetryFull = 100us;
 /// After a packet by UDP more of them are expected for so long; else a look now and then is enough. A thread that
 /// sleeps is woken by them all the same.
 constexpr Duration kUdpBusy = 1ms;
@@ -103,6 +110,39 @@ bool ShmPort::may_use_link(Peer& peer) {
   return peer.uses_link = udp_->is_idle();
 }
 
+MutBytes ShmPort::tx_frame() {
+  if (!full_.empty() && is_held_back()) return frame_ = {};
+  return frame_ = udp_->tx_frame();
+}
+
+/// After a packet was written to the peer's ring.
+void ShmPort::note_room(Peer& peer) {
+  if (peer.is_full || peer.link->ring.has_room(peer.is_stuck ? kRoomAgain : kRecordMax)) {
+    peer.is_stuck = false;
+    return;
+  }
+  if (peer.is_stuck) return;
+  publish(peer);
+  peer.is_full = true;
+  peer.full_since = os_now();
+  full_.push_back(&peer);
+  is_held_.store(true, std::memory_order_relaxed);
+}
+
+/// Whether a full ring is worth waiting for.
+bool ShmPort::is_held_back() {
+  std::erase_if(full_, [](Peer* peer) {
+    if (peer->link && !peer->link->ring.has_room(kRoomAgain)) {
+      peer->is_stuck = peer->link->ring.is_broken() || os_now() - peer->full_since > kFullPatience;
+      if (!peer->is_stuck) return false;
+    }
+    peer->is_full = false;
+    return true;
+  });
+  is_held_.store(!full_.empty(), std::memory_order_relaxed);
+  return !full_.empty();
+}
+
 void ShmPort::tx_commit(const proto::Transmit& transmit) {
   const Bytes packet = Bytes(frame_).first(transmit.size);
   Peer* const peer = peer_for(transmit, packet);
@@ -126,6 +166,7 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
   }
   ++counters_.sent_packets;
   counters_.sent_bytes += transmit.size;
+  note_room(*peer);
   if (ring.unpublished_bytes() >= kPublishBytes) {
     publish(*peer);
   } else if (!peer->is_dirty) {
@@ -178,7 +219,8 @@ void ShmPort::end_link(LinkId id) {
   for (auto& [name, peer] : peers_) {
     if (!peer->link || peer->link->id != id) continue;
     peer->link.reset();
-    peer->uses_link = false;
+    peer->uses_link = peer->is_full = peer->is_stuck = false;
+    std::erase(full_, peer.get());
   }
   for (const auto& source : sources_) {
     if (source->link->id == id) source->is_over = true;
@@ -284,7 +326,9 @@ void ShmPort::set_waiting(bool waiting) {
 }
 
 bool ShmPort::wait(std::optional<Instant> deadline) {
-  const Instant now = deadline ? os_now() : Instant{};
+  const bool is_held = is_held_.load(std::memory_order_relaxed);
+  const Instant now = deadline || is_held ? os_now() : Instant{};
+  if (is_held) deadline = std::min(deadline.value_or(Instant::max()), now + kRetryFull);
   const bool is_look = deadline && *deadline <= now;
   {
     const std::lock_guard lock(wait_mutex_);

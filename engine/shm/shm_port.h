@@ -5,7 +5,8 @@
 //
 // - Order. A sender changes to the link when all that it sent by UDP is in the receiver's socket; the receiver reads a
 //   new link only after it has found its sockets empty.
-// - A full ring is a full socket buffer: the packet is lost, and nobody else has to wait.
+// - A full ring holds the sender back, as flow control on a link does, until half of it is free again. A reader that
+//   takes too long for that is taken for a stopped one: packets to it are lost, and nobody else has to wait for it.
 // - Management packets (QP 0 and QP 1) and multicast always go by UDP: the kernel knows whom they are for.
 #pragma once
 
@@ -35,7 +36,7 @@ class ShmPort final : public Port {
   }
   int join_group(const proto::Gid& group) override { return udp_->join_group(group); }
   void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
-  MutBytes tx_frame() override { return frame_ = udp_->tx_frame(); }
+  MutBytes tx_frame() override;
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
@@ -59,7 +60,10 @@ class ShmPort final : public Port {
     std::optional<OutgoingLink> link;
     bool uses_link = false;  ///< Since all that was sent by UDP has left.
     bool is_dirty = false;   ///< In dirty_.
-    Instant ask_again{};     ///< Without a link: not before.
+    bool is_full = false;    ///< In full_.
+    bool is_stuck = false;   ///< Was full for too long. Until half of the ring is free.
+    Instant full_since{};
+    Instant ask_again{};  ///< Without a link: not before.
   };
   struct Source {
     std::unique_ptr<IncomingLink> link;
@@ -75,6 +79,8 @@ class ShmPort final : public Port {
   bool may_use_link(Peer& peer);
   void publish(Peer& peer);
   void publish_all();
+  void note_room(Peer& peer);
+  bool is_held_back();
   void take_news();
   void end_link(LinkId id);
   void forget_peers();
@@ -94,7 +100,9 @@ class ShmPort final : public Port {
   MutBytes frame_;  ///< Lent.
   std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
   Peer* last_peer_ = nullptr;
-  std::vector<Peer*> dirty_;  ///< Written to and not published.
+  std::vector<Peer*> dirty_;           ///< Written to and not published.
+  std::vector<Peer*> full_;            ///< Whose readers everybody waits for.
+  std::atomic<bool> is_held_ = false;  ///< There are some.
 
   std::vector<std::unique_ptr<Source>> sources_;  ///< Changed with wait_mutex_ held.
   std::size_t next_source_ = 0;
