@@ -107,7 +107,11 @@ class RingWriter {
  private:
   void add(const proto::Path& path, Bytes packet, std::uint32_t qpn, Instant now);
   void keep_message(std::uint32_t number, Bytes packet);
-  static void publish(std::uint64_t& count) { std::atomic_ref(count).store(count + 1, std::memory_order_release); }
+  static void publish(std::uint64_t& count) {
+    std::atomic_ref(count).store(count + 1, std::memory_order_release);
+    // The next place, that of the oldest one, is not overwritten before a reader can know it.
+    std::atomic_thread_fence(std::memory_order_release);
+  }
 
   Ring& ring_;
 };

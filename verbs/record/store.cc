@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -80,6 +81,7 @@ std::optional<Recording> read_ring_file(int fd) {
   if (::fstat(fd, &facts) != 0 || facts.st_size != static_cast<off_t>(sizeof(Ring))) return std::nullopt;
   const auto ring = std::make_unique<Ring>();
   if (::pread(fd, ring.get(), sizeof(Ring), 0) != static_cast<ssize_t>(sizeof(Ring))) return std::nullopt;
+  std::atomic_thread_fence(std::memory_order_acquire);  // What is overwritten meanwhile has been counted.
   std::array<std::uint64_t, 2> counts{};
   static_assert(offsetof(Ring, packets) == offsetof(Ring, events) + sizeof(std::uint64_t));
   if (::pread(fd, counts.data(), sizeof counts, offsetof(Ring, events)) != sizeof counts) return std::nullopt;

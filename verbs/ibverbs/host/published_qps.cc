@@ -93,7 +93,7 @@ void PublishedQps::show(const nic::Qp& qp) {
   fixed.max_recv_wr = qp.init().max_recv_wr;
   store(record.fixed, fixed);
   show_inside(record, qp);
-  store(record.qpn, std::uint64_t{qp.qpn()});
+  std::atomic_ref(record.qpn).store(qp.qpn(), std::memory_order_release);  // After what it stands for.
   shown_.insert(qp.qpn());
 }
 

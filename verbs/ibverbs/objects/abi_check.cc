@@ -114,11 +114,11 @@ static_assert(same(1, IBV_MTU_256) && same(5, IBV_MTU_4096));
 
 // Offsets that compiled programs have built in, through the inline verbs (x86-64 and aarch64; rdma-core 28 to 65).
 static_assert(sizeof(struct ibv_device) == 664);
-static_assert(sizeof(struct ibv_context) == 328);
+static_assert(sizeof(struct ibv_context) == 288 + sizeof(pthread_mutex_t));
 static_assert(offsetof(struct ibv_context, ops)           == 8);
 static_assert(offsetof(struct ibv_context, cmd_fd)        == 264);
 static_assert(offsetof(struct ibv_context, async_fd)      == 268);
-static_assert(offsetof(struct ibv_context, abi_compat)    == 320);
+static_assert(offsetof(struct ibv_context, abi_compat)    == 280 + sizeof(pthread_mutex_t));
 static_assert(offsetof(struct ibv_context_ops, poll_cq)       == 88);
 static_assert(offsetof(struct ibv_context_ops, req_notify_cq) == 96);
 static_assert(offsetof(struct ibv_context_ops, post_send)     == 200);

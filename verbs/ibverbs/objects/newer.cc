@@ -2,6 +2,8 @@
 // The verbs of rdma-core 59 to 65.
 #include "verbs/ibverbs/catalogue/newer.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -22,7 +24,6 @@ namespace {
 
 constexpr char kNoDmaHandle[] = "the NIC has no DMA: there is nothing to steer";
 constexpr char kNoCounter[] = "the NIC has no completion counters";
-constexpr std::size_t kPage = 4096;
 
 /// EINVAL: the range is not inside `buffer`, or the buffer is another protection domain's.
 int check_range(const struct ibv_pd* pd, const struct ibv_buf& buffer, const void* addr, std::size_t length) {
@@ -71,9 +72,10 @@ int ibv_query_port_speed(struct ibv_context*, std::uint32_t port_num, std::uint6
 
 void* ibv_alloc_buf(struct ibv_pd* pd, std::size_t size, struct ibv_buf** buf) {
   if (size == 0) return refuse_null(EINVAL, "a buffer cannot be empty");
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   // Beyond PTRDIFF_MAX nothing can be allocated, and rounding up might wrap.
-  const bool possible = size <= static_cast<std::size_t>(PTRDIFF_MAX) - kPage;
-  void* const memory = possible ? std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage) : nullptr;
+  const bool possible = size <= static_cast<std::size_t>(PTRDIFF_MAX) - page;
+  void* const memory = possible ? std::aligned_alloc(page, (size + page - 1) / page * page) : nullptr;
   if (memory == nullptr) return refuse_null(ENOMEM, "no memory for a buffer of " + std::to_string(size) + " bytes");
   *buf = new ibv_buf{pd, static_cast<std::uint8_t*>(memory), size};
   return memory;
