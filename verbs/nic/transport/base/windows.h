@@ -18,12 +18,11 @@ class Windows {
 
   /// The window to the peer at the end of `path`. It lives as long as somebody holds it.
   std::shared_ptr<PeerWindow> along(const proto::Path& path) {
-    std::weak_ptr<PeerWindow>& known = peers_[path.destination.raw];
-    std::shared_ptr<PeerWindow> window = known.lock();
+    std::shared_ptr<PeerWindow> window = peers_[path.destination.raw].lock();
     if (window == nullptr) {
       forget_unused();
       const std::uint64_t queue = std::max(config_.window_bytes, path.stays_here() ? config_.host_window_bytes : 0);
-      known = window = std::make_shared<PeerWindow>(queue, config_.most_window_bytes, opened_);
+      peers_[path.destination.raw] = window = std::make_shared<PeerWindow>(queue, config_.most_window_bytes, opened_);
     }
     return window;
   }
