@@ -136,7 +136,7 @@ def rdma_cm(connections=1000):
         deadline = time.monotonic() + 5  # It does not say when it listens; until then clients are refused.
         while True:
             try:
-                output = output([*program, "127.0.0.1", "--", "cmtime", "-c", str(connections), "-s", "127.0.0.2"])
+                said = output([*program, "127.0.0.1", "--", "cmtime", "-c", str(connections), "-s", "127.0.0.2"])
                 break
             except RuntimeError:
                 if time.monotonic() > deadline or server.poll() is not None:
@@ -144,7 +144,7 @@ def rdma_cm(connections=1000):
     finally:
         server.kill()
         server.wait()
-    totals = [float(ms) for ms in re.findall(r"^[a-z ]+: +([0-9.]+)", output, re.MULTILINE)]
+    totals = [float(ms) for ms in re.findall(r"^[a-z ]+: +([0-9.]+)", said, re.MULTILINE)]
     return {"connections_per_second": connections / sum(totals) * 1e3}
 
 
