@@ -91,7 +91,7 @@ Result<Nic, int> Nics::towards(const SocketAddress& destination) {
   auto nic = with_address(*source);
   if (nic.ok()) return nic;
   // Within this machine any address of ours will do: of those on the loopback interface the host names 127.0.0.1 only.
-  const bool stays_here = socket_address(*source, 0).is_loopback() || *source == destination.address;
+  const bool stays_here = source->is_loopback() || *source == destination.address;
   return stays_here || destination.address.is_multicast() ? first_of_family(destination.family) : Err{ENODEV};
 }
 

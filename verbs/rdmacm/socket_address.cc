@@ -11,11 +11,7 @@ bool SocketAddress::is_any() const {
   return family == AF_INET ? address == proto::Gid::from_v4(0, 0, 0, 0) : address.is_zero();
 }
 
-bool SocketAddress::is_loopback() const {
-  proto::Gid v6;
-  v6.raw[15] = 1;
-  return family == AF_INET ? address.v4()[0] == 127 : address == v6;
-}
+bool SocketAddress::is_loopback() const { return (family == AF_INET) == address.is_v4() && address.is_loopback(); }
 
 SocketAddress socket_address(const proto::Gid& gid, std::uint16_t port) {
   return {.family = static_cast<sa_family_t>(gid.is_v4() ? AF_INET : AF_INET6), .address = gid, .port = port};
