@@ -27,6 +27,8 @@ struct Witness {
   std::function<void(std::string comment)> sent;
   /// About one that the NIC has sent and that never gets on the wire.
   std::function<void(const proto::Path& path, Bytes packet, std::string comment)> lost;
+  /// Asked once for each packet with a fault: what the NIC itself says about it, or "".
+  std::function<std::string(Bytes packet)> reason{};
 };
 
 /// ", 1200 us late", or nothing for what is not late.
@@ -41,7 +43,8 @@ class HeldPackets {
     Instant since;
     StreamId stream = 0;
     std::uint32_t distance = 0;  ///< Packets of the stream still to pass; 0: only time counts.
-    std::string comment{};       ///< For a capture.
+    std::string comment{};       ///< For a capture ...
+    std::string reason{};        ///< ... and what stands behind it.
   };
   /// More than the window to a peer lets its QPs have on the wire, in packets of 256 bytes. Strangers, UD, and many
   /// tiny messages or many peers at a distance can send more.
@@ -157,20 +160,21 @@ class Faulty {
       if (!packet) return std::nullopt;
       const MutBytes bytes = frame.first(packet->size);
       const Fate fate = judge(Direction::kSent, bytes, {.qpn = packet->sender}, now);
+      const std::string reason = reason_behind(fate, bytes);
       if (fate.drop) {
-        if (witness_.lost) witness_.lost(packet->path, bytes, to_comment(fate));
+        if (witness_.lost) witness_.lost(packet->path, bytes, to_comment(fate) + reason);
         continue;
       }
       if (fate.ecn) packet->path.tclass |= proto::kEcnMask;
       if (fate.corrupt) corrupt(bytes, fate.bits);
-      if (fate.duplicate) hold(sent_, now, held(packet->path, bytes, fate, now));
+      if (fate.duplicate) hold(sent_, now, held(packet->path, bytes, fate, now, reason));
       if (fate.is_held()) {
-        if (!hold(sent_, until(fate, now), held(packet->path, bytes, fate, now)) && witness_.lost)
-          witness_.lost(packet->path, bytes, "uroce: dropped because too many packets are held back");
+        if (!hold(sent_, until(fate, now), held(packet->path, bytes, fate, now, reason)) && witness_.lost)
+          witness_.lost(packet->path, bytes, "uroce: dropped because too many packets are held back" + reason);
         continue;
       }
       sent_.overtake(fate.stream);
-      if (witness_.sent && !fate.causes.empty()) witness_.sent(to_comment(fate));
+      if (witness_.sent && !fate.causes.empty()) witness_.sent(to_comment(fate) + reason);
       return packet;
     }
     return std::nullopt;
@@ -211,10 +215,21 @@ class Faulty {
   static Instant until(const Fate& fate, Instant now) {
     return now + (fate.distance != 0 ? kOvertakenWithin + fate.delay : fate.delay);
   }
-  HeldPackets::Held held(const proto::Path& path, Bytes bytes, const Fate& fate, Instant now) const {
-    return {path,          {bytes.begin(), bytes.end()},
-            now,           fate.stream,
-            fate.distance, witness_.sent ? to_comment(fate) : std::string()};
+  HeldPackets::Held held(const proto::Path& path, Bytes bytes, const Fate& fate, Instant now,
+                         std::string reason = {}) const {
+    return {path,
+            {bytes.begin(), bytes.end()},
+            now,
+            fate.stream,
+            fate.distance,
+            witness_.sent ? to_comment(fate) : std::string(),
+            std::move(reason)};
+  }
+  /// Asked while the NIC's words are those about this packet.
+  std::string reason_behind(const Fate& fate, Bytes packet) const {
+    if (!witness_.reason || fate.causes.empty()) return {};
+    const std::string reason = witness_.reason(packet);
+    return reason.empty() ? reason : "; " + reason;
   }
 
   bool hold(HeldPackets& packets, Instant until, HeldPackets::Held packet) {
@@ -248,10 +263,11 @@ class Faulty {
     while (auto packet = sent_.take_due(now)) {
       if (const std::string_view darkness = schedule_.darkness(now); !darkness.empty()) {
         ++injector_.counters().blackout;
-        if (witness_.lost) witness_.lost(packet->path, packet->bytes, to_comment({.causes = {{"dropped", darkness}}}));
+        if (witness_.lost)
+          witness_.lost(packet->path, packet->bytes, to_comment({.causes = {{"dropped", darkness}}}) + packet->reason);
         continue;
       }
-      if (witness_.sent) witness_.sent(packet->comment + late_by(now - packet->since));
+      if (witness_.sent) witness_.sent(packet->comment + late_by(now - packet->since) + packet->reason);
       std::copy(packet->bytes.begin(), packet->bytes.end(), frame.begin());
       return proto::Transmit{packet->path, static_cast<std::uint32_t>(packet->bytes.size())};
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/capture_tap.h"
 
+#include <utility>
+
 #include "engine/os/os_clock.h"
 #include "proto/frame.h"
 #include "proto/icrc.h"
@@ -12,11 +14,15 @@ constexpr std::size_t kBufferedMax = 128 * 1024;  ///< Bytes: then records are h
 
 }  // namespace
 
+std::string CaptureTap::take_reason(Bytes packet) {
+  std::string reason = std::exchange(reason_, {});
+  return std::equal(reason_for_.begin(), reason_for_.end(), packet.begin()) ? reason : std::string();
+}
+
 void CaptureTap::tx_commit(const proto::Transmit& transmit) {
-  if (!reason_.empty() && std::equal(reason_for_.begin(), reason_for_.end(), frame_.begin())) {
-    next_comment_ += next_comment_.empty() ? reason_ : "; " + reason_;
+  if (const std::string reason = take_reason(frame_); !reason.empty()) {
+    next_comment_ += next_comment_.empty() ? reason : "; " + reason;
   }
-  reason_.clear();
   record(transmit.path, frame_.first(transmit.size), 0, next_comment_, Direction::kSent);
   next_comment_.clear();
   port_->tx_commit(transmit);

@@ -57,6 +57,8 @@ class CaptureTap final : public Port {
     reason_ = std::move(reason);
     std::copy_n(bth.begin(), std::min(bth.size(), reason_for_.size()), reason_for_.begin());
   }
+  /// The reason of `packet`, which is no longer said when it is committed; "": there is none.
+  std::string take_reason(Bytes packet);
   /// Records a packet that will never be sent.
   void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
     record(path, packet, 0, comment, Direction::kSent);

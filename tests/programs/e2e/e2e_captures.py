@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures: of several processes in one file, live through a FIFO, and when nothing more can be written."""
 
+import collections
+import json
 import os
 import random
 import resource
@@ -16,6 +18,51 @@ import run_pair
 from run_pair import Client, Server, Skip, check
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+
+
+def told(path):
+    """The packets of a capture as `uroce explain --json` tells them, by frame."""
+    ran = subprocess.run([str(run_pair.BIN / "uroce"), "explain", "--json", "--packets", path], capture_output=True, check=True)
+    return {packet["place"]["frame"]: packet for packet in json.loads(ran.stdout)["packets"]}
+
+
+def scenario_explain_agrees_with_the_nic(directory="."):
+    """What `uroce explain` says for sure of a capture without comments is what the NIC says in its comments."""
+    if not shutil.which("editcap"):
+        raise Skip("needs editcap")
+    name = os.path.join(directory, "e2e_explain_agrees")
+    commented, bare = name + ".pcapng", name + ".pcap"
+    faults = "loss=1%,dup=1%,corrupt=1%"
+    with run_pair.Pair(["--num-qp", "3", "--op", "mixed", "--size", "9000", "--iters", "150", "--timeout", "12", "--faults",
+                        f"{faults},delay=2ms..20ms@1%,seed=5", "--pcap", commented],
+                       ["--faults", f"{faults},rnr=2%,seed=3"]) as pair:
+        check(pair.finish() == (0, 0), "a bad wire", pair.client, pair.server)
+    try:
+        subprocess.run(["editcap", "-F", "nsecpcap", commented, bare], capture_output=True, check=True)
+        by_nic, guessed = told(commented), told(bare)
+        check(by_nic.keys() == guessed.keys(), f"{len(by_nic)} packets, {len(guessed)} without comments")
+        reasons = collections.Counter(packet["reason"] for packet in by_nic.values())
+        check(all(reasons[reason] > 0 for reason in ("nak", "timeout", "rnr", "implied_nak", "network_copy", "reordered")), reasons)
+        for frame, packet in by_nic.items():
+            comment = " ".join(note["text"] for note in packet["notes"] if note["code"] == "comment")
+            sent_again = "NIC: sent again because of" in comment
+            resent = packet["reason"] in ("nak", "timeout", "rnr", "implied_nak")
+            if packet["from"] == "a" and packet["reason"] != "network_copy":
+                check(sent_again == resent, (frame, packet["why"]))
+            if resent or "uroce: d" in comment:
+                check(packet["sure"], (frame, packet["why"]))
+            guess = guessed[frame]
+            # A guess is called so, and is rarely wrong.
+            unseen = resent and guess["reason"] == "first"  # The first one is still on its way.
+            # A NAK is an implied one as well where an answer before it is missing.
+            both = {guess["reason"], packet["reason"]} == {"nak", "implied_nak"} and guess["cause"] == packet["cause"]
+            check(guess["reason"] == packet["reason"] or unseen or both or not guess["sure"], (frame, packet["why"], guess["why"]))
+        right = sum(packet["reason"] == guessed[frame]["reason"] for frame, packet in by_nic.items())
+        check(right >= 0.97 * len(by_nic), f"{right} of {len(by_nic)} packets")
+    finally:
+        for path in (commented, bare):
+            if os.path.exists(path):
+                os.unlink(path)
 
 
 def read_capture(path):

@@ -43,6 +43,66 @@ TEST(Causes, WhatTheNicSaysIsNoGuess) {
   EXPECT_TRUE(stated_cause(Reason::kTimeout, packet(6, kMs / 2), {}).sure);
 }
 
+TEST(Causes, WhatTheFaultsOfTheNicHaveDone) {
+  EXPECT_EQ(played_fault("uroce: duplicated by dup=3%; NIC: sent again because of ack_timeout"), Played::kCopied);
+  EXPECT_EQ(played_fault("uroce: marked CE by ecn=1%, held back by reorder=1%:5, 113 us late"), Played::kHeldBack);
+  EXPECT_EQ(played_fault("uroce: delayed by delay=1ms@1%"), Played::kHeldBack);
+  EXPECT_EQ(played_fault("uroce: dropped by loss=1%"), Played::kNothing);
+  EXPECT_EQ(played_fault("uroce: duplicated by rx.dup=1%"), Played::kNothing);  // Behind the capture.
+  EXPECT_EQ(played_fault("somebody: duplicated by dup=3%"), Played::kNothing);
+}
+
+/// The answer to an atomic is missing in front of a NAK: the requester goes back to the atomic.
+TEST(Causes, TheImpliedNakForThisVeryPacketGoesBeforeANakForALaterOne) {
+  Evidence evidence;
+  evidence.implied = hint(5, kMs, 10);
+  evidence.add_nak(hint(9, kMs, 10));
+  EXPECT_EQ(find_cause(packet(5, 2 * kMs), evidence).reason, Reason::kImpliedNak);
+  EXPECT_EQ(find_cause(packet(4, 2 * kMs), evidence).reason, Reason::kNak);
+  EXPECT_FALSE(find_cause(packet(4, 2 * kMs), evidence).sure);
+  EXPECT_EQ(find_cause(packet(9, 2 * kMs), evidence).reason, Reason::kNak);
+  EXPECT_TRUE(evidence.asks_for(5, 0));
+  EXPECT_TRUE(evidence.asks_for(9, 0));
+  EXPECT_FALSE(evidence.asks_for(9, kMs));  // The round began later.
+  EXPECT_FALSE(evidence.asks_for(7, 0));
+  evidence.used(9);
+  EXPECT_FALSE(evidence.asks_for(9, 0));
+}
+
+TEST(Causes, WhatNobodyAsksForAThirdTimeIsTheFirstOneLate) {
+  Repetition again = packet(5, 100'000);
+  again.resent = true;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kReordered);
+  EXPECT_FALSE(find_cause(again, {}).sure);
+  again.time_ns = 15 * kMs;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kTimeout);
+  again.acked = true;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kReordered);
+  again.time_ns = 150 * kMs;
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kTimeout);
+  again.time_ns = 15 * kMs;
+  again.ip_id = 3;  // Numbered anew: sent anew.
+  EXPECT_EQ(find_cause(again, {}).reason, Reason::kTimeout);
+}
+
+TEST(Causes, WhatWasMissingMayBeLateOrSentAgain) {
+  Repetition missing;
+  missing.index = 5;
+  missing.time_ns = 4 * kMs;
+  missing.hole_ns = kMs;
+  Evidence evidence;
+  evidence.add_nak(hint(5, 4 * kMs - 20'000, 9));
+  EXPECT_TRUE(find_cause(missing, evidence).sure);
+  evidence.reordered = true;
+  EXPECT_EQ(find_cause(missing, evidence).reason, Reason::kNak);
+  EXPECT_FALSE(find_cause(missing, evidence).sure);
+  evidence.reordered = false;
+  evidence.naks[0].time_ns = 2 * kMs;  // It answers a NAK at once, usually.
+  EXPECT_FALSE(find_cause(missing, evidence).sure);
+  missing.ip_id = 7;
+  EXPECT_TRUE(find_cause(missing, evidence).sure);
+}
+
 TEST(Causes, ANakIsAnsweredOnce) {
   Evidence evidence;
   evidence.add_nak(hint(5, kMs, 10));

@@ -23,7 +23,8 @@ class FaultyTest : public testing::Test {
     ASSERT_TRUE(spec) << spec.error();
     const Witness witness{
         .sent = [this](const std::string& comment) { heard.push_back("sent " + comment); },
-        .lost = [this](const proto::Path&, Bytes, const std::string& comment) { heard.push_back("lost " + comment); }};
+        .lost = [this](const proto::Path&, Bytes, const std::string& comment) { heard.push_back("lost " + comment); },
+        .reason = reason};
     faulty.emplace(
         a, *spec, world.now(), [this](const TimedFault& fault) { acts.push_back(fault.kind); }, witness);
     node_a = world.attach(*faulty, {gid_a});
@@ -51,6 +52,7 @@ class FaultyTest : public testing::Test {
   engine::sim::NodeId node_a{}, node_b{};
   std::vector<TimedFault::Kind> acts;
   std::vector<std::string> heard;
+  std::function<std::string(Bytes)> reason;  ///< What the NIC says; set before start().
 };
 
 TEST_F(FaultyTest, WithoutFaultsEverythingPasses) {
@@ -200,6 +202,21 @@ TEST_F(FaultyTest, AWitnessHearsWhatHappensToWhichPacket) {
                                  "sent uroce: duplicated by dup=#2",
                                  "sent uroce: delayed by delay=1ms@100%#4, marked CE by ecn=100%#4, 1000 us late"));
   EXPECT_THAT(arrived(), ElementsAre(2, 2, 3, 4));
+}
+
+/// What the NIC says of a packet stays with it, wherever the packet goes.
+TEST_F(FaultyTest, AWitnessHearsTheNicsReasonToo) {
+  int asked = 0;
+  reason = [&asked](Bytes) { return ++asked % 2 == 1 ? "NIC: " + std::to_string(asked) : std::string(); };
+  start("drop=#1,dup=#2..3,delay=1ms@100%#4..5");
+  for (std::uint64_t tag = 1; tag <= 6; ++tag) post(tag);
+  world.run_idle();
+  EXPECT_THAT(heard, ElementsAre("lost uroce: dropped by drop=#1; NIC: 1", "sent uroce: duplicated by dup=#2..3",
+                                 "sent uroce: duplicated by dup=#2..3", "sent uroce: duplicated by dup=#2..3; NIC: 3",
+                                 "sent uroce: duplicated by dup=#2..3; NIC: 3",
+                                 "sent uroce: delayed by delay=1ms@100%#4..5, 1000 us late",
+                                 "sent uroce: delayed by delay=1ms@100%#4..5, 1000 us late; NIC: 5"));
+  EXPECT_EQ(asked, 5) << "not about the packet without a fault";
 }
 
 TEST_F(FaultyTest, NewFaultsCountFromTheChange) {

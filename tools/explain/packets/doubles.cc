@@ -14,10 +14,26 @@ namespace {
 constexpr std::int64_t kApart = 200'000'000;
 /// Fewer sightings of two hosts say nothing, when no Identification tells a copy from what was sent again.
 constexpr std::size_t kEnough = 20, kEnoughWithIds = 4;
+/// As many packets, where the other way has none twice.
+constexpr std::size_t kEnoughOneWay = 4;
 
 /// What the sightings of one way between two hosts say.
 struct Way {
   std::size_t twice = 0, otherwise = 0;  ///< Packets.
+  std::size_t again = 0;                 ///< Of them: with the contents of one before, but sent anew.
+  std::set<std::array<std::uint32_t, 3>> contents;
+
+  void add_content(const Packet& packet) {
+    std::array<std::uint32_t, 3> content{packet.content, packet.psn.value(), packet.dest_qp};
+    // Each message of the connection manager that is sent has a PSN of its own.
+    if (packet.cm)
+      content = {static_cast<std::uint32_t>(packet.cm->attribute), packet.cm->local_id, packet.cm->remote_id};
+    if ((packet.cm || packet.content != 0) && !contents.insert(content).second) ++again;
+  }
+  /// All packets, and too many for a network that copies some.
+  bool is_doubled_alone() const { return twice >= kEnoughOneWay && otherwise == 0; }
+  /// Its sender goes on sending the same: what the other one answers does not reach it.
+  bool is_deaf() const { return again * 2 >= twice; }
 };
 
 struct Talk {
@@ -51,6 +67,7 @@ void Doubles::learn(const std::deque<Packet>& packets) {
     Talk& talk = talks[hosts_of(first)];
     Way& way = first.source.raw <= first.destination.raw ? talk.there : talk.back;
     talk.sightings += row.size();
+    way.add_content(first);
     talk.ids = talk.ids && first.ip_id != 0;
     const std::int64_t gap = row.size() == 2 ? row[1]->time_ns - row[0]->time_ns : 0;
     if (row.size() == 2 && gap <= kApart) {
@@ -63,8 +80,18 @@ void Doubles::learn(const std::deque<Packet>& packets) {
   }
   std::vector<std::int64_t> gaps;
   for (const auto& [hosts, talk] : talks) {
-    if (!talk.is_doubled()) continue;
-    hosts_.insert(hosts);
+    const Hosts back{hosts.second, hosts.first};
+    const bool there_alone = talk.ids && talk.there.is_doubled_alone() && talk.back.twice == 0;
+    const bool back_alone = talk.ids && talk.back.is_doubled_alone() && talk.there.twice == 0;
+    if (talk.is_doubled()) {
+      ways_.insert({hosts, back});
+    } else if (there_alone || back_alone) {
+      ways_.insert(there_alone ? hosts : back);
+      opposite_.insert(there_alone ? back : hosts);
+      if ((there_alone ? talk.there : talk.back).is_deaf()) unheard_.insert(there_alone ? back : hosts);
+    } else {
+      continue;
+    }
     gaps.insert(gaps.end(), talk.gaps.begin(), talk.gaps.end());
   }
   if (gaps.empty()) return;
@@ -74,7 +101,12 @@ void Doubles::learn(const std::deque<Packet>& packets) {
 }
 
 bool Doubles::has(const Packet& packet) const {
-  return packet.direction == Direction::kUnknown && !hosts_.empty() && hosts_.contains(hosts_of(packet));
+  return packet.direction == Direction::kUnknown && !ways_.empty() && ways_.contains(way_of(packet));
+}
+
+Doubles::Single Doubles::single(const Packet& packet) const {
+  if (!opposite_.contains(way_of(packet))) return Single::kLost;
+  return unheard_.contains(way_of(packet)) ? Single::kProbablyLost : Single::kNothing;
 }
 
 Doubles::Verdict Doubles::judge(std::span<const std::int64_t> times, bool one_sending) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One capture without directions that has each packet twice: both ends wrote it, or it was taken on several interfaces.
-// Finds the hosts whose packets are so, and which sighting is the sender's: the earlier one.
+// Finds the hosts whose packets are so, and which sighting is the sender's: the earlier one. Packets may be there twice
+// in one direction only: a mirror does that, and so do both ends of a way back on which everything is lost.
 #pragma once
 
 #include <deque>
@@ -17,9 +18,12 @@ class Doubles {
  public:
   /// From the beginning of a capture.
   void learn(const std::deque<Packet>& packets);
-  bool any() const { return !hosts_.empty(); }
-  /// The packets between its two hosts are there twice, and the capture does not say which way they went.
+  bool any() const { return !ways_.empty(); }
+  /// The packets that go its way are there twice, and the capture does not say which sighting is which.
   bool has(const Packet& packet) const;
+  /// What is known of packets that go its way, and are there once.
+  enum class Single : std::uint8_t { kLost, kProbablyLost, kNothing };
+  Single single(const Packet& packet) const;
 
   /// What a sighting and those of the same packet after it are (times in ns, in order; the first one is not known yet).
   struct Verdict {
@@ -30,10 +34,14 @@ class Doubles {
   Verdict judge(std::span<const std::int64_t> times, bool one_sending) const;
 
  private:
-  using Hosts = std::pair<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>>;
+  using Host = std::array<std::uint8_t, 16>;
+  using Hosts = std::pair<Host, Host>;
   static Hosts hosts_of(const Packet& packet);
+  static Hosts way_of(const Packet& packet) { return {packet.source.raw, packet.destination.raw}; }
 
-  std::set<Hosts> hosts_;
+  std::set<Hosts> ways_;       ///< From, to: each packet is there twice.
+  std::set<Hosts> opposite_;   ///< Only the other way is so ...
+  std::set<Hosts> unheard_;    ///< ... and what went this way has probably not arrived.
   std::int64_t usual_ns_ = 0;  ///< Between the two sightings; few take longer.
 };
 

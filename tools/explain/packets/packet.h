@@ -87,6 +87,7 @@ struct Packet {
 
   // From the other end's capture.
   Fate fate = Fate::kUnknown;
+  bool fate_guessed = false;       ///< "probably"
   Place other;                     ///< Where the other end saw it.
   std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
 

@@ -144,7 +144,11 @@ void Twins::judge(Packet& packet) const {
   }
   const bool other_end_seen = paired_.contains({packet.source.raw, packet.destination.raw}) ||
                               paired_.contains({packet.destination.raw, packet.source.raw});
-  if (silent_end_ || (at_sender && other_end_seen)) packet.fate = Fate::kLost;
+  if (!silent_end_ && (!at_sender || !other_end_seen)) return;
+  const Doubles::Single single = doubles_ == nullptr ? Doubles::Single::kLost : doubles_->single(packet);
+  if (single == Doubles::Single::kNothing) return;
+  packet.fate = Fate::kLost;
+  packet.fate_guessed = single == Doubles::Single::kProbablyLost;
 }
 
 std::optional<Packet> Twins::take(bool at_end) {

@@ -2,6 +2,7 @@
 #include "tools/explain/story/causes.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace uroce::explain {
@@ -12,8 +13,10 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kPrompt = 50 * kMillisecond;
 /// No network keeps a copy of a packet longer, without its sender sending again.
 constexpr std::int64_t kCopyWithin = kMillisecond;
-/// Local ACK timeouts of real adapters are longer.
-constexpr std::int64_t kShortestTimeout = kMillisecond / 4;
+/// Longer than this no network keeps a packet.
+constexpr std::int64_t kLongDelay = 100 * kMillisecond;
+
+bool is_for(const Hint& hint, PsnIndex index) { return !hint.used && hint.index == index; }
 
 /// The NAK that asks for this very packet, else the newest one that asks for it among others.
 const Hint* asked_by(const Repetition& again, const Evidence& evidence) {
@@ -48,6 +51,11 @@ void Evidence::add_nak(const Hint& nak) {
   if (naks.size() > kMost) naks.pop_front();
 }
 
+bool Evidence::asks_for(PsnIndex index, std::int64_t since_ns) const {
+  const auto asks = [&](const Hint& hint) { return is_for(hint, index) && hint.time_ns > since_ns; };
+  return std::any_of(naks.begin(), naks.end(), asks) || (rnr && asks(*rnr)) || (implied && asks(*implied));
+}
+
 void Evidence::used(PsnIndex index) {
   for (Hint& nak : naks) {
     if (nak.index == index) nak.used = true;
@@ -62,15 +70,27 @@ void Evidence::used(PsnIndex index) {
 
 Cause find_cause(const Repetition& again, const Evidence& evidence) {
   if (again.seen && is_copy(again)) return {Reason::kNetworkCopy, true, {}, again.time_ns - again.last_time_ns};
-  if (evidence.rnr && !evidence.rnr->used && again.index <= evidence.rnr->index) {
-    return {Reason::kRnr, true, evidence.rnr->place, again.time_ns - evidence.rnr->time_ns};
+  const bool numbered = again.ip_id != 0 || again.last_ip_id != 0;
+  // Before the wait is over, only what was refused can be meant: the network may have held back another packet.
+  const bool too_early = evidence.rnr && again.time_ns - evidence.rnr->time_ns < evidence.rnr->delay_ns &&
+                         again.index < evidence.rnr->index && again.seen && !numbered;
+  if (evidence.rnr && !evidence.rnr->used && again.index <= evidence.rnr->index && !too_early) {
+    return {Reason::kRnr, numbered || again.index == evidence.rnr->index, evidence.rnr->place,
+            again.time_ns - evidence.rnr->time_ns};
   }
-  if (const Hint* nak = asked_by(again, evidence)) {
-    return {Reason::kNak, true, nak->place, again.time_ns - nak->time_ns};
+  const Hint* const nak = asked_by(again, evidence);
+  const bool exact_implied = evidence.implied && is_for(*evidence.implied, again.index);
+  if (nak != nullptr && (nak->index == again.index || !exact_implied)) {
+    const std::int64_t wait = again.time_ns - nak->time_ns;
+    // A NAK acknowledges what lies before it: why go back further?
+    const bool odd =
+        nak->index != again.index || again.acked || (!again.seen && (evidence.reordered || wait > kMillisecond / 2));
+    return {Reason::kNak, numbered || !odd, nak->place, wait};
   }
   if (evidence.implied && !evidence.implied->used) {
     const std::int64_t wait = again.time_ns - evidence.implied->time_ns;
-    if (wait <= kPrompt) return {Reason::kImpliedNak, wait <= long_after(evidence), evidence.implied->place, wait};
+    const bool plain = wait <= long_after(evidence) && (numbered || evidence.implied->index == again.index);
+    if (wait <= kPrompt) return {Reason::kImpliedNak, plain, evidence.implied->place, wait};
   }
   if (!again.seen) {
     const std::int64_t late = again.time_ns - again.hole_ns;
@@ -78,18 +98,21 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   }
   const std::int64_t since = again.seen ? std::max(again.last_time_ns, evidence.progress_ns) : evidence.progress_ns;
   const std::int64_t wait = again.time_ns - (since == 0 ? again.hole_ns : since);
-  const bool numbered = again.ip_id != 0 || again.last_ip_id != 0;
   if (again.seen && !numbered && again.newest && again.same_bytes &&
       again.time_ns - again.last_time_ns <= kCopyWithin) {
-    if (const Hint* nak = asked_before(again, evidence)) {
-      return {Reason::kNak, false, nak->place, again.time_ns - nak->time_ns};
+    if (const Hint* const before = asked_before(again, evidence)) {
+      return {Reason::kNak, false, before->place, again.time_ns - before->time_ns};
     }
     return {Reason::kNetworkCopy, false, {}, again.time_ns - again.last_time_ns};
   }
   // The answer was lost behind this capture, and the requester has noticed at the next one.
   if (again.answered && wait <= kPrompt) return {Reason::kImpliedNak, false, {}, wait};
+  // Nobody asks for it a third time: the network has held back the first one.
+  const bool needless = again.resent && (wait < kShortestTimeout || (again.acked && wait < kLongDelay));
+  if (needless && !numbered) return {Reason::kReordered, false, {}, again.time_ns - again.last_time_ns};
   if (wait < kShortestTimeout) return {Reason::kUnknown, false, {}, wait};
-  return {Reason::kTimeout, wait >= kMillisecond, {}, wait};
+  const bool odd = !again.seen || (again.acked && evidence.reordered);
+  return {Reason::kTimeout, wait >= kMillisecond && (numbered || !odd || wait >= kLongDelay), {}, wait};
 }
 
 std::optional<Reason> stated_reason(std::string_view comment) {
@@ -106,6 +129,17 @@ std::optional<Reason> stated_reason(std::string_view comment) {
     if (why.starts_with(word)) return reason;
   }
   return std::nullopt;
+}
+
+Played played_fault(std::string_view comment) {
+  // Faults "rx." are played behind the capture.
+  const auto says = [&](std::string_view what, std::string_view fault) {
+    return comment.find(std::string(what) + " by " + std::string(fault)) != std::string_view::npos;
+  };
+  if (!comment.starts_with("uroce: ")) return Played::kNothing;
+  if (says("duplicated", "dup")) return Played::kCopied;
+  if (says("held back", "reorder") || says("delayed", "delay")) return Played::kHeldBack;
+  return Played::kNothing;
 }
 
 Cause stated_cause(Reason reason, const Repetition& again, const Evidence& evidence) {

@@ -29,10 +29,13 @@ struct Evidence {
   std::deque<Hint> naks;  ///< PSN sequence errors, oldest first.
   std::optional<Hint> rnr;
   std::optional<Hint> implied;
+  bool reordered = false;          ///< Packets have been overtaken.
   std::int64_t progress_ns = 0;    ///< When the peer last acknowledged something new.
   std::int64_t round_trip_ns = 0;  ///< Shortest time from a request to its answer; 0: not known.
 
   void add_nak(const Hint& nak);
+  /// Whether an answer since `since_ns` asks for this very packet, and the requester has not gone back for it.
+  bool asks_for(PsnIndex index, std::int64_t since_ns) const;
   /// The requester has gone back to `index`.
   void used(PsnIndex index);
 };
@@ -47,10 +50,15 @@ struct Repetition {
   std::int64_t last_time_ns = 0;
   std::uint16_t last_ip_id = 0;
   bool same_bytes = false;   ///< As before, ICRC included.
+  bool resent = false;       ///< It was sent again already ...
+  bool acked = false;        ///< ... and acknowledged.
   bool newest = false;       ///< Or among the last few that were sent.
   bool answered = false;     ///< The capture has the answer to it already.
   std::int64_t hole_ns = 0;  ///< Not seen: when a later PSN passed.
 };
+
+/// Local ACK timeouts of real adapters are longer.
+inline constexpr std::int64_t kShortestTimeout = 250'000;
 
 struct Cause {
   Reason reason = Reason::kUnknown;
@@ -63,6 +71,9 @@ Cause find_cause(const Repetition& repetition, const Evidence& evidence);
 
 /// What the NIC that sent the packet says itself, in the comment that it gave it (verbs/record/reasons.h).
 std::optional<Reason> stated_reason(std::string_view comment);
+/// What the faults of the NIC that sent the packet have done to it, as its comment says.
+enum class Played : std::uint8_t { kNothing, kCopied, kHeldBack };
+Played played_fault(std::string_view comment);
 /// The cause when the NIC has stated the reason: nothing is left to guess but which packet of the peer it was.
 Cause stated_cause(Reason reason, const Repetition& repetition, const Evidence& evidence);
 

@@ -19,6 +19,8 @@ struct SentPacket {
   std::uint16_t ip_id = 0;
   std::uint32_t times = 1;
   Fate fate = Fate::kUnknown;
+  bool resent = false;      ///< The requester has sent it again, or this was not the first time.
+  bool copied = false;      ///< The NIC's comment says that the next one is a copy of the network that it plays.
   bool late = false;        ///< A later PSN came before it ...
   bool behind_gap = false;  ///< ... or an earlier one was missing when it came.
 };

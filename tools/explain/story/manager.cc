@@ -33,9 +33,8 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
   told.reason = Reason::kManagement;
   if (packet.fate == Fate::kLost) {
     ++counts_.lost;
-    told.note(Severity::kProblem, "lost", "lost on the way: the other end did not see it");
-    list(packet, {Severity::kProblem, "lost",
-                  std::string(name_of(message.attribute)) + " was lost on the way: the other end did not see it"});
+    told.note(Severity::kProblem, "lost", lost_text(packet));
+    list(packet, {Severity::kProblem, "lost", std::string(name_of(message.attribute)) + " was " + lost_text(packet)});
   }
   words(packet, told);
   const Key key{packet.source.raw, static_cast<std::uint16_t>(message.attribute), message.local_id, message.remote_id};

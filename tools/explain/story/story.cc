@@ -133,7 +133,7 @@ void Story::tell_datagram(const Packet& packet, Told& told) {
   connection.datagrams.bytes += packet.payload;
   if (packet.fate == Fate::kLost) {
     ++connection.datagrams.lost;
-    told.note(Severity::kProblem, "lost", "lost on the way: the other end did not see it");
+    told.note(Severity::kProblem, "lost", lost_text(packet));
   }
   told.part = {connection.datagrams.count, 0, packet.payload, packet.payload};
 }

@@ -84,7 +84,7 @@ void Stream::judge_way(const Packet& packet, Told& told) {
   if (packet.fate == Fate::kLost) {
     ++numbers_.lost;
     return incident(packet, told, Severity::kProblem, "lost",
-                    name + ", PSN " + hex(packet.psn) + ", was lost on the way: the other end did not see it");
+                    name + ", PSN " + hex(packet.psn) + ", was " + lost_text(packet));
   }
   if (packet.fate == Fate::kDamaged) {
     ++numbers_.damaged;
@@ -151,10 +151,19 @@ void Stream::request(const Packet& packet, Told& told) {
 void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
   if (index > next_) note_hole(index, packet, told);
   told.reason = Reason::kFirst;
-  round_.reset();
+  const auto stated = stated_reason(packet.comment);
+  if (!stated || !round_ || *stated != round_->reason) round_.reset();
+  if (stated) {
+    const Cause cause = stated_cause(*stated, {.index = index, .time_ns = packet.time_ns}, evidence_);
+    told.reason = cause.reason;
+    told.cause = cause.place;
+    told.wait_ns = cause.wait_ns;
+    told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture so far");
+  }
   join_message(index, packet);
   check_new(index, packet, told);
   SentPacket sent = sent_packet(index, packet);
+  sent.resent = stated.has_value();
   sent.behind_gap = !history_.holes().empty();
   history_.add_packet(sent);
   const Message* const message = history_.message(index);
@@ -165,6 +174,7 @@ void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
   numbers_.most_transmissions = std::max(numbers_.most_transmissions, 1u);
   if (!reliable_) una_ = next_;
   fill_part(index, packet, told);
+  if (stated) note_round(index, packet, told);
 }
 
 void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {

@@ -44,6 +44,15 @@ class Stream {
   const std::string& failure() const { return failure_; }
 
  private:
+  /// An answer, as far as a copy of it is the same.
+  struct Answer {
+    PsnIndex index = 0;
+    const proto::OpcodeInfo* op = nullptr;
+    std::uint32_t icrc = 0;
+    std::uint16_t ip_id = 0;
+    std::int64_t time_ns = 0;
+    Place place;
+  };
   PsnIndex index_of(proto::Psn psn) const;
   static proto::Psn psn_of(PsnIndex index) { return proto::Psn{static_cast<std::uint32_t>(index & 0xFFFFFF)}; }
   void start(proto::Psn psn);
@@ -54,6 +63,8 @@ class Stream {
   static SentPacket sent_packet(PsnIndex index, const Packet& packet);
   void add_new(PsnIndex index, const Packet& packet, Told& told);
   void note_hole(PsnIndex index, const Packet& packet, Told& told);
+  Cause cause_of(PsnIndex index, const Packet& packet);
+  bool may_be_late(const Hole* hole, const Packet& packet) const;
   void repeat(PsnIndex index, const Packet& packet, Told& told);
   void check_repetition(PsnIndex index, const Packet& packet, const SentPacket& before, Told& told);
   void note_round(PsnIndex index, const Packet& packet, Told& told);
@@ -86,6 +97,8 @@ class Stream {
   void imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text);
   void name_answered(PsnIndex index, const Packet& packet, Told& told);
   void answer_again(PsnIndex index, const Packet& packet, Told& told);
+  bool is_overtaken(const Packet& packet) const;
+  void advance_to_refused(PsnIndex index, const Packet& packet, Told& told);
   void judge_way(const Packet& packet, Told& told);
   void incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text);
 
@@ -93,9 +106,10 @@ class Stream {
   bool reliable_;
   bool started_ = false;
   std::uint32_t mtu_ = 0;
-  PsnIndex next_ = 0;    ///< One past the highest PSN that was sent.
-  PsnIndex una_ = 0;     ///< The oldest that is not acknowledged.
-  PsnIndex cursor_ = 0;  ///< One past the packet that was sent last.
+  PsnIndex next_ = 0;     ///< One past the highest PSN that was sent.
+  PsnIndex una_ = 0;      ///< The oldest that is not acknowledged.
+  PsnIndex cursor_ = 0;   ///< One past the packet that was sent last.
+  PsnIndex passed_ = -1;  ///< `cursor_`, before a packet that has jumped ahead.
   std::uint64_t message_count_ = 0;
   History history_;
   Evidence evidence_;
@@ -111,6 +125,9 @@ class Stream {
   Place fatal_place_;
   std::int64_t fatal_ns_ = 0;
   std::int64_t last_request_ns_ = 0;
+  std::int64_t last_repeat_ns_ = 0;  ///< When a request came that had been there before.
+  std::uint32_t owed_answers_ = 0;   ///< As many of these have not been answered yet, so far as one can see.
+  std::deque<Answer> latest_answers_;
   Place latest_arrival_;  ///< The request that reached the other end last so far.
   std::int64_t latest_arrival_ns_ = 0;
   std::int64_t usual_way_ns_ = 0, usual_way_back_ns_ = 0;  ///< By both ends' clocks.

@@ -9,6 +9,8 @@ namespace {
 
 /// What a requester sends again in one go comes without longer pauses.
 constexpr std::int64_t kPause = 50'000'000;
+/// Networks hold back few packets for longer.
+constexpr std::int64_t kLateWithin = 10'000'000;
 
 }  // namespace
 
@@ -22,15 +24,15 @@ SentPacket Stream::sent_packet(PsnIndex index, const Packet& packet) {
   sent.icrc = packet.icrc_value;
   sent.ip_id = packet.ip_id;
   sent.fate = packet.fate;
+  sent.copied = played_fault(packet.comment) == Played::kCopied;
   return sent;
 }
 
-void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
-  SentPacket* const before = history_.packet(index);
+/// Why a packet that goes back was sent, by itself.
+Cause Stream::cause_of(PsnIndex index, const Packet& packet) {
+  const SentPacket* const before = history_.packet(index);
   const Hole* const hole = history_.hole(index);
-  const bool soon = packet.time_ns - last_request_ns_ <= kPause;
-  const bool goes_on =
-      round_ && soon && (index == cursor_ || (index > cursor_ && una_ >= index) || (index > cursor_ && hole));
+  const Message* const message = history_.message(index);
   Repetition again{.index = index, .time_ns = packet.time_ns, .ip_id = packet.ip_id};
   if (before != nullptr) {
     again.seen = true;
@@ -38,23 +40,48 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     again.last_ip_id = before->ip_id;
     again.same_bytes = before->icrc == packet.icrc_value && before->op == packet.op;
     again.newest = index >= cursor_ - 4 && index < cursor_;
+    again.resent = before->resent;
   } else if (hole != nullptr) {
     again.hole_ns = hole->time_ns;
-  } else if (const Message* const message = history_.message(index); message != nullptr) {
+  } else if (message != nullptr) {
     again.seen = true;  // A part of a READ, or long ago.
     again.last_time_ns = message->time_ns;
   } else {
     again.hole_ns = numbers_.first_ns;
   }
-  if (const Message* const message = history_.message(index); message != nullptr) {
-    again.answered = message->is_answered() && message->next_answer > index;
-  }
+  again.acked = index < una_;
+  again.answered = message != nullptr && message->is_answered() && message->next_answer > index;
+  const Played played = played_fault(packet.comment);
+  const std::int64_t since = packet.time_ns - (again.seen ? again.last_time_ns : again.hole_ns);
+  if (played == Played::kCopied && before != nullptr && before->copied) return {Reason::kNetworkCopy, true, {}, since};
+  if (const auto stated = stated_reason(packet.comment)) return stated_cause(*stated, again, evidence_);
+  // Our NIC would say that it sends it again.
+  if (played == Played::kHeldBack) return {Reason::kReordered, true, before ? before->last : Place{}, since};
+  return find_cause(again, evidence_);
+}
+
+/// Whether a packet that was missing for a short time may have been held back by the network, and not sent again.
+bool Stream::may_be_late(const Hole* hole, const Packet& packet) const {
+  return hole != nullptr && packet.ip_id == 0 && packet.time_ns - hole->time_ns <= kLateWithin &&
+         round_->psn != packet.psn;
+}
+
+void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
+  SentPacket* const before = history_.packet(index);
+  const Hole* const hole = history_.hole(index);
+  const bool soon = packet.time_ns - last_request_ns_ <= kPause;
+  // A packet that was missing before the round began may come early in it; or it is a late one.
+  const bool jumps = round_ && index > cursor_ && hole != nullptr && hole->time_ns < round_->time_ns;
+  const bool goes_on = round_ && soon && !evidence_.asks_for(index, round_->time_ns) &&
+                       (index == cursor_ || index == passed_ || (index > cursor_ && una_ >= index) || jumps);
   const auto stated = stated_reason(packet.comment);
-  const Cause cause = stated ? stated_cause(*stated, again, evidence_) : find_cause(again, evidence_);
+  const Cause cause = cause_of(index, packet);
   const bool copy = cause.reason == Reason::kNetworkCopy || cause.reason == Reason::kReordered;
-  if (goes_on && (!stated || *stated == round_->reason) && !(copy && cause.sure && before != nullptr)) {
+  passed_ = jumps ? cursor_ : -1;
+  const bool known_copy = copy && cause.sure && (before != nullptr || played_fault(packet.comment) != Played::kNothing);
+  if (goes_on && (!stated || *stated == round_->reason) && !known_copy) {
     told.reason = round_->reason;
-    told.sure = round_->sure;
+    told.sure = stated || (round_->sure && !jumps && !may_be_late(hole, packet));
     told.cause = round_->cause;
     told.wait_ns = round_->wait_ns;
   } else {
@@ -64,6 +91,7 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     told.wait_ns = cause.wait_ns;
     if (!copy) round_.reset();
   }
+  if (told.reason == Reason::kReordered) evidence_.reordered = true;
   if (before != nullptr) check_repetition(index, packet, *before, told);
   const Message* const behind = history_.message(index + 1);
   const bool begins = hole == nullptr && history_.message(index) == nullptr && packet.op->starts() &&
@@ -72,6 +100,7 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     join_message(index, packet);
     SentPacket& fresh = history_.add_packet(sent_packet(index, packet));
     fresh.late = told.reason == Reason::kReordered;
+    fresh.resent = is_resent(told.reason);
     history_.fill_hole(index, 1);
     if (hole != nullptr && numbers_.missing > 0) --numbers_.missing;
     if (told.reason != Reason::kReordered) {
@@ -82,13 +111,18 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     history_.add_packet(sent_packet(index, packet));  // A part of a READ.
   }
   if (is_resent(told.reason)) note_round(index, packet, told);
+  if (packet.time_ns - last_repeat_ns_ > kPause) owed_answers_ = 0;
+  last_repeat_ns_ = packet.time_ns;
+  ++owed_answers_;
   if (before != nullptr) {
     told.transmission = is_resent(told.reason) ? ++before->times : before->times;
     numbers_.most_transmissions = std::max(numbers_.most_transmissions, before->times);
+    before->resent = before->resent || is_resent(told.reason);
     before->last = packet.place;
     before->time_ns = packet.time_ns;
     before->ip_id = packet.ip_id;
     before->icrc = packet.icrc_value;
+    before->copied = !before->copied && played_fault(packet.comment) == Played::kCopied;
   }
   fill_part(index, packet, told);
 }

@@ -16,6 +16,11 @@ namespace {
 
 /// An answer that is missing is noticed at answers not further behind it (in PSNs).
 constexpr PsnIndex kFarBehind = 4096;
+/// Copies come soon, and not many other answers lie between.
+constexpr std::size_t kLatestAnswers = 16;
+constexpr std::int64_t kCopyWithin = 1'000'000;
+/// A duplicate is answered sooner, and no network holds an answer back for longer.
+constexpr std::int64_t kAnsweredWithin = 10'000'000, kLateWithin = 1'000'000'000;
 
 }  // namespace
 
@@ -33,14 +38,11 @@ void Stream::response(const Packet& packet, Told& told) {
   learn_mtu(packet);
   const PsnIndex index = index_of(packet.psn);
   if (covers_nothing(index, packet, told)) return;
-  if (packet.op->has(proto::HeaderId::kAeth)) {
-    const std::int32_t ahead = proto::Psn{packet.msn} - proto::Psn{msn_};
-    if (has_msn_ && ahead < 0 && packet.fate != Fate::kLost) {
-      told.note(Severity::kUnusual, "msn_back", fmt::format("MSN goes back from {} to {}", msn_, packet.msn));
-    } else {
-      msn_ = packet.msn;
-      has_msn_ = true;
-    }
+  const bool overtaken = is_overtaken(packet);
+  const std::uint32_t newest_msn = msn_;
+  if (packet.op->has(proto::HeaderId::kAeth) && !overtaken) {
+    msn_ = packet.msn;
+    has_msn_ = true;
   }
   const bool lost = packet.fate == Fate::kLost || packet.fate == Fate::kDamaged;
   const std::int64_t seen_ns = std::max(evidence_.progress_ns, numbers_.last_ns);
@@ -61,6 +63,14 @@ void Stream::response(const Packet& packet, Told& told) {
     }
   }
   if (told.reason == Reason::kAnswer) name_answered(index, packet, told);
+  if (overtaken && !lost && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) {
+    told.note(Severity::kUnusual, "msn_back", fmt::format("MSN goes back from {} to {}", newest_msn, packet.msn));
+  }
+  if (!lost) {
+    if (owed_answers_ > 0 && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) --owed_answers_;
+    latest_answers_.push_back({index, packet.op, packet.icrc_value, packet.ip_id, packet.time_ns, packet.place});
+    if (latest_answers_.size() > kLatestAnswers) latest_answers_.pop_front();
+  }
   if (packet.op->kind == Kind::kAcknowledge && !lost) judge_round(index, told);
   if (lost) return;
   const std::int64_t wait = packet.time_ns - seen_ns;
@@ -148,11 +158,54 @@ void Stream::advance(PsnIndex una, const Packet& packet, Told& told) {
   if (messages > 1) told.note(Severity::kRemark, "coalesced", fmt::format("completes {} messages", messages));
 }
 
+/// A responder counts messages: what says fewer than an answer before it was sent earlier.
+bool Stream::is_overtaken(const Packet& packet) const {
+  return packet.op->has(proto::HeaderId::kAeth) && has_msn_ && proto::Psn{packet.msn} - proto::Psn{msn_} < 0 &&
+         packet.fate != Fate::kLost;
+}
+
+/// An answer to what is answered already: the responder got the request twice, or the network has copied the answer or
+/// held it back.
 void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
+  const auto same = std::find_if(latest_answers_.rbegin(), latest_answers_.rend(), [&](const Answer& answer) {
+    return answer.index == index && answer.op == packet.op && answer.icrc == packet.icrc_value &&
+           answer.ip_id == packet.ip_id;
+  });
+  const Played played = played_fault(packet.comment);
+  const bool numbered = packet.ip_id != 0;
+  const Message* const message = history_.message(index);
+  const bool asked = message != nullptr && message->is_answered() ? bool(message->asked_again) : owed_answers_ != 0;
+  const bool not_asked = !asked || packet.time_ns - last_repeat_ns_ > kAnsweredWithin;
+  const bool soon = not_asked && same != latest_answers_.rend() && packet.time_ns - same->time_ns <= kCopyWithin;
+  const std::int64_t late = packet.time_ns - evidence_.progress_ns;
   told.reason = Reason::kAnswerAgain;
-  ++numbers_.reasons[static_cast<std::size_t>(Reason::kAnswerAgain)];
-  if (const SentPacket* const sent = history_.packet(index); sent != nullptr) told.cause = sent->last;
-  static_cast<void>(packet);
+  if (same != latest_answers_.rend() && (numbered || played == Played::kCopied || soon)) {
+    told.reason = Reason::kNetworkCopy;
+    told.sure = numbered || played == Played::kCopied;
+    told.cause = same->place;
+    told.wait_ns = packet.time_ns - same->time_ns;
+  } else if (played == Played::kHeldBack ||
+             (late <= kLateWithin && is_overtaken(packet) && same == latest_answers_.rend())) {
+    told.reason = Reason::kReordered;
+    told.wait_ns = late;
+  } else {
+    // Without numbers, a copy or a late one looks the same.
+    const auto seen = [this](Reason reason) { return numbers_.reasons[static_cast<std::size_t>(reason)] != 0; };
+    told.sure = numbered || !(seen(Reason::kReordered) || seen(Reason::kNetworkCopy) || is_overtaken(packet));
+    if (const SentPacket* const sent = history_.packet(index)) told.cause = sent->last;
+  }
+  ++numbers_.reasons[static_cast<std::size_t>(told.reason)];
+}
+
+/// A refusal acknowledges what lies before it. Where an answer is missing there, the requester goes back further: to
+/// it.
+void Stream::advance_to_refused(PsnIndex index, const Packet& packet, Told& told) {
+  const Message* const due = oldest_unanswered();
+  if (due == nullptr || due->first >= index || due->is_answered_empty()) return advance(index, packet, told);
+  advance(due->next_answer, packet, told);
+  imply(due->next_answer, packet, told,
+        "refuses PSN " + hex(packet.psn) + " although the answer to message " + std::to_string(due->number) +
+            " has not come: an implied NAK");
 }
 
 /// The first answer to packets that were sent again after a timeout shows how far the responder had come before.
@@ -216,7 +269,7 @@ void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
     incident(packet, told, Severity::kProblem, "rnr_nak",
              "PSN " + hex(packet.psn) + " found no receive: wait " + duration_text(delay) + " at least");
     if (lost) return;
-    advance(index, packet, told);
+    advance_to_refused(index, packet, told);
     evidence_.rnr = Hint{index, packet.place, packet.time_ns, delay, false};
     round_.reset();
     return;
@@ -261,7 +314,7 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
   if (index < una_) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
   incident(packet, told, Severity::kProblem, "nak_sequence", text);
   if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  advance(index, packet, told);
+  advance_to_refused(index, packet, told);
   evidence_.add_nak({index, packet.place, packet.time_ns, 0, false});
 }
 
@@ -285,7 +338,8 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   }
   if (index < message->next_answer || message->done) {
     answer_again(index, packet, told);
-    if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
+    const bool answers = told.reason == Reason::kAnswerAgain && message->asked_again;
+    if (answers && index >= message->asked_again_from) told.cause = message->asked_again;
     return;
   }
   if (is_behind_unanswered(*message, packet, told)) return;
@@ -339,7 +393,7 @@ void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
   }
   if (message->done) {
     answer_again(index, packet, told);
-    if (message->asked_again) told.cause = message->asked_again;
+    if (told.reason == Reason::kAnswerAgain && message->asked_again) told.cause = message->asked_again;
     return;
   }
   if (is_behind_unanswered(*message, packet, told)) return;

@@ -37,6 +37,11 @@ std::string Names::operator()(Place place) const {
 std::string hex(std::uint64_t value) { return fmt::format("0x{:x}", value); }
 std::string hex(proto::Psn psn) { return hex(std::uint64_t{psn.value()}); }
 
+std::string lost_text(const Packet& packet) {
+  return packet.fate_guessed ? "probably lost on the way: the other end did not see it, and sends on as if nothing came"
+                             : "lost on the way: the other end did not see it";
+}
+
 std::string duration_text(std::int64_t ns) {
   const auto value = static_cast<double>(ns);
   const double size = ns < 0 ? -value : value;

@@ -18,7 +18,7 @@ enum class Reason : std::uint8_t {
   kRnr,          ///< Sent again: the wait that an RNR NAK asked for is over.
   kImpliedNak,   ///< Sent again: an answer was missing in front of another one (9.7.5.1.2 ?).
   kUnknown,      ///< Sent again: the capture does not show why.
-  kNetworkCopy,  ///< Nobody sent it again: the network (or the capture) has it twice.
+  kNetworkCopy,  ///< Nobody sent it again: the network (or the capture) has it twice. Of answers too.
   kReordered,    ///< Overtaken in the network.
   kAnswer,       ///< Answers requests.
   kAnswerAgain,  ///< Answers a request that had been answered: a duplicate.
@@ -103,6 +103,8 @@ class Names {
 /// "0x103"
 std::string hex(std::uint64_t value);
 std::string hex(proto::Psn psn);
+/// "was lost on the way: ...", of a packet that only one end has seen.
+std::string lost_text(const Packet& packet);
 /// 81920000 as "81.9 ms".
 std::string duration_text(std::int64_t ns);
 /// "1 packet", "2 packets"

@@ -5,6 +5,7 @@
 
 #include "proto/address.h"
 #include "proto/describe/describe.h"
+#include "tools/explain/story/causes.h"
 
 namespace uroce::explain {
 
@@ -55,16 +56,21 @@ std::string main_reason(const Packet& packet, const Told& told, const Names& nam
       return fmt::format("COPY {}made by the network, {} after the packet before: not sent again", maybe,
                          duration_text(told.wait_ns));
     case Reason::kReordered:
-      return fmt::format("LATE: {}overtaken in the network, {} behind a later PSN", maybe, duration_text(told.wait_ns));
+      if (told.cause) {
+        return fmt::format("LATE: {}overtaken in the network by {}, which was sent later and came {} before", maybe,
+                           names(told.cause), duration_text(told.wait_ns));
+      }
+      return fmt::format("LATE: {}overtaken in the network, {} behind {}", maybe, duration_text(told.wait_ns),
+                         packet.is_response() ? "a later answer" : "a later PSN");
     case Reason::kAnswer:
       if (!told.cause || (packet.op->kind == Kind::kAcknowledge && packet.decoded().index() != 0)) return {};
       return fmt::format("answers {}, {} after it", names(told.cause), duration_text(told.wait_ns));
     case Reason::kAnswerAgain:
-      if (!told.cause) return "AGAIN: answers a duplicate";
+      if (!told.cause) return fmt::format("AGAIN: {}answers a duplicate", maybe);
       return packet.op->kind == Kind::kAcknowledge
-                 ? fmt::format("AGAIN: acknowledged before; answers a duplicate (PSN last sent in {})",
+                 ? fmt::format("AGAIN: acknowledged before; {}answers a duplicate (PSN last sent in {})", maybe,
                                names(told.cause))
-                 : fmt::format("AGAIN: answers {}, a duplicate", names(told.cause));
+                 : fmt::format("AGAIN: {}answers {}, a duplicate", maybe, names(told.cause));
     case Reason::kBehindGap:
       return "BEHIND A GAP: the requester drops it";
     case Reason::kManagementAgain:
@@ -85,6 +91,7 @@ std::string because(Reason reason, bool sure, Place cause, std::int64_t wait_ns,
     case Reason::kNak:
       return fmt::format("{}because of the NAK {}, {} before", maybe, names(cause), duration_text(wait_ns));
     case Reason::kTimeout:
+      if (wait_ns < kShortestTimeout) return maybe + "because of a timeout";  // The NIC says so; since when, nobody.
       return fmt::format("{}because of a timeout: no answer for {}", maybe, duration_text(wait_ns));
     case Reason::kRnr:
       return fmt::format("{}after an RNR wait of {} (RNR NAK {})", maybe, duration_text(wait_ns), names(cause));
@@ -92,7 +99,8 @@ std::string because(Reason reason, bool sure, Place cause, std::int64_t wait_ns,
       if (!cause) return "probably because of an implied NAK: an answer was lost behind this capture";
       return fmt::format("{}because of the implied NAK {}, {} before", maybe, names(cause), duration_text(wait_ns));
     default:
-      return "for a reason that the capture does not show (probably a NAK that it does not have)";
+      return "for a reason that the capture does not show (probably a NAK that it does not have, or the network has "
+             "held back the packet)";
   }
 }
 

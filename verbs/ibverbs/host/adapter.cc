@@ -73,7 +73,8 @@ engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
   tap->comment_received([this](const proto::Datagram& datagram) { return wire_.foresee(datagram, engine::os_now()); });
   return {.sent = [tap](std::string comment) { tap->comment_next(std::move(comment)); },
           .lost = [tap](const proto::Path& path, Bytes packet,
-                        const std::string& comment) { tap->record_lost(path, packet, comment); }};
+                        const std::string& comment) { tap->record_lost(path, packet, comment); },
+          .reason = [tap](Bytes packet) { return tap->take_reason(packet); }};
 }
 
 /// Adds what refers to this object.
