@@ -385,6 +385,17 @@ TEST(Golden, AMessageIsAsLongAsItsHeaderSays) {
   EXPECT_EQ(told({1, 2}), (std::array<std::uint64_t, 4>{1, 0, 39'488, 39'488}));  // RETH itself is missing.
 }
 
+/// What was sent of a message that the capture does not see the end of.
+TEST(Golden, TheBytesOfAMessageWithoutEndAreCounted) {
+  std::vector<std::pair<std::int64_t, Octets>> frames = frames_of("rxe/rc_send_64k_mtu1024");
+  frames.resize(5);
+  const Retold retold = retell_bytes(pcap_of(frames));
+  const Numbers& n = retold.story->connections().at(0)->to_right.numbers();
+  const auto& row = n.operations[static_cast<std::size_t>(Operation::kSend)];
+  EXPECT_EQ(row.whole, 0u);
+  EXPECT_EQ(row.bytes, n.packets * 1024);
+}
+
 TEST(Golden, TheConnectionManagerNamesBothQps) {
   const Retold retold = retell({"rxe/cm_rping_v6"});
   ASSERT_EQ(retold.story->connections().size(), 1u);

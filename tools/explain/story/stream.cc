@@ -226,6 +226,8 @@ void Stream::damaged(const Packet& packet, Told& told) {
 void Stream::finish(std::int64_t now) {
   for (const Message& message : history_.messages()) {
     if (!message.done) ++numbers_.unanswered;
+    if (!message.whole)
+      numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))].bytes += message.bytes;
   }
   if (!failure_.empty() || !reliable_ || numbers_.unanswered == 0) return;
   const SentPacket* const oldest = history_.packet(una_);

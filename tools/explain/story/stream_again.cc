@@ -10,7 +10,7 @@ namespace {
 /// What a requester sends again in one go comes without longer pauses.
 constexpr std::int64_t kPause = 50'000'000;
 /// Networks hold back few packets for longer.
-constexpr std::int64_t kLateWithin = 10'000'000;
+constexpr std::int64_t kHeldBackWithin = 10'000'000;
 
 }  // namespace
 
@@ -62,7 +62,7 @@ Cause Stream::cause_of(PsnIndex index, const Packet& packet) {
 
 /// Whether a packet that was missing for a short time may have been held back by the network, and not sent again.
 bool Stream::may_be_late(const Hole* hole, const Packet& packet) const {
-  return hole != nullptr && packet.ip_id == 0 && packet.time_ns - hole->time_ns <= kLateWithin &&
+  return hole != nullptr && packet.ip_id == 0 && packet.time_ns - hole->time_ns <= kHeldBackWithin &&
          round_->psn != packet.psn;
 }
 

@@ -18,9 +18,9 @@ namespace {
 constexpr PsnIndex kFarBehind = 4096;
 /// Copies come soon, and not many other answers lie between.
 constexpr std::size_t kLatestAnswers = 16;
-constexpr std::int64_t kCopyWithin = 1'000'000;
+constexpr std::int64_t kAnswerCopiedWithin = 1'000'000;
 /// A duplicate is answered sooner, and no network holds an answer back for longer.
-constexpr std::int64_t kAnsweredWithin = 10'000'000, kLateWithin = 1'000'000'000;
+constexpr std::int64_t kAnsweredWithin = 10'000'000, kAnswerLateWithin = 1'000'000'000;
 
 }  // namespace
 
@@ -176,7 +176,8 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
   const Message* const message = history_.message(index);
   const bool asked = message != nullptr && message->is_answered() ? bool(message->asked_again) : owed_answers_ != 0;
   const bool not_asked = !asked || packet.time_ns - last_repeat_ns_ > kAnsweredWithin;
-  const bool soon = not_asked && same != latest_answers_.rend() && packet.time_ns - same->time_ns <= kCopyWithin;
+  const bool soon =
+      not_asked && same != latest_answers_.rend() && packet.time_ns - same->time_ns <= kAnswerCopiedWithin;
   const std::int64_t late = packet.time_ns - evidence_.progress_ns;
   told.reason = Reason::kAnswerAgain;
   if (same != latest_answers_.rend() && (numbered || played == Played::kCopied || soon)) {
@@ -185,7 +186,7 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
     told.cause = same->place;
     told.wait_ns = packet.time_ns - same->time_ns;
   } else if (played == Played::kHeldBack ||
-             (late <= kLateWithin && is_overtaken(packet) && same == latest_answers_.rend())) {
+             (late <= kAnswerLateWithin && is_overtaken(packet) && same == latest_answers_.rend())) {
     told.reason = Reason::kReordered;
     told.wait_ns = late;
   } else {
