@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,8 +21,11 @@ void control(int epoll, int operation, int fd, std::uint32_t events) {
 
 }  // namespace
 
-Interrupts::Interrupts() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (valid()) control(epoll_.get(), EPOLL_CTL_ADD, event_.fd(), EPOLLIN);
+Interrupts::Interrupts()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), alarm_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  if (!valid()) return;
+  control(epoll_.get(), EPOLL_CTL_ADD, event_.fd(), EPOLLIN);
+  add_bell(alarm_.get());
 }
 
 void Interrupts::add(int fd) {
@@ -36,25 +40,54 @@ void Interrupts::mask(bool masked) {
   for (const int fd : sockets_) control(epoll_.get(), masked ? EPOLL_CTL_DEL : EPOLL_CTL_ADD, fd, EPOLLIN);
 }
 
-bool Interrupts::wait(std::optional<Instant> deadline) const {
-  timespec timeout{};
-  if (deadline) timeout = time_until(*deadline);
-  epoll_event event{};
-  // By number: glibc has a function for it from 2.35 on only.
-  int ready = static_cast<int>(
-      ::syscall(__NR_epoll_pwait2, epoll_.get(), &event, 1, deadline ? &timeout : nullptr, nullptr, std::size_t{0}));
-  if (ready < 0 && (errno == ENOSYS || errno == EPERM)) {  // Linux before 5.11, or seccomp.
-    pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-    ready = ::ppoll(&set, 1, deadline ? &timeout : nullptr, nullptr);
-    if (ready > 0) ready = ::epoll_wait(epoll_.get(), &event, 1, 0);
+bool Interrupts::wait(std::optional<Instant> deadline) {
+  while (true) {
+    const bool is_look = deadline && *deadline <= os_now();
+    if (deadline && !is_look) set_alarm(*deadline);
+    const timespec no_time{};
+    switch (sleep(is_look ? &no_time : nullptr)) {
+      case Cause::kEvent:
+        return true;
+      case Cause::kAlarm:
+        alarm_at_ = Instant::max();
+        break;
+      case Cause::kNothing:
+        return false;
+    }
   }
+}
+
+void Interrupts::set_alarm(Instant deadline) {
+  if (alarm_at_ <= deadline) return;
+  alarm_at_ = deadline;
+  const auto count = deadline.time_since_epoch().count();
+  itimerspec at{};
+  at.it_value = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
+  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
+  epoll_event event{};
+  int ready = 0;
+  do {
+    // By number: glibc has a function for it from 2.35 on only.
+    ready = static_cast<int>(::syscall(__NR_epoll_pwait2, epoll_.get(), &event, 1, timeout, nullptr, std::size_t{0}));
+    if (ready < 0 && (errno == ENOSYS || errno == EPERM)) {  // Linux before 5.11, or seccomp.
+      pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+      ready = ::ppoll(&set, 1, timeout, nullptr);
+      if (ready > 0) ready = ::epoll_wait(epoll_.get(), &event, 1, 0);
+    }
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return Cause::kNothing;
+  if (ready > 0 && event.data.fd == alarm_.get()) return Cause::kAlarm;
   if (ready > 0 && event.data.fd == event_.fd()) event_.clear();
-  return ready > 0;
+  return Cause::kEvent;  // Or an error: the caller has to look.
 }
 
 void Interrupts::close() {
   epoll_.reset();
   event_.close();
+  alarm_.reset();
   sockets_.clear();
 }
 

@@ -2,6 +2,9 @@
 // Sleeping until a packet comes, until a deadline, or until another thread says wake().
 #pragma once
 
+#include <time.h>
+
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,15 +39,26 @@ class Interrupts {
 
   /// Blocks until a socket is readable, unless masked, until `deadline`, or until wake(). One thread. Spurious returns
   /// are possible. Returns false when it was the deadline.
-  bool wait(std::optional<Instant> deadline) const;
+  bool wait(std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const { event_.signal(); }
-  bool valid() const { return epoll_ && event_.valid(); }
+  bool valid() const { return epoll_ && event_.valid() && alarm_; }
   void close();
 
  private:
+  /// What ended a sleep; kNothing: its timeout.
+  enum class Cause : std::uint8_t { kEvent, kAlarm, kNothing };
+  /// nullptr: until an event or the alarm.
+  Cause sleep(const timespec* timeout) const;
+  /// Has the alarm ring no later than `deadline`. One that is set already stays: to set a timer for each sleep, and to
+  /// cancel it when a packet comes first, takes a virtual machine more time than the packet. If it rings too early,
+  /// the sleep goes on.
+  void set_alarm(Instant deadline);
+
   Fd epoll_;
   WakeEvent event_;
+  Fd alarm_;                           ///< A timerfd.
+  Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
   std::vector<int> sockets_;
 };
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/os/interrupts.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "engine/os/fd.h"
+#include "engine/os/os_clock.h"
+
+namespace uroce::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+class InterruptsTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(interrupts_.valid()); }
+
+  /// A wait until `deadline` that an event ends at once, so that the alarm stays as it is.
+  void interrupted_wait(Instant deadline) {
+    interrupts_.wake();
+    ASSERT_TRUE(interrupts_.wait(deadline));
+  }
+  static void pass(Instant time) {
+    while (os_now() < time) continue;
+  }
+
+  Interrupts interrupts_;
+};
+
+TEST_F(InterruptsTest, AWaitEndsAtItsDeadlineAndNotBefore) {
+  for (const Duration length : {2ms, 1ms, 5ms, 1ms}) {
+    const Instant deadline = os_now() + length;
+    EXPECT_FALSE(interrupts_.wait(deadline));
+    EXPECT_GE(os_now(), deadline);
+  }
+}
+
+TEST_F(InterruptsTest, AnAlarmOfAnEarlierWaitDoesNotEndALaterOne) {
+  interrupted_wait(os_now() + 1ms);
+  const Instant deadline = os_now() + 20ms;
+  EXPECT_FALSE(interrupts_.wait(deadline));
+  EXPECT_GE(os_now(), deadline);
+}
+
+TEST_F(InterruptsTest, AnEarlierDeadlineThanTheLastIsKept) {
+  interrupted_wait(os_now() + 1h);
+  EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
+}
+
+TEST_F(InterruptsTest, AnAlarmThatRangMeanwhileIsSetAgain) {
+  const Instant first = os_now() + 1ms;
+  interrupted_wait(first);
+  pass(first + 1ms);
+  EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
+}
+
+TEST_F(InterruptsTest, ALookDoesNotWaitAndMayTakeTheAlarm) {
+  const Instant first = os_now() + 1ms;
+  interrupted_wait(first);
+  pass(first + 1ms);
+  EXPECT_FALSE(interrupts_.wait(os_now()));
+  EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
+  interrupts_.wake();
+  EXPECT_TRUE(interrupts_.wait(os_now()));
+}
+
+TEST_F(InterruptsTest, AnAlarmDoesNotEndAWaitWithoutDeadline) {
+  const Fd packets(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  interrupts_.add(packets.get());
+  interrupted_wait(os_now() + 1ms);
+  std::thread sender([&] {
+    pass(os_now() + 5ms);
+    ::eventfd_write(packets.get(), 1);
+  });
+  EXPECT_TRUE(interrupts_.wait(std::nullopt));
+  eventfd_t count = 0;
+  EXPECT_EQ(::eventfd_read(packets.get(), &count), 0) << "it was the alarm";
+  sender.join();
+}
+
+}  // namespace
+}  // namespace uroce::engine
