@@ -13,4 +13,13 @@ inline bool has_one_processor() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
+/// One step of a short wait for another processor: leaves the pipeline to a hyperthread.
+inline void pause_processor() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
 }  // namespace uroce::engine

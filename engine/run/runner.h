@@ -9,8 +9,8 @@
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
 //   instead of two. Until it returns they do not wake the background thread.
 //
-// One mutex guards NIC and port. It is handed on in order of arrival (see lock()): a thread that polls in a tight loop
-// would otherwise take it again before a thread that posts has woken up.
+// One mutex guards NIC and port. Nobody overtakes a thread that waits for it (see lock()): a thread that polls in a
+// tight loop would otherwise take it again before a thread that posts has woken up.
 #pragma once
 
 #include <poll.h>
@@ -61,11 +61,13 @@ class Runner {
     port_->flush();
   }
 
-  /// Exclusive use of NIC and port. First come, first served. To wait for it is no pause between polls.
+  /// Exclusive use of NIC and port. To wait for it is no pause between polls.
   std::unique_lock<std::mutex> lock() {
     if (std::unique_lock held = try_lock()) return held;
-    const bool in_row = polls_.is_recent(os_now(), kPollPause);
-    std::unique_lock held = queue_up();
+    const Instant now = os_now();
+    const bool in_row = polls_.is_recent(now, kPollPause);
+    std::unique_lock held = spin(now);
+    if (!held) held = queue_up();
     if (in_row) polls_.on_call_done(os_now());
     return held;
   }
@@ -214,15 +216,28 @@ class Runner {
     return progress.transmitted;
   }
 
-  /// A thread that waits for `mutex_` holds `turnstile_`, so that nobody overtakes it.
+  /// For a thread of the program: the background thread holds the lock for some microseconds, and to sleep and be
+  /// woken takes longer. It does not spin itself: it may have interrupted the thread that it waits for.
+  std::unique_lock<std::mutex> spin(Instant now) {
+    constexpr int kPauses = 32;  // About as long as a look at the clock.
+    if (one_processor_) return {};
+    while (os_now() - now < kLockSpin) {
+      for (int i = 0; i < kPauses; ++i) pause_processor();
+      if (std::unique_lock held = try_lock()) return held;
+    }
+    return {};
+  }
+  /// A thread that waits for `mutex_` is counted, so that nobody overtakes it.
   std::unique_lock<std::mutex> queue_up() {
-    const std::lock_guard turn(turnstile_);
-    return std::unique_lock(mutex_);
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    std::unique_lock held(mutex_);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return held;
   }
   /// Unless somebody holds the lock, or waits for it.
   std::unique_lock<std::mutex> try_lock() {
-    const std::unique_lock turn(turnstile_, std::try_to_lock);
-    return turn ? std::unique_lock(mutex_, std::try_to_lock) : std::unique_lock<std::mutex>();
+    if (waiting_.load(std::memory_order_relaxed) > 0) return {};
+    return std::unique_lock(mutex_, std::try_to_lock);
   }
   void tell_progress() const {
     if (on_progress_) on_progress_();
@@ -332,8 +347,8 @@ class Runner {
   const std::unique_ptr<Port> port_;
   const OnProgress on_progress_;
   const BeforeTurn before_turn_;
-  std::mutex turnstile_;
   std::mutex mutex_;
+  std::atomic<int> waiting_ = 0;  ///< Threads that wait for mutex_.
   PollWatch polls_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
