@@ -15,8 +15,6 @@ namespace uroce::engine {
 struct Progress {
   std::size_t received = 0;
   std::size_t transmitted = 0;
-  /// Whether another turn at once has something to do, as far as one can tell without asking the kernel.
-  bool more() const { return received > 0 || transmitted >= kCrankBurst; }
 };
 
 /// Takes up to kCrankBurst packets from `nic` into the frames of `port`, which it does not flush. Returns how many.

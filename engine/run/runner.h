@@ -298,10 +298,11 @@ class Runner {
     if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
+  bool is_stream() const { return received_since_sleep_ >= kStreamPackets; }
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
   /// too, pays a part. Looks out for them a little, without the lock. Returns whether something came.
   bool linger() {
-    if (received_since_sleep_ < kStreamPackets) return false;
+    if (!is_stream()) return false;
     const Instant now = os_now();
     const Instant end = std::min(now + kStreamLinger, wake_at_.value_or(Instant::max()));
     // No yield(): on a busy machine that gives the core away for milliseconds.
@@ -322,7 +323,8 @@ class Runner {
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
     if (took_over && progress.received > 0 && poller_ran_ > kPollerTrust / 2) polls_.on_deserted(now);
-    if (progress.more()) return true;
+    // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
+    if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
     // usually a moved retransmission timer, is worth one turn for nothing.
     const bool has_time = asleep_until_ > now && asleep_until_ != Instant::max();
