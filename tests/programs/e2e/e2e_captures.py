@@ -20,10 +20,10 @@ from run_pair import Client, Server, Skip, check
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 
 
-def told(path):
-    """The packets of a capture as `uroce explain --json` tells them, by frame."""
-    ran = subprocess.run([str(run_pair.BIN / "uroce"), "explain", "--json", "--packets", path], capture_output=True, check=True)
-    return {packet["place"]["frame"]: packet for packet in json.loads(ran.stdout)["packets"]}
+def told(*paths):
+    """The packets of captures as `uroce explain --json` tells them, by file and frame."""
+    ran = subprocess.run([str(run_pair.BIN / "uroce"), "explain", "--json", "--packets", *paths], capture_output=True, check=True)
+    return {(packet["place"]["file"], packet["place"]["frame"]): packet for packet in json.loads(ran.stdout)["packets"]}
 
 
 def scenario_explain_agrees_with_the_nic(directory="."):
@@ -61,6 +61,42 @@ def scenario_explain_agrees_with_the_nic(directory="."):
         check(right >= 0.97 * len(by_nic), f"{right} of {len(by_nic)} packets")
     finally:
         for path in (commented, bare):
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+def scenario_explain_of_a_clean_run(directory="."):
+    """Where nothing goes wrong, nothing is told to: neither of credits that a responder sends, nor of the last packets."""
+    files = [os.path.join(directory, f"e2e_clean_{end}.pcap") for end in ("client", "server")]
+    try:
+        with run_pair.Pair(["--cm", "--num-qp", "1", "--op", "mixed", "--depth", "1", "--iters", "70", "--pcap", files[0]],
+                           ["--cm", "--pcap", files[1]]) as pair:
+            check(pair.finish() == (0, 0), "a clean run", pair.client, pair.server)
+        for names in (files, files[:1], files[1:]):
+            packets = told(*names).values()
+            reasons = collections.Counter(packet["reason"] for packet in packets)
+            check(set(reasons) <= {"first", "answer", "credits", "management"}, (names, reasons))
+            for packet in packets:
+                lost = [note["text"] for note in packet["notes"] if note["code"] == "lost"]
+                check(all("probably lost" in text for text in lost), (names, packet["why"]))
+        if not shutil.which("rping"):
+            raise Skip("needs rping for ACKs that tell of credits only")
+        address = f"127.{random.randint(60, 90)}.{random.randint(1, 250)}.1"
+        run = [str(run_pair.BIN / "uroce"), "run", "--pcap", files[0], "--addr", address, "--", "rping", "-a", address, "-C", "3"]
+        server = subprocess.Popen([*run, "-s"], stdout=subprocess.DEVNULL)
+        try:
+            client = [*run[:5], address[:-1] + "2", *run[6:], "-c"]
+            deadline = time.monotonic() + 10
+            while subprocess.run(client, capture_output=True, check=False).returncode != 0:
+                check(time.monotonic() < deadline, "no rping in 10 s")
+                time.sleep(0.1)
+        finally:
+            server.kill()
+            server.wait()
+        reasons = collections.Counter(packet["reason"] for packet in told(files[0]).values())
+        check(reasons["credits"] > 0 and reasons["answer_again"] == 0, reasons)
+    finally:
+        for path in files:
             if os.path.exists(path):
                 os.unlink(path)
 

@@ -36,6 +36,13 @@ enum class Fate : std::uint8_t {
   kDamaged,  ///< It arrived with a wrong ICRC.
 };
 
+/// Why a packet is only probably lost.
+enum class Doubt : std::uint8_t {
+  kNone,
+  kUnheard,  ///< Nothing tells that the other end's capture has this direction, but it behaves so.
+  kSilence,  ///< The other end's capture has nothing later: it may have ended before.
+};
+
 /// A message of the connection manager: what the story needs of it.
 struct CmMessage {
   proto::cm::Attribute attribute{};
@@ -87,7 +94,7 @@ struct Packet {
 
   // From the other end's capture.
   Fate fate = Fate::kUnknown;
-  bool fate_guessed = false;       ///< "probably"
+  Doubt doubt = Doubt::kNone;
   Place other;                     ///< Where the other end saw it.
   std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
 

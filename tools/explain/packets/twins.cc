@@ -60,7 +60,8 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   ++homes_[sent.source.raw][sent.tap];
   ++homes_[sent.destination.raw][arrived.tap];
   if (homes_.size() > kMost) homes_.clear();
-  paired_.emplace(sent.source.raw, sent.destination.raw);
+  const auto way = paired_.try_emplace({sent.source.raw, sent.destination.raw}, sent.time_ns).first;
+  way->second = std::max(way->second, sent.time_ns);
   if (paired_.size() > kMost) paired_.clear();
 
   const Fate fate = arrived.icrc == Icrc::kWrong && sent.icrc != Icrc::kWrong ? Fate::kDamaged : Fate::kArrived;
@@ -79,6 +80,8 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
 void Twins::add(Packet packet) {
   latest_ = std::max(latest_, packet.time_ns);
   const std::int64_t time = packet.time_ns;
+  const auto last = last_seen_.try_emplace(packet.tap, time).first;
+  last->second = std::max(last->second, time);
   const bool doubled = doubles_ != nullptr && doubles_->has(packet);
   const auto at = raw_.emplace(time, std::move(packet));
   if (doubled) sightings_[identity_of(at->second)].push_back(at);
@@ -148,7 +151,14 @@ void Twins::judge(Packet& packet) const {
   const Doubles::Single single = doubles_ == nullptr ? Doubles::Single::kLost : doubles_->single(packet);
   if (single == Doubles::Single::kNothing) return;
   packet.fate = Fate::kLost;
-  packet.fate_guessed = single == Doubles::Single::kProbablyLost;
+  if (single == Doubles::Single::kProbablyLost) {
+    packet.doubt = Doubt::kUnheard;
+  } else if (doubles_ == nullptr || !doubles_->any()) {
+    const auto later = [&](const auto& tap) { return tap.first != packet.tap && tap.second >= packet.time_ns + kWay; };
+    const auto way = paired_.find({packet.source.raw, packet.destination.raw});
+    const bool went_on = way != paired_.end() && way->second > packet.time_ns;
+    if (!went_on && std::none_of(last_seen_.begin(), last_seen_.end(), later)) packet.doubt = Doubt::kSilence;
+  }
 }
 
 std::optional<Packet> Twins::take(bool at_end) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "tools/explain/packets/doubles.h"
@@ -24,6 +23,7 @@ class Twins {
     }
     homes_ = std::move(other.homes_);
     paired_ = std::move(other.paired_);
+    last_seen_ = std::move(other.last_seen_);
   }
   /// Packets that one capture has twice; must outlive this.
   void set_doubles(const Doubles& doubles) { doubles_ = &doubles; }
@@ -33,6 +33,7 @@ class Twins {
  private:
   static constexpr std::int64_t kDisorder = 250'000'000, kHold = 1'000'000'000;
   static constexpr std::size_t kMost = 200'000;
+  static constexpr std::int64_t kWay = 10'000'000;  ///< No packet needs longer, but on purpose.
   struct Held {
     Packet packet;
     bool paired = false;
@@ -55,8 +56,10 @@ class Twins {
   const Doubles* doubles_ = nullptr;
   Order held_;
   std::unordered_multimap<std::uint64_t, Order::iterator> alone_;
-  std::map<std::array<std::uint8_t, 16>, std::map<std::uint32_t, std::uint64_t>> homes_;    ///< Taps near an address.
-  std::set<std::pair<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>>> paired_;  ///< Both ends are seen.
+  std::map<std::array<std::uint8_t, 16>, std::map<std::uint32_t, std::uint64_t>> homes_;  ///< Taps near an address.
+  /// From, to: both ends are seen; when the newest packet was sent that both have.
+  std::map<std::pair<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>>, std::int64_t> paired_;
+  std::map<std::uint32_t, std::int64_t> last_seen_;  ///< By tap, read ahead as far as it went.
   std::int64_t latest_ = 0;
   bool silent_end_ = false;
 };

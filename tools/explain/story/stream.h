@@ -52,6 +52,8 @@ class Stream {
     std::uint16_t ip_id = 0;
     std::int64_t time_ns = 0;
     Place place;
+    std::uint8_t syndrome = 0;
+    std::uint32_t msn = 0;
   };
   PsnIndex index_of(proto::Psn psn) const;
   static proto::Psn psn_of(PsnIndex index) { return proto::Psn{static_cast<std::uint32_t>(index & 0xFFFFFF)}; }
@@ -98,6 +100,7 @@ class Stream {
   void name_answered(PsnIndex index, const Packet& packet, Told& told);
   void answer_again(PsnIndex index, const Packet& packet, Told& told);
   bool is_overtaken(const Packet& packet) const;
+  bool tells_credits(PsnIndex index, const Packet& packet) const;
   void advance_to_refused(PsnIndex index, const Packet& packet, Told& told);
   void judge_way(const Packet& packet, Told& told);
   void incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text);

@@ -68,7 +68,8 @@ void Stream::response(const Packet& packet, Told& told) {
   }
   if (!lost) {
     if (owed_answers_ > 0 && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) --owed_answers_;
-    latest_answers_.push_back({index, packet.op, packet.icrc_value, packet.ip_id, packet.time_ns, packet.place});
+    latest_answers_.push_back(
+        {index, packet.op, packet.icrc_value, packet.ip_id, packet.time_ns, packet.place, packet.syndrome, packet.msn});
     if (latest_answers_.size() > kLatestAnswers) latest_answers_.pop_front();
   }
   if (packet.op->kind == Kind::kAcknowledge && !lost) judge_round(index, told);
@@ -164,6 +165,20 @@ bool Stream::is_overtaken(const Packet& packet) const {
          packet.fate != Fate::kLost;
 }
 
+/// Whether this is the newest ACK again, but for its credits. A responder sends one when it has posted receives.
+bool Stream::tells_credits(PsnIndex index, const Packet& packet) const {
+  const auto is_ack = [](std::uint8_t syndrome) {
+    const auto decoded = proto::decode_syndrome(syndrome);
+    const auto* const ack = std::get_if<proto::syndrome::Ack>(&decoded);
+    return ack != nullptr && ack->credit_code != proto::kCreditsUnlimited;
+  };
+  if (packet.op->kind != Kind::kAcknowledge || !is_ack(packet.syndrome)) return false;
+  return std::any_of(latest_answers_.begin(), latest_answers_.end(), [&](const Answer& answer) {
+    return answer.index == index && answer.msn == packet.msn && is_ack(answer.syndrome) &&
+           answer.syndrome != packet.syndrome;
+  });
+}
+
 /// An answer to what is answered already: the responder got the request twice, or the network has copied the answer or
 /// held it back.
 void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
@@ -185,6 +200,8 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
     told.sure = numbered || played == Played::kCopied;
     told.cause = same->place;
     told.wait_ns = packet.time_ns - same->time_ns;
+  } else if (not_asked && same == latest_answers_.rend() && tells_credits(index, packet)) {
+    told.reason = Reason::kCredits;
   } else if (played == Played::kHeldBack ||
              (late <= kAnswerLateWithin && is_overtaken(packet) && same == latest_answers_.rend())) {
     told.reason = Reason::kReordered;
@@ -192,7 +209,8 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
   } else {
     // Without numbers, a copy or a late one looks the same.
     const auto seen = [this](Reason reason) { return numbers_.reasons[static_cast<std::size_t>(reason)] != 0; };
-    told.sure = numbered || !(seen(Reason::kReordered) || seen(Reason::kNetworkCopy) || is_overtaken(packet));
+    const bool odd = is_overtaken(packet) || tells_credits(index, packet);
+    told.sure = numbered || !(odd || seen(Reason::kReordered) || seen(Reason::kNetworkCopy));
     if (const SentPacket* const sent = history_.packet(index)) told.cause = sent->last;
   }
   ++numbers_.reasons[static_cast<std::size_t>(told.reason)];

@@ -10,8 +10,8 @@ namespace uroce::explain {
 
 std::string_view to_string(Reason reason) {
   constexpr std::array<std::string_view, kReasons> kNames{
-      "first",     "nak",    "timeout",      "rnr",        "implied_nak", "unknown",          "network_copy",
-      "reordered", "answer", "answer_again", "behind_gap", "management",  "management_again", "none"};
+      "first",  "nak",          "timeout",    "rnr",     "implied_nak", "unknown",          "network_copy", "reordered",
+      "answer", "answer_again", "behind_gap", "credits", "management",  "management_again", "none"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -38,8 +38,15 @@ std::string hex(std::uint64_t value) { return fmt::format("0x{:x}", value); }
 std::string hex(proto::Psn psn) { return hex(std::uint64_t{psn.value()}); }
 
 std::string lost_text(const Packet& packet) {
-  return packet.fate_guessed ? "probably lost on the way: the other end did not see it, and sends on as if nothing came"
-                             : "lost on the way: the other end did not see it";
+  switch (packet.doubt) {
+    case Doubt::kNone:
+      return "lost on the way: the other end did not see it";
+    case Doubt::kUnheard:
+      return "probably lost on the way: the other end did not see it, and sends on as if nothing came";
+    case Doubt::kSilence:
+      return "probably lost on the way: the other end did not see it, and nothing later";
+  }
+  return {};
 }
 
 std::string duration_text(std::int64_t ns) {

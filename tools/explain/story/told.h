@@ -23,6 +23,7 @@ enum class Reason : std::uint8_t {
   kAnswer,       ///< Answers requests.
   kAnswerAgain,  ///< Answers a request that had been answered: a duplicate.
   kBehindGap,    ///< READ response behind a missing one: the requester drops it.
+  kCredits,      ///< An ACK that acknowledges nothing new: the responder has posted receives.
   kManagement,   ///< A message of the connection manager, sent for the first time.
   kManagementAgain,
   kNone,  ///< Nothing to tell: UD, CNP.
@@ -103,7 +104,7 @@ class Names {
 /// "0x103"
 std::string hex(std::uint64_t value);
 std::string hex(proto::Psn psn);
-/// "was lost on the way: ...", of a packet that only one end has seen.
+/// "lost on the way: ...", of a packet that only one end has seen.
 std::string lost_text(const Packet& packet);
 /// 81920000 as "81.9 ms".
 std::string duration_text(std::int64_t ns);

@@ -71,6 +71,8 @@ std::string main_reason(const Packet& packet, const Told& told, const Names& nam
                  ? fmt::format("AGAIN: acknowledged before; {}answers a duplicate (PSN last sent in {})", maybe,
                                names(told.cause))
                  : fmt::format("AGAIN: {}answers {}, a duplicate", maybe, names(told.cause));
+    case Reason::kCredits:
+      return "tells of new credits: the responder has posted receives";
     case Reason::kBehindGap:
       return "BEHIND A GAP: the requester drops it";
     case Reason::kManagementAgain:

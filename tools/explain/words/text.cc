@@ -150,6 +150,7 @@ void Text::direction(const Connection& connection, bool from_left, const Story& 
   add(n.rnr_naks, "RNR NAK", "RNR NAKs");
   add(n.fatal_naks, "fatal NAK", "fatal NAKs");
   add(count(Reason::kAnswerAgain), "answer to a duplicate", "answers to duplicates");
+  add(count(Reason::kCredits), "ACK with new credits only", "ACKs with new credits only");
   add(n.read_gaps, "gap in the answers", "gaps in the answers");
   add(count(Reason::kNetworkCopy), "copy made by the network", "copies made by the network");
   add(count(Reason::kReordered), "packet out of order", "packets out of order");
