@@ -106,11 +106,76 @@ void expect_showable(const Trace& trace, const std::string& name) {
   EXPECT_EQ(used, named);
 }
 
+/// The members that the Trace Event Format asks for in an event of each phase, and no other one.
+void expect_well_formed(const Trace& trace, const std::string& name) {
+  SCOPED_TRACE(name);
+  const std::map<std::string, std::set<std::string>> members{
+      {"M", {"ph", "pid", "tid", "name", "args"}},
+      {"X", {"ph", "pid", "tid", "ts", "dur", "name", "cat", "args"}},
+      {"i", {"ph", "s", "pid", "tid", "ts", "name", "cat", "args"}},
+      {"s", {"ph", "id", "pid", "tid", "ts", "name", "cat"}},
+      {"f", {"ph", "bp", "id", "pid", "tid", "ts", "name", "cat"}}};
+  std::map<int, int> process_of;
+  for (const json& event : trace.events) {
+    ASSERT_TRUE(members.contains(event["ph"])) << event;
+    std::set<std::string> found;
+    for (const auto& [member, value] : event.items()) found.insert(member);
+    const bool of_process = event["ph"] == "M" && event["name"].get<std::string>().starts_with("process_");
+    if (of_process) found.insert("tid");
+    EXPECT_EQ(found, members.at(event["ph"])) << event;
+    for (const std::string number : {"pid", "tid", "id"}) {
+      if (!event.contains(number)) continue;
+      EXPECT_TRUE(event[number].is_number_unsigned()) << event;
+      EXPECT_LT(event[number].get<std::uint64_t>(), std::uint64_t{1} << 32) << event;
+    }
+    for (const std::string time : {"ts", "dur"}) {
+      if (event.contains(time)) {
+        EXPECT_TRUE(event[time].is_number()) << event;
+      }
+    }
+    if (event["ph"] == "i") {
+      EXPECT_EQ(event["s"], "t") << event;
+    }
+    if (event["ph"] == "f") {
+      EXPECT_EQ(event["bp"], "e") << event;
+    }
+    if (of_process || !event.contains("tid")) continue;
+    // Viewers know a thread by its number alone.
+    const auto [at, fresh] = process_of.try_emplace(event["tid"], event["pid"]);
+    EXPECT_EQ(at->second, event["pid"].get<int>()) << event;
+  }
+}
+
+/// Perfetto's importer goes over the events by time, those of one time as they are in the file, and binds each end of
+/// an arrow to the slice or instant that began last on its track (its flow_tracker and slice_tracker).
+void expect_arrows_at_packets(const Trace& trace, const std::string& name) {
+  SCOPED_TRACE(name);
+  std::vector<json> events;
+  for (const json& event : trace.events) {
+    if (event["ph"] != "M") events.push_back(event);
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const json& a, const json& b) { return a["ts"].get<double>() < b["ts"].get<double>(); });
+  std::map<int, json> newest;
+  for (const json& event : events) {
+    const int track = event["tid"];
+    if (event["ph"] == "X" || event["ph"] == "i") {
+      newest[track] = event;
+      continue;
+    }
+    ASSERT_TRUE(newest.contains(track)) << event;
+    EXPECT_EQ(newest[track]["ph"], "i") << event;
+    EXPECT_EQ(newest[track]["ts"], event["ts"]) << event;
+  }
+}
+
 TEST(Perfetto, CanBeShownForEveryCapture) {
   std::size_t slices = 0;
   for (const std::string& name : all_captures()) {
     const Trace trace = trace_of({name});
     expect_showable(trace, name);
+    expect_well_formed(trace, name);
+    expect_arrows_at_packets(trace, name);
     slices += trace.of("X").size();
   }
   EXPECT_GT(slices, 500u);
