@@ -123,7 +123,10 @@ def tracks(page):
 
 def many(page, packets):
     """A long capture: few elements, and each step of scrolling is drawn in time."""
+    packets = min(packets, 100_000)
     page.until("document.querySelectorAll('.row').length > 10")
+    opened = page.run("performance.now()")
+    assert opened < 20_000, opened
     jump, took = (page.run("""((step) => {
       const view = document.getElementById('view');
       const from = performance.now();
@@ -132,12 +135,26 @@ def many(page, packets):
     assert page.run("document.querySelectorAll('.row').length") < 120
     pages = page.run("document.getElementById('page').options.length")
     assert pages == (packets + 9999) // 10000, pages
-    print(f"{packets} packets in {pages} pages, {jump:.1f} ms to draw after a jump, {took:.1f} ms after a step")
+    print(f"{packets} packets in {pages} pages, open after {opened:.0f} ms, {jump:.1f} ms to draw after a jump, {took:.1f} ms after a step")
     assert took < 100, took
 
 
+def narrow(page):
+    """In a narrow window nothing is outside of it, and most of it shows packets, or a packet's fields."""
+    page.until("document.querySelectorAll('.row').length > 5")
+    height, wide = page.run("[innerHeight, Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth]")
+    assert wide <= 0, wide
+    tall = "document.getElementById('%s').getBoundingClientRect().height"
+    assert page.run(tall % "view") > 0.4 * height, page.run(tall % "view")
+    page.key("j")
+    page.key("Enter")
+    assert page.run("getComputedStyle(document.getElementById('details')).display") == "block", "no header fields"
+    assert page.run("(() => { const r = document.getElementById('details').getBoundingClientRect();"
+                    " return r.left === 0 && r.right === innerWidth && r.top > 0.5 * innerHeight && r.bottom <= innerHeight; })()")
+
+
 def long_capture(directory):
-    """The same packets again and again, an hour apart: 12,000 of them."""
+    """The same packets again and again, an hour apart: more than a page takes."""
     whole = (PCAPS / "rxe" / "rc_write_157pkt_mtu256.pcap").read_bytes()
     header, records, count = whole[:24], [], 0
     at = 24
@@ -146,7 +163,7 @@ def long_capture(directory):
         records.append((seconds, rest, whole[at + 8:at + 16 + size]))
         at += 16 + size
     out = bytearray(header)
-    for turn in range(75):
+    for turn in range(640):
         for seconds, rest, body in records:
             out += (seconds + 3600 * turn).to_bytes(4, "little") + rest.to_bytes(4, "little") + body
             count += 1
@@ -170,6 +187,11 @@ def main():
             use(page)
             tracks(page)
             assert all(url.startswith("file:") for url in page.requests), page.requests
+        finally:
+            page.close()
+        page = browser.Browser(both.as_uri(), width=380, height=700)
+        try:
+            narrow(page)
         finally:
             page.close()
         capture, packets = long_capture(directory)
