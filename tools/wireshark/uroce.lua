@@ -142,7 +142,8 @@ local FLUSH = {
 -- The bits of a field in the last word that it lies in.
 local function mask_of(header, name)
   local first, bits = HEADERS[header][name][1], HEADERS[header][name][2]
-  return bit.lshift(bit.lshift(1, bits) - 1, 32 - first % 32 - bits)
+  -- `bit` counts from -2^31 on; a mask is never negative.
+  return bit.lshift(bit.lshift(1, bits) - 1, 32 - first % 32 - bits) % 0x100000000
 end
 
 local f_icrc = ProtoField.string("uroce.icrc", "ICRC")
