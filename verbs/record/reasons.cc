@@ -69,6 +69,9 @@ std::vector<std::string> comments(const Recording& recording) {
   for (const Recording::Event& event : recording.events) {
     pass(event.number);
     reasons.on_event(event.event, event.phase);
+    const bool before =
+        !recording.packets.empty() && static_cast<std::int32_t>(event.number - recording.packets.front().number) < 0;
+    if (before) static_cast<void>(reasons.take());  // About a packet that is not kept any more.
     if (event.phase == Phase::kReceiving && at > 0 && !recording.packets[at - 1].sent) {
       append(all[at - 1], words(event.event));
     }

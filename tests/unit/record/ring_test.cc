@@ -92,6 +92,20 @@ TEST(Reasons, APacketThatIsSentAgainSaysWhy) {
                                       "NIC: ghost_ack qpn=0x11 opcode=17 psn=0x105"}));
 }
 
+/// The events of packets that are not kept any more say nothing about the first one that is.
+TEST(Reasons, OldEventsAreNotThoseOfTheFirstPacket) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kRnrNakIn, 0x105, 12);
+  flight.event(1ms, TraceKind::kRetransmitted, 0x105, 0, Phase::kSending);
+  for (std::uint32_t i = 0; i < kPacketsKept + 1; ++i) flight.sends_write(2ms, 0x105 + i);
+  flight.event(3ms, TraceKind::kRetransmitted, 0x106, 0, Phase::kSending);
+  flight.sends_write(3ms, 0x106);
+  const auto said = comments(flight.read());
+  ASSERT_GT(said.size(), 2u);
+  EXPECT_EQ(said.front(), "");
+  EXPECT_TRUE(said.back().starts_with("NIC: sent again because of rnr_nak_in ")) << said.back();
+}
+
 TEST(Reasons, TheNumbersOfEventsAndPacketsCountOver) {
   Flight flight;
   flight.ring->last_number = ~std::uint32_t{0} - 1;

@@ -151,7 +151,7 @@ Cause stated_cause(Reason reason, const Repetition& again, const Evidence& evide
     if (reason == Reason::kImpliedNak && evidence.implied) hint = &*evidence.implied;
     const std::int64_t since = std::max(again.seen ? again.last_time_ns : again.hole_ns, evidence.progress_ns);
     cause = hint != nullptr ? Cause{reason, true, hint->place, again.time_ns - hint->time_ns}
-                            : Cause{reason, true, {}, again.time_ns - since};
+                            : Cause{reason, true, {}, since == 0 ? 0 : again.time_ns - since};
   }
   cause.sure = true;
   return cause;

@@ -91,13 +91,16 @@ std::string because(Reason reason, bool sure, Place cause, std::int64_t wait_ns,
   const std::string maybe = sure ? "" : "probably ";
   switch (reason) {
     case Reason::kNak:
+      if (!cause) return maybe + "because of a NAK that this capture does not have";
       return fmt::format("{}because of the NAK {}, {} before", maybe, names(cause), duration_text(wait_ns));
     case Reason::kTimeout:
       if (wait_ns < kShortestTimeout) return maybe + "because of a timeout";  // The NIC says so; since when, nobody.
       return fmt::format("{}because of a timeout: no answer for {}", maybe, duration_text(wait_ns));
     case Reason::kRnr:
+      if (!cause) return maybe + "after an RNR wait, for an RNR NAK that this capture does not have";
       return fmt::format("{}after an RNR wait of {} (RNR NAK {})", maybe, duration_text(wait_ns), names(cause));
     case Reason::kImpliedNak:
+      if (!cause && sure) return "because of an implied NAK: an answer was lost";
       if (!cause) return "probably because of an implied NAK: an answer was lost behind this capture";
       return fmt::format("{}because of the implied NAK {}, {} before", maybe, names(cause), duration_text(wait_ns));
     default:
