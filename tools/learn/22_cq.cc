@@ -32,7 +32,7 @@ int main() {
     learn::print("  sender", learn::wait(sender.cq));
 
     std::printf("2. sleeping\n");
-    // Arm: the NEXT completion raises one event. Completions that are there already do not.
+    // Arm: the NEXT completion raises one event. For those that are there already, do not count on one.
     learn::need_zero(ibv_req_notify_cq(receiver.cq, 0), "ibv_req_notify_cq");
     std::printf("  armed; event without a completion: %s\n", event_within(channel, 10) ? "yes" : "no");
     receiver.post_recv(101, 64);
@@ -44,7 +44,7 @@ int main() {
     ibv_ack_cq_events(cq, 1);  // ibv_destroy_cq waits until every event is acknowledged.
 
     // The order that loses nothing: event, arm again, then poll until empty. Polled first, a completion between the
-    // last poll and the arming would raise no event.
+    // last poll and the arming may raise no event.
     ibv_req_notify_cq(cq, 0);
     int taken = 0;
     while (ibv_poll_cq(cq, 1, &wc) > 0) ++taken;
