@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
     call(argv[1]);
     int status = 0;
     waitpid(child, &status, 0);
-    if (status != 0) return 1;
+    std::printf("%s", log_text.c_str());
+    return status == 0 ? 0 : 1;
   }
   std::printf("%s", log_text.c_str());
 }
