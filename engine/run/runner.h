@@ -66,8 +66,7 @@ class Runner {
     if (std::unique_lock held = try_lock()) return held;
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
-    std::unique_lock held = spin(now);
-    if (!held) held = queue_up();
+    std::unique_lock held = queue_up(one_processor_ ? Duration() : kLockSpin);
     if (in_row) polls_.on_call_done(os_now());
     return held;
   }
@@ -102,17 +101,13 @@ class Runner {
     if (const std::unique_lock lock = try_lock()) send_now(lock);
   }
 
-  /// Turns the crank once, if nobody else does or waits to; never blocks. Returns whether it did, so that completions
-  /// may be there now. For threads that poll: in time, the background thread leaves the network to them. A turn for
-  /// nothing gives the processor away when there is only one.
-  bool try_progress() {
+  /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.
+  /// In time, the background thread leaves the network to such threads. A turn for nothing gives the processor away,
+  /// without the lock, when there is only one.
+  void poll(std::unique_lock<std::mutex>& held) {
+    UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     polls_.on_poll(now);
-    std::unique_lock lock = try_lock();
-    if (!lock) {
-      if (one_processor_) ::sched_yield();  // Its owner can't run while we do.
-      return false;
-    }
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -123,11 +118,11 @@ class Runner {
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/false);
     if (one_processor_ && progress.received == 0 && progress.transmitted == 0) {
-      lock.unlock();
+      held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
+      held = lock();
     }
     polls_.on_poll_done(os_now(), progress.received > 0);
-    return true;
   }
 
   /// To be called, with the lock held, by a thread that polled and found something.
@@ -140,13 +135,10 @@ class Runner {
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
   }
 
-  /// To be called by a thread that has polled and is going to sleep for a completion: sends what is left and has the
-  /// background thread take over at once instead of within a millisecond.
-  void stop_polling() {
-    polls_.on_stop();
-    if (masked()) stop_polling(lock());
-  }
+  /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
+  /// is left and has the background thread take over at once instead of within a millisecond.
   void stop_polling(const std::unique_lock<std::mutex>& lock) {
+    UROCE_ASSERT(lock.owns_lock());
     polls_.on_stop();
     if (!masked()) return;
     unmask();
@@ -216,21 +208,17 @@ class Runner {
     return progress.transmitted;
   }
 
-  /// For a thread of the program: the background thread holds the lock for some microseconds, and to sleep and be
-  /// woken takes longer. It does not spin itself: it may have interrupted the thread that it waits for.
-  std::unique_lock<std::mutex> spin(Instant now) {
-    constexpr int kPauses = 32;  // About as long as a look at the clock.
-    if (one_processor_) return {};
-    while (os_now() - now < kLockSpin) {
-      for (int i = 0; i < kPauses; ++i) pause_processor();
-      if (std::unique_lock held = try_lock()) return held;
-    }
-    return {};
-  }
-  /// A thread that waits for `mutex_` is counted, so that nobody overtakes it.
-  std::unique_lock<std::mutex> queue_up() {
+  /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
+  /// of the program do: the background thread holds the lock for some microseconds, and to sleep and be woken takes
+  /// longer. It does not spin itself: it may have interrupted the thread that it waits for.
+  std::unique_lock<std::mutex> queue_up(Duration spin = {}) {
+    constexpr int kPauses = 16;
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    std::unique_lock held(mutex_);
+    std::unique_lock held(mutex_, std::defer_lock);
+    for (const Instant end = os_now() + spin; !held.try_lock() && os_now() < end;) {
+      for (int i = 0; i < kPauses; ++i) pause_processor();
+    }
+    if (!held) held.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     return held;
   }

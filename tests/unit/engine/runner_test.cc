@@ -35,12 +35,17 @@ class Station {
     std::unique_lock lock = runner_.lock();
     EXPECT_TRUE(progress_.wait_for(lock, 5s, [&] { return done(nic_); }));
   }
+  /// A poll that finds nothing.
+  void poll() {
+    std::unique_lock lock = runner_.lock();
+    runner_.poll(lock);
+  }
   /// Polls until `done(nic)` holds.
   template <class Predicate>
   void poll_until(Predicate done) {
     const Instant limit = os_now() + 5s;
     while (!with_nic(done)) {
-      runner_.try_progress();
+      poll();
       if (os_now() > limit) {
         ADD_FAILURE() << "nothing happened";
         return;
@@ -134,7 +139,7 @@ class RunnerTest : public PortTest {
   }
   /// Polls without finding anything for longer than it takes to be known as a poller.
   static void poll_idly(Station& station) {
-    for (int i = 0; i < 1000; ++i) station.runner().try_progress();
+    for (int i = 0; i < 1000; ++i) station.poll();
   }
 
   std::optional<Station> a, b;
@@ -204,7 +209,7 @@ TEST_P(RunnerTest, ALonePostIsSentAtOnce) {
 
 TEST_P(RunnerTest, APostAfterStopPollingIsSentAtOnce) {
   poll_idly(*a);
-  a->runner().stop_polling();
+  a->runner().stop_polling(a->runner().lock());
   const std::uint64_t before = a->sent_packets();
   a->post(address(2), 1);
   EXPECT_EQ(a->sent_packets(), before + 1);
@@ -214,7 +219,7 @@ TEST_P(RunnerTest, APostAfterStopPollingIsSentAtOnce) {
 TEST_P(RunnerTest, StopPollingSendsWhatWasLeftToThePoller) {
   poll_idly(*a);
   a->post(address(2), 1);
-  a->runner().stop_polling();
+  a->runner().stop_polling(a->runner().lock());
   EXPECT_EQ(a->sent_packets(), 1u);
 }
 
@@ -329,7 +334,7 @@ TEST_P(RunnerTest, ASleeperMayBeCancelled) {
 TEST_P(RunnerTest, SleepersAndPollersTakeTurns) {
   std::atomic<bool> stop = false;
   std::thread poller([&] {
-    while (!stop) a->runner().try_progress();
+    while (!stop) a->poll();
   });
   for (std::uint64_t tag = 0; tag < 200; ++tag) {
     a->post(address(2), tag);
@@ -344,7 +349,7 @@ TEST_P(RunnerTest, SleepersAndPollersTakeTurns) {
 TEST_P(RunnerTest, APollerDoesNotStarveThreadsThatPost) {
   std::atomic<bool> stop = false;
   std::thread poller([&] {
-    while (!stop) a->runner().try_progress();
+    while (!stop) a->poll();
   });
   for (std::uint64_t tag = 0; tag < 500; ++tag) a->post(address(2), tag);
   a->sleep_until(replies(500));
@@ -358,8 +363,8 @@ TEST_P(RunnerTest, ManyThreadsPostAndPoll) {
     threads.emplace_back([&, thread] {
       for (std::uint64_t i = 0; i < 200; ++i) {
         (i % 2 == 0 ? a : b)->post(address(i % 2 == 0 ? 2 : 1), thread * 1000 + i);
-        a->runner().try_progress();
-        b->runner().try_progress();
+        a->poll();
+        b->poll();
       }
     });
   }

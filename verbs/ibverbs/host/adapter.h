@@ -60,14 +60,6 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
   std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
-  /// Moves packets if nobody else does so at the moment. Never blocks.
-  void try_progress() {
-    if (works()) runner_.try_progress();
-  }
-  /// The caller has polled and will sleep now: the background thread takes over.
-  void stop_polling() {
-    if (works()) runner_.stop_polling();
-  }
   /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. 0, or EINTR.
   int sleep_until_readable(int fd);
   /// Sends answers that wait for the next poll, which will not come. Never blocks.
@@ -187,6 +179,8 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// To be called by a thread that polls and has found nothing: moves packets.
+  void poll() { adapter_.runner_.poll(lock_); }
   /// To be called by a thread that polls and has found something.
   void found() const { adapter_.runner_.found(lock_); }
   /// The caller will sleep for a completion.

@@ -30,24 +30,16 @@ void unregister_cq(Context& context, CompletionQueue* cq) {
   context.cqs.erase(cq);
 }
 
-/// Takes completions that are there; at most `wanted`. After try_progress(), `will_sleep` tells whether this was the
-/// last look before sleeping: programs arm the CQ, look once more for what came in between, and sleep.
-int take(Adapter& adapter, CompletionQueue& cq, int wanted, struct ibv_wc* wc, bool* will_sleep = nullptr) {
+/// Takes completions that are there; at most `wanted`.
+int take(CompletionQueue& cq, int wanted, struct ibv_wc* wc) {
   constexpr int kBatch = 8;
   std::array<nic::Completion, kBatch> batch;
-  const NicLock lock(adapter);
-  if (!lock) return -refuse_without_nic();
   int taken = 0;
   while (taken < wanted) {
     const auto room = static_cast<std::size_t>(std::min(wanted - taken, kBatch));
     const std::size_t n = cq.nic_cq->poll({batch.data(), room});
     for (std::size_t i = 0; i < n; ++i) to_wc(batch[i], wc[taken++]);
     if (n < room) break;
-  }
-  if (will_sleep != nullptr) {
-    *will_sleep = std::exchange(cq.armed_since_poll, false) && taken == 0;
-  } else if (taken > 0 && !cq.armed_since_poll) {
-    lock.found();
   }
   return taken;
 }
@@ -136,14 +128,17 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   if (num_entries <= 0) return 0;
   CompletionQueue& ours = *own(cq);
-  Adapter& adapter = *context_of(cq->context).adapter;
-  int taken = take(adapter, ours, num_entries, wc);
-  if (taken != 0) return taken;
+  NicLock lock(*context_of(cq->context).adapter);
+  if (!lock) return -refuse_without_nic();
+  if (const int taken = take(ours, num_entries, wc); taken > 0) {
+    if (!ours.armed_since_poll) lock.found();
+    return taken;
+  }
   // Nothing there: the thread that polls turns the crank.
-  adapter.try_progress();
-  bool will_sleep = false;
-  taken = take(adapter, ours, num_entries, wc, &will_sleep);
-  if (will_sleep) adapter.stop_polling();
+  lock.poll();
+  const int taken = take(ours, num_entries, wc);
+  // Programs arm the CQ, look once more for what came in between, and sleep.
+  if (std::exchange(ours.armed_since_poll, false) && taken == 0) lock.stop_polling();
   return taken;
 }
 

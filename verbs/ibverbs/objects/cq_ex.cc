@@ -88,16 +88,27 @@ int check_init(const struct ibv_context* context, const struct ibv_cq_init_attr_
   return 0;
 }
 
-/// Makes the next completion the current one. ENOENT: there is none; EIO: no NIC any more. `is_poll`: this is the whole
-/// poll if it finds one.
-int advance(CompletionQueue& cq, bool is_poll = false) {
-  const NicLock lock(*context_of(cq.context).adapter);
-  if (!lock) return refuse_without_nic();
-  if (cq.nic_cq->poll({&cq.current, 1}) == 0) return ENOENT;
-  if (!std::exchange(cq.armed_since_poll, false) && is_poll) lock.found();
+/// Makes the next completion the current one. Returns whether there was one.
+bool advance(CompletionQueue& cq) {
+  if (cq.nic_cq->poll({&cq.current, 1}) == 0) return false;
   cq.status = static_cast<enum ibv_wc_status>(cq.current.status);
   cq.wr_id = cq.current.wr_id;
-  return 0;
+  return true;
+}
+
+/// Makes the first completion of a poll the current one. ENOENT: there is none; EIO: no NIC any more.
+int advance_to_first(CompletionQueue& cq) {
+  NicLock lock(*context_of(cq.context).adapter);
+  if (!lock) return refuse_without_nic();
+  if (advance(cq)) {
+    if (!std::exchange(cq.armed_since_poll, false)) lock.found();
+    return 0;
+  }
+  // Nothing there: the thread that polls turns the crank.
+  lock.poll();
+  const bool has_come = advance(cq);
+  if (std::exchange(cq.armed_since_poll, false) && !has_come) lock.stop_polling();
+  return has_come ? 0 : ENOENT;
 }
 
 }  // namespace
@@ -126,19 +137,19 @@ int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return refuse(EINVAL, "comp_mask: no attribute of polling exists");
   CompletionQueue& ours = *own(cq);
   ours.poll_gate.enter();
-  int error = advance(ours, /*is_poll=*/true);
-  if (error == ENOENT) {
-    // Nothing there: the thread that polls turns the crank.
-    Adapter& adapter = *context_of(cq->context).adapter;
-    adapter.try_progress();
-    error = advance(ours);
-    if (error == ENOENT && std::exchange(ours.armed_since_poll, false)) adapter.stop_polling();
-  }
+  const int error = advance_to_first(ours);
   if (error != 0) ours.poll_gate.leave();
   return error;
 }
 
-int next_poll(struct ibv_cq_ex* cq) { return advance(*own(cq)); }
+int next_poll(struct ibv_cq_ex* cq) {
+  CompletionQueue& ours = *own(cq);
+  const NicLock lock(*context_of(ours.context).adapter);
+  if (!lock) return refuse_without_nic();
+  if (!advance(ours)) return ENOENT;
+  ours.armed_since_poll = false;
+  return 0;
+}
 
 // Moderation: see nic::Cq::moderate().
 int modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr) {
