@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/cli/usage.h"
 #include "tools/explain/explain.h"
@@ -74,6 +77,113 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_flag("--follow", options.follow, "Print each packet when it comes, and wait for more, until ^C");
 }
 
+/// What the command line asks for: the options of every command, and the command that was given.
+struct CommandLine {
+  RunOptions run, env, enable;
+  bool plain = false;
+  std::string sys = "/sys";
+  PeerOptions peer;
+  uroce::explain::Options explain;
+  std::uint32_t pid = 0;
+  std::string directory = ".";
+  std::string whom;
+  std::vector<std::string> order;
+  TopOptions top;
+  std::string qp;
+  bool qp_json = false;
+
+  std::function<int()> command;  ///< Its exit status.
+};
+
+CLI::App& add_command(CLI::App& app, CommandLine& line, const std::string& name, const std::string& meaning,
+                      std::function<int()> command) {
+  CLI::App& added = *app.add_subcommand(name, meaning);
+  added.callback([&line, command = std::move(command)] { line.command = command; });
+  return added;
+}
+
+/// Commands that start programs, or say how other programs start with the NICs.
+void add_starting(CLI::App& app, CommandLine& line) {
+  CLI::App& run_command = add_command(app, line, "run", "Run a program that uses libibverbs on emulated NICs",
+                                      [&line] { return run(line.run); });
+  add_settings(run_command, line.run);
+  run_command.add_option("command", line.run.command, "The command and its arguments, after --")->required();
+  run_command.positionals_at_end();
+
+  CLI::App& env =
+      add_command(app, line, "env", "Print the environment that `uroce run` sets, for a shell: eval \"$(uroce env)\"",
+                  [&line] { return print_environment(line.env, line.plain); });
+  add_settings(env, line.env);
+  env.add_flag("--plain", line.plain, "Lines NAME=VALUE instead, for GITHUB_ENV or docker run --env-file");
+
+  CLI::App& enabling =
+      add_command(app, line, "enable",
+                  "Have all programs find the NICs, from this user's next login on: a line in ~/.profile or its like",
+                  [&line] { return enable(line.enable); });
+  add_settings(enabling, line.enable);
+  add_command(app, line, "disable", "Remove that line", disable);
+}
+
+/// Commands that show the NICs of this machine, and what is wrong with them.
+void add_looking(CLI::App& app, CommandLine& line) {
+  add_command(app, line, "devices", "List the NICs, like ibv_devices", show_devices);
+  add_command(app, line, "info", "Show the attributes of the NICs, like ibv_devinfo", show_info);
+  add_command(app, line, "gids", "Show the GID tables of the NICs, like show_gids", show_gids);
+
+  CLI::App& examine = add_command(
+      app, line, "doctor", "Find out why NICs do not work on this machine, and what to do",
+      [&line] { return line.peer.listens || !line.peer.peer.empty() ? examine_peer(line.peer) : doctor(); });
+  CLI::Option* const peer = examine.add_option(
+      "--peer", line.peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
+  CLI::Option* const listens =
+      examine.add_flag("--listen", line.peer.listens, "Wait for `uroce doctor --peer` of another host");
+  peer->excludes(listens);
+  examine.add_option("--port", line.peer.port, "TCP port by which the two talk")->capture_default_str();
+
+  add_command(app, line, "diagnose",
+              "Show what RDMA programs find here, on any device: GID index, what is in the way, commands that work",
+              [&line] { return diagnose(line.sys); })
+      .add_option("--sys", line.sys, "Read this copy of another machine's /sys instead")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""));
+
+  add_explain(add_command(app, line, "explain",
+                          "Say what happened in a capture of RoCE: losses, retransmissions and their causes",
+                          [&line] { return uroce::explain::explain(line.explain); }),
+              line.explain);
+}
+
+/// Commands for programs that run.
+void add_watching(CLI::App& app, CommandLine& line) {
+  CLI::App& recording =
+      add_command(app, line, "record", "Write what the NICs of a running process remember, without stopping it",
+                  [&line] { return record(line.pid, line.directory); });
+  recording.add_option("pid", line.pid, "The process")->required();
+  recording.add_option("--dir", line.directory, "Where to")->type_name("DIR")->capture_default_str();
+
+  CLI::App& ctl = add_command(
+      app, line, "ctl", "Change the faults of running programs, break their QPs, read their counters; alone: list them",
+      [&line] { return control(line.whom, line.order); });
+  ctl.add_option("process", line.whom,
+                 "A process that was started with `uroce run --control on`, by its number; or all");
+  ctl.add_option("command", line.order, "What it is to do, see below; else: list");
+  ctl.footer("Commands:\n" + indented(uroce::ibv::command_help()));
+
+  CLI::App& watch = add_command(app, line, "top", "Show what all QPs of your processes do, refreshed until ^C",
+                                [&line] { return top(line.top); });
+  watch.add_option("--interval", line.top.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  watch.add_flag("--json", line.top.json, "One JSON document, once");
+  watch.add_flag("--once", line.top.once, "One table, once");
+
+  CLI::App& inside =
+      add_command(app, line, "qp", "Show everything about a QP of a running process, without stopping it",
+                  [&line] { return show_qp(line.qp, line.qp_json); });
+  inside.add_option("qp", line.qp, "PID/QPN, such as 1234/0x11; PID alone: all QPs of the process")->required();
+  inside.add_flag("--json", line.qp_json, "One JSON document instead of text");
+}
+
 /// What is wrong with the first word, or "": it is to be a command, or one of the few options without one.
 std::string wrong_command(const CLI::App& app, int argc, char** argv) {
   const std::string word = argc < 2 ? "" : argv[1];
@@ -105,82 +215,10 @@ int main(int argc, char** argv) {
       "  uroce run -- ib_write_bw -x 1 -F            # the server, in one terminal\n"
       "  uroce run -- ib_write_bw -x 1 -F 127.0.0.1  # the client, in another\n"};
   app.require_subcommand(1);
-
-  RunOptions options;
-  CLI::App* const run_command = app.add_subcommand("run", "Run a program that uses libibverbs on emulated NICs");
-  add_settings(*run_command, options);
-  run_command->add_option("command", options.command, "The command and its arguments, after --")->required();
-  run_command->positionals_at_end();
-
-  bool plain = false;
-  RunOptions to_print;
-  CLI::App* const env_command =
-      app.add_subcommand("env", "Print the environment that `uroce run` sets, for a shell: eval \"$(uroce env)\"");
-  add_settings(*env_command, to_print);
-  env_command->add_flag("--plain", plain, "Lines NAME=VALUE instead, for GITHUB_ENV or docker run --env-file");
-
-  RunOptions to_enable;
-  CLI::App* const enable_command = app.add_subcommand(
-      "enable", "Have all programs find the NICs, from this user's next login on: a line in ~/.profile or its like");
-  add_settings(*enable_command, to_enable);
-  CLI::App* const disable_command = app.add_subcommand("disable", "Remove that line");
-
-  CLI::App* const devices = app.add_subcommand("devices", "List the NICs, like ibv_devices");
-  CLI::App* const info = app.add_subcommand("info", "Show the attributes of the NICs, like ibv_devinfo");
-  CLI::App* const gids = app.add_subcommand("gids", "Show the GID tables of the NICs, like show_gids");
-  CLI::App* const doctor_command =
-      app.add_subcommand("doctor", "Find out why NICs do not work on this machine, and what to do");
-  std::string sys = "/sys";
-  CLI::App* const diagnose_command = app.add_subcommand(
-      "diagnose",
-      "Show what RDMA programs find here, on any device: GID index, what is in the way, commands that work");
-  diagnose_command->add_option("--sys", sys, "Read this copy of another machine's /sys instead")
-      ->type_name("DIR")
-      ->check(CLI::ExistingDirectory.description(""));
-  PeerOptions peer;
-  CLI::Option* const peer_option = doctor_command->add_option(
-      "--peer", peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
-  CLI::Option* const listen_flag =
-      doctor_command->add_flag("--listen", peer.listens, "Wait for `uroce doctor --peer` of another host");
-  peer_option->excludes(listen_flag);
-  doctor_command->add_option("--port", peer.port, "TCP port by which the two talk")->capture_default_str();
-
-  uroce::explain::Options to_explain;
-  CLI::App* const explain_command =
-      app.add_subcommand("explain", "Say what happened in a capture of RoCE: losses, retransmissions and their causes");
-  add_explain(*explain_command, to_explain);
-
-  std::uint32_t pid = 0;
-  std::string directory = ".";
-  CLI::App* const record_command =
-      app.add_subcommand("record", "Write what the NICs of a running process remember, without stopping it");
-  record_command->add_option("pid", pid, "The process")->required();
-  record_command->add_option("--dir", directory, "Where to")->type_name("DIR")->capture_default_str();
-
-  std::string whom;
-  std::vector<std::string> order;
-  CLI::App* const ctl_command = app.add_subcommand(
-      "ctl", "Change the faults of running programs, break their QPs, read their counters; alone: list them");
-  ctl_command->add_option("process", whom,
-                          "A process that was started with `uroce run --control on`, by its number; or all");
-  ctl_command->add_option("command", order, "What it is to do, see below; else: list");
-  ctl_command->footer("Commands:\n" + indented(uroce::ibv::command_help()));
-
-  TopOptions top_options;
-  CLI::App* const top_command = app.add_subcommand("top", "Show what all QPs of your processes do, refreshed until ^C");
-  top_command->add_option("--interval", top_options.interval, "Seconds between two looks")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  top_command->add_flag("--json", top_options.json, "One JSON document, once");
-  top_command->add_flag("--once", top_options.once, "One table, once");
-
-  std::string qp_name;
-  bool qp_json = false;
-  CLI::App* const qp_command =
-      app.add_subcommand("qp", "Show everything about a QP of a running process, without stopping it");
-  qp_command->add_option("qp", qp_name, "PID/QPN, such as 1234/0x11; PID alone: all QPs of the process")->required();
-  qp_command->add_flag("--json", qp_json, "One JSON document instead of text");
-
+  CommandLine line;
+  add_starting(app, line);
+  add_looking(app, line);
+  add_watching(app, line);
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const std::string wrong = wrong_command(app, argc, argv); !wrong.empty()) {
@@ -196,20 +234,5 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}: {}\n", command, usage_error(app, error, command));
     return 2;
   }
-  if (run_command->parsed()) return run(options);
-  int status = EXIT_FAILURE;
-  if (env_command->parsed()) status = print_environment(to_print, plain);
-  if (enable_command->parsed()) status = enable(to_enable);
-  if (disable_command->parsed()) status = disable();
-  if (devices->parsed()) status = show_devices();
-  if (info->parsed()) status = show_info();
-  if (gids->parsed()) status = show_gids();
-  if (diagnose_command->parsed()) status = diagnose(sys);
-  if (doctor_command->parsed()) status = peer.listens || !peer.peer.empty() ? examine_peer(peer) : doctor();
-  if (explain_command->parsed()) status = uroce::explain::explain(to_explain);
-  if (record_command->parsed()) status = record(pid, directory);
-  if (ctl_command->parsed()) status = control(whom, order);
-  if (top_command->parsed()) status = top(top_options);
-  if (qp_command->parsed()) status = show_qp(qp_name, qp_json);
-  return finished(status);
+  return finished(line.command());
 }
