@@ -144,6 +144,9 @@ def narrow(page):
     page.until("document.querySelectorAll('.row').length > 5")
     height, wide = page.run("[innerHeight, Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth]")
     assert wide <= 0, wide
+    page.run("document.getElementById('story').open = true")
+    assert page.run("(() => { const s = document.querySelector('#summary'); return s.scrollWidth - s.clientWidth; })()") <= 0
+    page.run("document.getElementById('story').open = false")
     tall = "document.getElementById('%s').getBoundingClientRect().height"
     assert page.run(tall % "view") > 0.4 * height, page.run(tall % "view")
     page.key("j")
@@ -189,7 +192,11 @@ def main():
             assert all(url.startswith("file:") for url in page.requests), page.requests
         finally:
             page.close()
-        page = browser.Browser(both.as_uri(), width=380, height=700)
+        # However deep the captures lie, and whatever their name.
+        deep = directory / "-".join(["captures"] * 12) / "_".join(["loss"] * 12)
+        deep.parent.mkdir()
+        deep.symlink_to((PCAPS / "rxe" / "loss_nak.atA.pcap").resolve())
+        page = browser.Browser(write_page(directory / "narrow.html", deep).as_uri(), width=380, height=700)
         try:
             narrow(page)
         finally:

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "proto/address.h"
@@ -150,7 +151,9 @@ void Html::packet(const Packet& packet, const Told& told, const Story&) {
 
 std::string Html::data(const Story& story, const std::vector<FileFacts>& files) const {
   std::string title = "uroce explain";
-  for (const FileFacts& file : files) title += (title.size() == 13 ? ": " : ", ") + file.name;
+  // The summary has the paths; they would push a small window's edge out.
+  for (const FileFacts& file : files)
+    title += (title.size() == 13 ? ": " : ", ") + std::filesystem::path(file.name).filename().string();
   std::string words = warning_ + summary(story, files, *names_, filter_);
   if (left_out_ != 0) {
     words = fmt::format(
