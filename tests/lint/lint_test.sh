@@ -111,3 +111,50 @@ echo 'TEST(Peer, Second) {}' >>"$tmp/tree/tests/unit/peer_test.cc" # Belongs to 
 must_fail "$lint/clauses.py" "$tmp/tree"
 rm "$tmp/tree/tests/unit/peer_test.cc" "$tmp/tree/verbs/nic/model/h.cc"
 must_fail "$lint/clauses.py" "$tmp/tree"
+
+tree
+copy_yaml() {
+  rm -rf "$tmp/tree/docs" "$tmp/tree/tools"
+  mkdir -p "$tmp/tree/tests" "$tmp/tree/docs"
+  cp -r "$lint/../../docs/examples" "$tmp/tree/docs/"
+  cp "$lint/../../action.yml" "$tmp/tree/"
+  mkdir -p "$tmp/tree/tools/package"
+  cp "$lint/../../tools/package/ci.sh" "$tmp/tree/tools/package/"
+}
+copy_yaml
+"$lint/yaml_files.py" "$tmp/tree"
+ci=docs/examples/ci container=docs/examples/container
+# FILE and what sed makes of it.
+while read -r file change; do
+  copy_yaml
+  sed -i "$change" "$tmp/tree/$file"
+  ! cmp -s "$tmp/tree/$file" "$lint/../../$file" || { echo "nothing changed: $file $change" >&2; exit 1; }
+  must_fail "$lint/yaml_files.py" "$tmp/tree"
+  ! grep -q Traceback "$tmp/out" || { cat "$tmp/out" >&2; exit 1; }
+done <<CHANGES
+action.yml s/^  steps:/  steps: [/
+action.yml s,tools/package/ci.sh find,tools/package/gone.sh find,
+action.yml s/inputs.tarball/inputs.ball/
+action.yml s/id: find/id: found/
+action.yml /shell: bash/d
+action.yml s/using: composite/using: docker/
+action.yml 0,/description:/d
+$ci/github.yml s/^on: .*//
+$ci/github.yml s/runs-on:/runs_on:/
+$ci/github.yml s/options: --devices/option: --devices/
+$ci/github.yml s/- run: ibv_devinfo/- name: ibv_devinfo/
+$ci/github.yml s/- run: ibv_devinfo/- run: ibv_devinfo; done/
+$ci/cmake.yml s,docs/examples/cmake/CMakeLists.txt,docs/examples/make/CMakeLists.txt,
+$ci/cmake.yml s/^          path: build.*/&\n          path: twice/
+$ci/python.yml s,uses: actions/checkout@v4,uses: actions checkout,
+$ci/gitlab.yml s/^  script:/  scripts:/
+$ci/gitlab.yml s/UROCE_CI_RUN: env/UROCE_CI_RUN: 1/
+$ci/gitlab.yml s,uroce/tools/package/ci.sh,uroce/tools/package/ci.bash,
+$container/compose.yaml s/"1000"/1000/
+$container/compose.yaml s/depends_on: .server./depends_on: [servant]/
+$container/compose.yaml s/context: [^,]*/context: ../
+$container/compose.yaml s/<<: .uroce/read_only: true/
+$container/pod.yaml s/"1"/1/
+$container/pod.yaml s/image: uroce/picture: uroce/
+CHANGES
+must_fail "$lint/yaml_files.py" "$tmp/tree/proto"

@@ -13,7 +13,7 @@ PACKAGES_SYSTEMS="debootstrap lintian gcc libc6-dev iproute2 util-linux zstd"
 PACKAGES_CONTAINER="podman buildah runc iproute2"
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils perftest python3"
 PACKAGES_TEST="clang clang-format tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
-  qperf python3-pyverbs ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables
+  qperf python3-pyverbs python3-yaml ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables
   mpich libmpich-dev tgt libiscsi-bin infiniband-diags"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
