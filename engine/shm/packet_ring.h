@@ -3,7 +3,7 @@
 // writer may be broken, or change a packet while it is read: so a reader copies each packet out before anybody looks at
 // it, and believes no number that it has not checked. A writer believes no number of the reader.
 //
-// The memory: a page with the two positions, then kRingBytes of records, mapped twice in a row. Positions count bytes
+// The memory: a head with the two positions, then kRingBytes of records, mapped twice in a row. Positions count bytes
 // from the beginning of time and are multiples of kRecordUnit.
 #pragma once
 
@@ -21,7 +21,9 @@ namespace uroce::engine {
 /// 640 KiB each of receive buffer as the kernel counts it, of which packets of 4 KiB take half. More would only leave
 /// the cache.
 inline constexpr std::size_t kRingBytes = 1024 * 1024;
-inline constexpr std::size_t kRingHead = 4096;
+/// The records are mapped from there on, so it is a multiple of every page size: aarch64 has 4, 16 and 64 KiB. Pages
+/// that nobody touches cost nothing.
+inline constexpr std::size_t kRingHead = kLargestPage;
 inline constexpr std::size_t kRingMemory = kRingHead + kRingBytes;
 /// A cache line, so that the two sides seldom write and read the same one.
 inline constexpr std::size_t kRecordUnit = 64;
@@ -41,6 +43,7 @@ constexpr std::size_t record_bytes(std::size_t packet_size) {
 }
 inline constexpr std::size_t kRecordMax = record_bytes(proto::kMaxPacketSize);
 static_assert(kRingBytes % kRecordUnit == 0 && kRingBytes >= 4 * kRecordMax);
+static_assert(kRingHead % kLargestPage == 0 && kRingBytes % kLargestPage == 0);
 
 class RingWriter {
  public:

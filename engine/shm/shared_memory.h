@@ -12,6 +12,9 @@
 
 namespace uroce::engine {
 
+/// No Linux on a processor that we are built for has larger pages.
+inline constexpr std::size_t kLargestPage = 64 * 1024;
+
 /// What is mapped of a memory of `head + ring` bytes. The part `ring` is mapped twice in a row, so that what begins at
 /// its end continues at its beginning. Both are multiples of the page size; `ring` may be 0. A child of fork() does not
 /// have the mapping.

@@ -13,7 +13,7 @@
 namespace uroce::engine {
 namespace {
 
-constexpr std::size_t kSize = 8192;
+constexpr std::size_t kSize = 2 * kLargestPage;
 
 TEST(SharedMemory, NobodyCanChangeItsSize) {
   const Fd memory = make_shared_memory(kSize);
@@ -43,6 +43,15 @@ TEST(SharedMemory, ARingBeginsAgainBehindItsEnd) {
   ASSERT_TRUE(mapping);
   mapping->data()[kSize / 2] = 42;
   EXPECT_EQ(mapping->data()[kSize], 42);
+}
+
+TEST(SharedMemory, ARingIsMappedAtWholePages) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(kLargestPage % page, 0u) << "pages of this kernel are larger than any that we know";
+  // Where they are smaller, half a page has the same effect as 4 KiB where they are 64.
+  const Fd memory = make_shared_memory(kSize);
+  EXPECT_FALSE(Mapping::make(memory.get(), page / 2, kSize - page / 2, Mapping::Access::kReadWrite));
+  EXPECT_TRUE(Mapping::make(memory.get(), page, kSize - page, Mapping::Access::kReadWrite));
 }
 
 TEST(Bell, ItsMemoryCanOnlyBeReadByOthers) {
