@@ -30,7 +30,7 @@ bool is_below_sys_or_dev(std::string_view path) {
   const std::size_t start = path.find_first_not_of('/');
   if (start == std::string_view::npos || start == 0) return false;
   path.remove_prefix(start);
-  return path.starts_with("sys/") || path.starts_with("dev/") || path == "sys" || path == "dev";
+  return path.starts_with("sys/") || path.starts_with("dev/");
 }
 
 /// The path of a real directory, or "".
@@ -47,7 +47,8 @@ std::string absolute(int directory, std::string_view path) {
   if (ours) return *ours + '/' + std::string(path);
   if (!has_our_word(path)) return "";
   const std::string base = real_path_of(directory);
-  return is_below_sys_or_dev(base) ? base + '/' + std::string(path) : "";
+  const std::string full = base + '/' + std::string(path);
+  return base.starts_with('/') && is_below_sys_or_dev(full) ? full : "";  // The base may be / itself.
 }
 
 }  // namespace

@@ -452,6 +452,12 @@ static void probe_working_directory(void) {
   printf("chdir %s", outcome(chdir("/")));
   printf(" %s\n", getcwd(buffer, sizeof buffer));
   printf("not there %s\n", outcome(access(file_name, R_OK)));
+  read_and_close("from / downwards", open(in(file_name) + 1, O_RDONLY));
+  const int top = open("/", O_RDONLY | O_DIRECTORY);
+  read_and_close("openat of /", openat(top, in(file_name) + 1, O_RDONLY));
+  close(top);
+  printf("chdir downwards %s\n", outcome(chdir(root + 1)));
+  tell_directory("downwards");
   printf("chdir %s\n", outcome(chdir(before)));
   close(up);
 }
