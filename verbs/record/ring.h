@@ -82,9 +82,10 @@ static_assert(std::is_trivially_copyable_v<Ring> && sizeof(EventEntry) == 32 && 
 /// Writes a ring, which outlives it. One thread at a time.
 class RingWriter {
  public:
-  explicit RingWriter(Ring& ring) : ring_(ring) {}
+  /// Whether packets are kept does not change from here on.
+  explicit RingWriter(Ring& ring) : ring_(ring), keeps_packets_(ring.keeps_packets != 0) {}
 
-  bool keeps_packets() const { return ring_.keeps_packets != 0; }
+  bool keeps_packets() const { return keeps_packets_; }
   void add(const nic::TraceEvent& event, Phase phase) {
     EventEntry& entry = ring_.event[ring_.events % kEventsKept];
     entry = {.when_ns = event.when.time_since_epoch().count(),
@@ -114,6 +115,7 @@ class RingWriter {
   }
 
   Ring& ring_;
+  bool keeps_packets_;  ///< Asked for each packet: the ring's own is behind a pointer, in memory that others map.
 };
 
 /// What a ring held at one moment, in order.
