@@ -191,6 +191,8 @@ def main(arguments):
     if not arguments:
         sys.exit(__doc__)
     build, status = pathlib.Path(arguments[0]).resolve(), 0
+    if not (build / "bin" / "learn").is_dir():
+        sys.exit(f"{arguments[0]} has no lessons, and the pages would show errors: build the target `lessons` there")
     for lesson in arguments[1:] or lessons():
         if check:
             status |= check_lesson(lesson, build)

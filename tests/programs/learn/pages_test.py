@@ -6,6 +6,7 @@ import importlib.util
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 spec = importlib.util.spec_from_file_location("pages", pathlib.Path(sys.argv.pop(1)))
 pages = importlib.util.module_from_spec(spec)
@@ -39,6 +40,11 @@ class Pages(unittest.TestCase):
     def test_languages_run_the_same_commands(self):
         with self.assertRaises(SystemExit):
             pages.filled("```console\n$ false\n```\n", None, ["$ true\n"])
+
+    def test_pages_are_not_filled_from_a_directory_without_lessons(self):
+        with unittest.mock.patch.object(pages, "write_lesson") as write, self.assertRaisesRegex(SystemExit, "has no lessons"):
+            pages.main(["--help"])
+        write.assert_not_called()
 
 
 if __name__ == "__main__":
