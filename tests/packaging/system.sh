@@ -13,7 +13,10 @@ declare -A VARIANTS=(
   [pytest]="python3-pytest"
   [ci]="gcc g++ libc6-dev make cmake libibverbs-dev python3-pyverbs openmpi-bin libopenmpi-dev"
   [rpm]="rpm"
+  [build]=$PACKAGES_BUILD
 )
+# Seconds for a scenario, where 300 are too few: it compiles all of uroce.
+declare -A LIMITS=([cache]=1800)
 
 # bootstrap RELEASE FOLDER: the least that can install packages, from the mirror of this machine.
 bootstrap() {
@@ -67,7 +70,7 @@ in_system() {
   rm -rf "$layer"
   mkdir -p "$layer/top" "$layer/work" "$layer/root"
   SYSTEM=$system LAYER=$layer PACKAGES=$ROOT/build/packages TESTS=$ROOT/tests/packaging SCENARIO=$scenario \
-    timeout 300 unshare --mount --net --pid --fork --kill-child bash -euc '
+    timeout "${LIMITS[$scenario]:-300}" unshare --mount --net --pid --fork --kill-child bash -euc '
       mount -t tmpfs none "$LAYER" && mkdir "$LAYER/top" "$LAYER/work" "$LAYER/root"
       mount -t overlay overlay -o "lowerdir=$SYSTEM,upperdir=$LAYER/top,workdir=$LAYER/work" "$LAYER/root"
       cd "$LAYER/root"

@@ -38,11 +38,11 @@ find_tarball() {
   esac
 }
 
-# What has been built fits this distribution, this processor and these sources.
+# What has been built fits this distribution, this processor and these sources. What jobs leave among them is none.
 cache_key() {
   # shellcheck disable=SC1091
   printf 'uroce-%s-%s-' "$(. /etc/os-release && echo "$ID${VERSION_ID:-}")" "$(uname -m)"
-  (cd "$source" && find . \( -path ./build -o -path ./.git \) -prune -o -type f -print0 | LC_ALL=C sort -z |
+  (cd "$source" && find . \( -path ./build -o -path ./.git -o -path "./${cache#"$source"/}" -o -name __pycache__ \) -prune -o -type f -print0 | LC_ALL=C sort -z |
     xargs -0 sha256sum | sha256sum | cut -c 1-16)
 }
 
@@ -56,17 +56,23 @@ unpack() {
 }
 
 # finds_libraries: whether what has been built finds all that it is linked with.
-finds_libraries() { ! ldd "$prefix"/bin/uroce "$prefix"/lib/uroce/* | grep -q 'not found'; }
+finds_libraries() {
+  local found
+  # ldd fails for what is no program, too: its words count.
+  found=$(ldd "$prefix"/bin/uroce "$prefix"/lib/uroce/* 2>/dev/null) || true
+  [[ $found != *"not found"* ]]
+}
 
 # build: these sources, unless $prefix in the cache has them already.
 build() {
-  prefix=$cache/$(cache_key)
+  prefix=$cache/${UROCE_CI_KEY:-$(cache_key)}
   if [ -x "$prefix/bin/uroce" ] && finds_libraries; then return; fi
   # shellcheck disable=SC1091
   . "$source/tools/lib/setup.sh"
   # shellcheck disable=SC2086
   (install_packages $PACKAGES_BUILD) || die "no tarball, and it can't be built here: set UROCE_TARBALL to a path or a URL of $name.tar.zst"
-  [ ! -x "$prefix/bin/uroce" ] || return 0
+  # What it is linked with may have come with them.
+  if [ -x "$prefix/bin/uroce" ] && finds_libraries; then return; fi
   local tree=$folder/uroce-build
   # Many sources at once, five times as fast.
   { cmake -S "$source" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG" \
