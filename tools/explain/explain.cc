@@ -69,6 +69,9 @@ std::optional<std::string> spare_captures(const Options& options, const std::vec
 /// A line on the terminal that tells how far the work is.
 class Progress {
  public:
+  /// `printing`: standard output gets lines while the work goes on, between which the terminal has no place for ours.
+  explicit Progress(bool printing)
+      : terminal_(::isatty(STDERR_FILENO) == 1 && !(printing && ::isatty(STDOUT_FILENO) == 1)) {}
   void show(const BothEnds& captures) {
     if (!terminal_ || ++calls_ % kEvery != 0) return;
     const auto [done, all] = captures.progress();
@@ -85,7 +88,7 @@ class Progress {
 
  private:
   static constexpr std::uint64_t kEvery = 1 << 16;
-  bool terminal_ = ::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 0;
+  bool terminal_;
   bool shown_ = false;
   std::uint64_t calls_ = 0;
 };
@@ -137,7 +140,7 @@ int explain(const Options& options) {
   for (const auto& output : outputs) output->begin(input->verdicts);
   Story story(names);
   {
-    Progress progress;
+    Progress progress(packets || options.json);
     bool warned = false;
     while (const auto packet = captures.next()) {
       if (captures.is_doubled() && !std::exchange(warned, true)) {

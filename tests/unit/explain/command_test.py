@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,38 @@ def texts():
     assert "first transmission" not in problems, problems
     both = explain(LOSS, PCAPS / "rxe" / "loss_send_middle.atB.pcap").stdout
     expect(both, "a#4", "was lost on the way: the other end did not see it")
+
+
+def on_terminal(*args):
+    """What a terminal gets."""
+    ours, its = os.openpty()
+    with subprocess.Popen([UROCE, "explain", *map(str, args)], stdin=subprocess.DEVNULL, stdout=its, stderr=its) as process:
+        os.close(its)
+        text = b""
+        try:
+            while more := os.read(ours, 1 << 16):
+                text += more
+        except OSError:
+            pass  # Linux's way to say that the last one has closed the terminal.
+        os.close(ours)
+    assert process.returncode == 0, text
+    return text.decode()
+
+
+def progress():
+    """A long capture: a terminal hears how far the work is, but not between the lines of a transcript."""
+    data = (PCAPS / "send_0.pcap").read_bytes()
+    length = int.from_bytes(data[32:36], "little")
+    frame, psn = data[40:40 + length - 4], 14 + 20 + 8 + 9  # Without the ICRC, which would be wrong.
+    with tempfile.NamedTemporaryFile(suffix=".pcap") as long:
+        long.write(data[:24])
+        for i in range(70_000):
+            long.write(struct.pack("<4I", 1, i, len(frame), length) + frame[:psn] + i.to_bytes(3, "big") + frame[psn + 3:])
+        long.flush()
+        expect(on_terminal(long.name), " MB, 65536 packets", "70000 request packets")
+        transcript = on_terminal("--packets", long.name)
+        expect(transcript, "#70000 ")
+        assert " MB, 65536 packets" not in transcript
 
 
 def filters():
@@ -125,6 +158,7 @@ def streams(directory):
 def main():
     with tempfile.TemporaryDirectory() as name:
         texts()
+        progress()
         filters()
         documents()
         traces(pathlib.Path(name))
