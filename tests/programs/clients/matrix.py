@@ -304,7 +304,7 @@ GROUPS = {
         fio(),
         iser(),
         ucx_by_cm(),
-        rdma_cm("cmtime", "cmtime", "cmtime -c 500 -s {}", judges.client_says("disconnect"), 500, endless=True),
+        rdma_cm("cmtime", "cmtime", "cmtime -c 1000 -s {}", judges.client_says("disconnect"), 1000, endless=True),
     ],
     "rdmacm_perftest": [
         *(perftest_by_cm(op, "bw") for op in ("send", "write", "read")),
