@@ -112,6 +112,46 @@ must_fail "$lint/clauses.py" "$tmp/tree"
 rm "$tmp/tree/tests/unit/peer_test.cc" "$tmp/tree/verbs/nic/model/h.cc"
 must_fail "$lint/clauses.py" "$tmp/tree"
 
+# A page and a comment that name only what is there; then a name each that is not there.
+paths() {
+  tree
+  mkdir -p "$tmp/tree/docs/adr"
+  : >"$tmp/tree/docs/adr/0001-why.md"
+  cat >"$tmp/tree/docs/page.md" <<'PAGE'
+# The `a` of it, all
+[why](adr/0001-why.md) [up](#the-a-of-it-all) [out](https://example.org/gone.md)
+`b.h` `model/b.h --x` `proto/*.h` `proto/{a.h,a}` `proto/NAME.h` `./gone.sh` `/sys/gone.h` `linux/gone.h`
+PAGE
+  echo '// See docs/adr/0001, verbs/{nic,ibverbs}, `e.cc`.' >>"$tmp/tree/proto/a.h"
+}
+paths
+"$lint/doc_paths.py" "$tmp/tree"
+while IFS= read -r name; do
+  paths
+  echo "$name" >>"$tmp/tree/docs/page.md"
+  must_fail "$lint/doc_paths.py" "$tmp/tree"
+done <<'NAMES'
+`nic.cc`
+`model/a.h`
+`verbs/gone`
+`see proto/*.cc`
+`proto/{a,b}.h`
+[x](adr/0002.md)
+[x](#the-b)
+[x](adr/0001-why.md#x)
+[x](/etc/passwd)
+NAMES
+# FILE:COMMENT
+for comment in 'e.h:int x; // gone.h' 'e.h:/// See verbs/gone.' 'CMakeLists.txt:x() # gone.cmake' 'e.py:"""As tools/gone."""'; do
+  paths
+  echo "${comment#*:}" >"$tmp/tree/tools/rdma/${comment%%:*}"
+  must_fail "$lint/doc_paths.py" "$tmp/tree"
+done
+paths
+mkdir -p "$tmp/tree/verbs/nic/transport/congestion" # That is listed as a folder to come.
+must_fail "$lint/doc_paths.py" "$tmp/tree"
+must_fail "$lint/doc_paths.py" "$tmp"
+
 tree
 copy_yaml() {
   rm -rf "$tmp/tree/docs" "$tmp/tree/tools"

@@ -57,7 +57,7 @@ TEST(Golden, FramesAreBuiltAgainByteForByte) {
   EXPECT_EQ(checked, kFrames);
 }
 
-// The hand-made packets of the probes that no receiver may take for RoCE packets, one line of probe.py each.
+// The hand-made packets of the probes (pcaps/rxe) that no receiver may take for RoCE packets.
 TEST(Golden, OnlyTheProbesHoldMalformedPackets) {
   std::map<ParseError, int> errors;
   for (const GoldenFrame& golden : golden_frames()) {
