@@ -74,7 +74,7 @@ bool icrc_ok(const FrameView& frame);
 FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id = 0);
 
 /// What a UD receive finds in the 40 bytes before its message: the IPv6 header; or the IPv4 header, from byte 20 on
-/// (IBTA Annex A17.4.5.1 ?; as hardware and rxe do).
+/// (IBTA Annex A17.4.5.2; as hardware and rxe do).
 std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id);
 
 /// Bytes that build_frame() will write.

@@ -14,7 +14,7 @@ namespace uroce::proto {
 /// Why bytes are not a RoCE packet. ICRC is a separate question, see icrc.h.
 enum class ParseError : std::uint8_t {
   kTooShort,             ///< Shorter than BTH + ICRC.
-  kBadTransportVersion,  ///< TVer is not 0 (IBTA C9-4?).
+  kBadTransportVersion,  ///< TVer is not 0.
   kUnknownOpcode,        ///< No row in the catalogue.
   kHeaderTruncated,      ///< The opcode's headers and the ICRC do not fit.
   kPadTooLong,           ///< The pad count exceeds what follows the headers.

@@ -21,7 +21,7 @@ constexpr Rule kSrq{"an SRQ has at least what was asked for; limit and size stay
                     "IBTA Vol 1, 10.2.9 ?; ibv_create_srq(3), ibv_modify_srq(3)"};
 constexpr Why kNobodyAsks = no_netdev("the NIC does not see who answers ARP; datagrams to nobody are lost");
 constexpr Why kWaits = no_netdev("the kernel asks for its address for a second first");
-constexpr Rule kAh{"an address handle is checked as an address vector is", "IBTA Vol 1, 11.2.2 ?; ibv_create_ah(3)"};
+constexpr Rule kAh{"an address handle is checked as an address vector is", "IBTA Vol 1, 11.2.2; ibv_create_ah(3)"};
 
 constexpr Why kExact = choice(
     "both give at least what was asked for: ours exactly that, and inline data of 16 bytes per SGE; rxe rounds WRs up "

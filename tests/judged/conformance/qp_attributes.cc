@@ -10,7 +10,7 @@ constexpr Rule kRequired{"each transition needs its attributes", "IBTA Vol 1, 11
 constexpr Rule kNoOthers{"a transition takes no attributes but its own",
                          "IBTA Vol 1, 11.2.5.2 (table); ibv_modify_qp(3)"};
 constexpr Rule kPort{"port_num names a port of the device", "IBTA Vol 1, 11.2.5.2; kernel ib_core"};
-constexpr Rule kPkeyIndex{"pkey_index names an entry of the port's P_Key table", "IBTA Vol 1, 10.9.2 ? and 11.2.5.2"};
+constexpr Rule kPkeyIndex{"pkey_index names an entry of the port's P_Key table", "IBTA Vol 1, 10.9.2 and 11.2.5.2"};
 constexpr Rule kMtu{"path_mtu is 256 to 4096, within what the port carries", "IBTA Vol 1, 11.2.5.2; ibv_modify_qp(3)"};
 constexpr Rule k24Bits{"PSNs and QPNs have 24 bits", "IBTA Vol 1, 9.2 (BTH)"};
 constexpr Rule kRnrTimer{"the RNR timer is a code of 5 bits", "IBTA Vol 1, 9.7.5.2.8"};

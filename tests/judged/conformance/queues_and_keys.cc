@@ -15,7 +15,7 @@ constexpr Rule kFull{"a queue takes what create_qp reported; one more is refused
 constexpr Rule kSlots{"a slot is free at the latest when a later completion has been polled", "IBTA Vol 1, 10.8.5.1 ?"};
 constexpr Rule kSignalAll{"with sq_sig_all every WR completes", "IBTA Vol 1, 10.8.6 ?; ibv_create_qp(3)"};
 constexpr Rule kRecvSges{"no more SGEs than the QP was made for", "IBTA Vol 1, 11.4.1.2; ibv_post_recv(3)"};
-constexpr Rule kRecvKeys{"keys of a receive are checked when it is used", "IBTA Vol 1, 11.4.1.2 ?; every provider"};
+constexpr Rule kRecvKeys{"keys of a receive are checked when it is used", "IBTA Vol 1, 11.4.1.2; every provider"};
 constexpr Rule kLocalPd{"QP and MR have to be of one PD", "IBTA Vol 1, 10.2.3 and 10.6.3 ?; LOC_PROT_ERR"};
 constexpr Rule kRemotePd{"QP and MR have to be of one PD", "IBTA Vol 1, 10.2.3 and 9.7.4.1.5; NAK 0x62"};
 constexpr Rule kRemoteGone{"the R_Key of a deregistered region grants nothing", "IBTA Vol 1, 9.7.4.1.5; NAK 0x62"};

@@ -35,7 +35,7 @@ TEST_F(Ud, AReceiveBeginsWithTheGrh) {
   s.expect_silence();
 }
 
-// Annex A17.4.5.1 ?: over IPv6 it is the IP header.
+// Annex A17.4.5.2: over IPv6 it is the IP header.
 TEST_F(Ud, TheGrhOfIpv6IsItsHeader) {
   s.post_recv(1, 200);
   proto::Path path = s.path_to_us();
