@@ -23,7 +23,7 @@ Metadata exchange(int peer, const Metadata& ours) {
   return theirs;
 }
 
-/// Both processes; returns alice's completion queue's next two completions at the parent. The child never comes back.
+/// Both processes: alice is the parent, bob the child, which never comes back.
 void run(int peer, pid_t child) {
   learn::Nic nic;
   learn::Endpoint endpoint(nic);
