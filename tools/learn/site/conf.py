@@ -6,7 +6,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from chinese import SearchBoth
+from chinese import WIDE_STYLE, SearchBoth, two_columns
 
 extensions = ["myst_parser"]
 project = "uroce"
@@ -52,10 +52,14 @@ def is_chinese(name):
     return name.startswith("learn/zh/") or name.endswith("_zh")
 
 
-def sidebar(app, name, _template, context, _doctree):
-    """Pages in Chinese have the Chinese list of lessons beside them, and a link to their English twin."""
+def chinese_page(app, name, _template, context, _doctree):
+    """Pages in Chinese have the Chinese list of lessons beside them, a link to their English twin, the characters as they
+    are written in China (Japan has others for the same code), and drawings whose columns meet."""
     if not is_chinese(name):
         return
+    context["language"] = "zh-CN"
+    context["metatags"] = context.get("metatags", "") + WIDE_STYLE
+    context["body"] = two_columns(context["body"])
     titles = app.env.titles
     context["sidebars"] = CHINESE_SIDEBAR
     context["chinese_pages"] = [(page, titles[page].astext()) for page in sorted(titles) if is_chinese(page)]
@@ -65,4 +69,4 @@ def sidebar(app, name, _template, context, _doctree):
 def setup(app):
     app.add_search_language(SearchBoth)
     app.connect("source-read", on_the_site)
-    app.connect("html-page-context", sidebar)
+    app.connect("html-page-context", chinese_page)
