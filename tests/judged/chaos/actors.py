@@ -2,13 +2,13 @@
 """Processes that do as they are told, what connects them, and what must not be left of them."""
 
 import os
-import pathlib
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
+
+from own_namespaces import brokers, port_is_free
 
 PATIENCE = 60  # seconds that nothing here may need
 ADDRESS = "127.0.0.1"
@@ -116,31 +116,9 @@ def clean_environment():
     return {**clean, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
-def brokers():
-    """Brokers in this network namespace; zombies, which wait for init, do not count."""
-    ours = os.readlink("/proc/self/ns/net")
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "comm").read_text() == "uroce-broker\n" and os.readlink(process / "ns/net") == ours:
-                found.append(int(process.name))
-        except OSError:
-            pass  # It has ended meanwhile.
-    return found
-
-
-def address_is_free():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((ADDRESS, 4791))
-        except OSError:
-            return False
-    return True
-
-
 def nothing_is_left():
     for condition, what in ((lambda: not brokers(), "a broker is left"),
-                            (address_is_free, "somebody still has the address")):
+                            (lambda: port_is_free(ADDRESS), "somebody still has the address")):
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if time.monotonic() > deadline:

@@ -22,21 +22,21 @@ Exit status: 0, 1, or 77 = skipped.
 """
 
 import argparse
-import os
 import pathlib
 import random
 import selectors
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+# pylint: disable=wrong-import-position
 import captures
 import events
 from actors import ADDRESS, PATIENCE, Actor, Failure, Link, nothing_is_left
+from own_namespaces import enter_or_skip
 
-OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
 ACTORS = 5
 LINKS = 6
 
@@ -210,16 +210,6 @@ class Chaos:
         return ", ".join(f"{count} {name}" for name, count in sorted(self.tally.items()))
 
 
-def enter_namespace():
-    if OWN_NAMESPACE not in os.environ:
-        if subprocess.run(["unshare", "-rnm", "true"], capture_output=True).returncode != 0:
-            print("SKIPPED: no permission to make namespaces")
-            sys.exit(77)
-        os.environ[OWN_NAMESPACE] = "yes"
-        os.execvp("unshare", ["unshare", "-rnm", sys.executable, *sys.argv])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("bin", type=lambda path: pathlib.Path(path).resolve())
@@ -231,7 +221,7 @@ def main():
     for name in ("--keep-going", "--verbose"):
         parser.add_argument(name, action="store_true")
     options = parser.parse_args()
-    enter_namespace()
+    enter_or_skip("nm")
     first, _, last = options.seeds.partition("..")
     failed = 0
     for seed in range(int(first), int(last or first) + 1):

@@ -5,7 +5,8 @@ import os
 import signal
 import time
 
-from actors import GONE, NO_MEMORY, brokers
+from actors import GONE, NO_MEMORY
+from own_namespaces import brokers
 
 
 def kill(chaos):

@@ -143,7 +143,7 @@ def main():
     binaries, chosen = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
     if subprocess.run([PYTHON, "-c", "import pyverbs.device"], capture_output=True).returncode != 0:
         skip(f"{PACKAGE} is not installed")
-    run_client.enter_namespace()
+    run_client.own_namespaces.enter_or_skip("")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-pyverbs-"))
     try:
         if not copy_tests(directory):

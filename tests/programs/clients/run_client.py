@@ -28,8 +28,10 @@ import cm_judge
 import hosts
 from matrix import GROUPS, RDMA_CM
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import own_namespaces  # pylint: disable=wrong-import-position
+
 HERE = pathlib.Path(__file__).resolve().parent
-OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
 WIRE = os.environ.get("CLIENTS_WIRE", "")  # UROCE_WIRE of all programs
 TIMEOUT = 60  # seconds that no case may need
 LOSSY_TIMEOUT = 10  # the same for those that lose what a slow receiver's buffer does not take ...
@@ -254,16 +256,6 @@ def run_all(runner, cases):
     return ran, failed
 
 
-def enter_namespace():
-    """Runs this program again in a user namespace of its own, where it may make network namespaces."""
-    if OWN_NAMESPACE not in os.environ:
-        if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode != 0:
-            print("SKIPPED: no permission to make a network namespace")
-            sys.exit(77)
-        os.environ[OWN_NAMESPACE] = "yes"
-        os.execvp("unshare", ["unshare", "-r", sys.executable, *sys.argv])
-
-
 def new_network():
     """Goes on in a new network namespace. The process that disconnects for those that have died (docs/adr/0016) may stay in
     the old one for a while: the next case must not hear it."""
@@ -280,11 +272,11 @@ def main():
     wanted = [case for name in sys.argv[2:] for case in GROUPS.get(name, [cases[name]] if name in cases else [None])]
     if not wanted or None in wanted:
         sys.exit(__doc__)
-    for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_")) and name != OWN_NAMESPACE]:
+    for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_"))]:
         del os.environ[variable]
     if WIRE:
         os.environ["UROCE_WIRE"] = WIRE
-    enter_namespace()
+    own_namespaces.enter_or_skip("")  # Each case makes its network.
     binaries = pathlib.Path(sys.argv[1]).resolve()
     os.environ["PATH"] = f"{binaries}:{os.environ['PATH']}"
     directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-client-"))

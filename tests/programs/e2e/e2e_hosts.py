@@ -2,7 +2,6 @@
 """rdma_server and rdma_client on two hosts: network namespaces with a pair of virtual Ethernet cards in between."""
 
 import contextlib
-import os
 import pathlib
 import shutil
 import subprocess
@@ -12,22 +11,21 @@ import run_pair
 from e2e_cm import need_librdmacm
 from run_pair import Client, Server, Tool, check
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "clients"))
-from hosts import HERE, THERE, SecondHost  # pylint: disable=wrong-import-position
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path += [str(TESTS / "programs/clients"), str(TESTS / "support")]
+# pylint: disable=wrong-import-position
+import own_namespaces
+from hosts import HERE, THERE, SecondHost
 
-INSIDE = "E2E_OWN_NAMESPACE"
 OPTIONS = ["--iters", "20", "--verify", "--op", "mixed"]
 
 
 def enter_namespace():
     """Runs this scenario again where it may make interfaces."""
-    if INSIDE in os.environ:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        return
-    if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode != 0:
-        raise run_pair.Skip("no permission to make a network namespace")
-    os.environ[INSIDE] = "yes"
-    os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.argv])
+    try:
+        own_namespaces.enter()
+    except own_namespaces.NotPermitted as error:
+        raise run_pair.Skip(str(error)) from error
 
 
 def gid_of(tool):

@@ -18,26 +18,17 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-OWN_NAMESPACE = "UROCE_TEST_OWN_NAMESPACE"  # Set in the environment once we are in it.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from own_namespaces import brokers, enter_or_skip, port_is_free  # pylint: disable=wrong-import-position
+
 PATIENCE = 60  # seconds that nothing here may need
 ADDRESS = "127.0.0.1"
 BIN = pathlib.Path(".")
-
-
-def enter_namespace():
-    if OWN_NAMESPACE not in os.environ:
-        if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode != 0:
-            print("SKIPPED: no permission to make a network namespace")
-            sys.exit(77)
-        os.environ[OWN_NAMESPACE] = "yes"
-        os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.argv])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def eventually(condition, what):
@@ -127,19 +118,6 @@ class Pair:
             assert result["verified"]["messages"] > 0 or process is self.server, process
 
 
-def brokers():
-    """Brokers in this network namespace; zombies, which wait for init, do not count."""
-    ours = os.readlink("/proc/self/ns/net")
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "comm").read_text() == "uroce-broker\n" and os.readlink(process / "ns/net") == ours:
-                found.append(int(process.name))
-        except OSError:
-            pass  # It has ended meanwhile.
-    return found
-
-
 def strange_descriptors(broker):
     fine = re.compile(r"socket:.*|/dev/null|pipe:.*")
     try:
@@ -154,18 +132,9 @@ def check_descriptors(broker):
     eventually(lambda: not strange_descriptors(broker), f"only sockets, not {strange_descriptors(broker)}")
 
 
-def address_is_free():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((ADDRESS, 4791))
-        except OSError:
-            return False
-    return True
-
-
 def nothing_is_left():
     eventually(lambda: not brokers(), "no broker")
-    eventually(address_is_free, "the address is free")
+    eventually(lambda: port_is_free(ADDRESS), "the address is free")
 
 
 def churn(seed):
@@ -242,7 +211,7 @@ def main():
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     BIN = pathlib.Path(sys.argv[1]).resolve()
-    enter_namespace()
+    enter_or_skip()
     if sys.argv[2] == "churn":
         churn(int(sys.argv[3]))
     else:
