@@ -285,6 +285,16 @@ TEST(FaultInjector, WhatStrangersSendTakesBoundedMemory) {
   EXPECT_EQ(passed, 100u) << "and nothing is lost for ever because of them";
 }
 
+TEST(FaultInjector, ManySendersOfDatagramsTakeBoundedMemory) {
+  Injector injector(spec_of("rx.loss=99%"), nic_with({{0x99, 0, 0}}));
+  const auto datagram = packet(0x99, 0, Opcode::kUdSendOnly);
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    const auto high = static_cast<std::uint8_t>(i >> 8), low = static_cast<std::uint8_t>(i);
+    injector.decide(Direction::kReceived, datagram, {.address = proto::Gid::from_v4(10, 0, high, low)});
+  }
+  EXPECT_LE(injector.remembered(), 64u + 512u) << "one packet each of the first senders; the others share a stream";
+}
+
 TEST(FaultInjector, QpsThatHaveGoneAreForgotten) {
   std::uint32_t living = 0;
   Injector injector(spec_of("rx.loss=50%"), [&](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
