@@ -289,8 +289,9 @@ class Runner {
   bool is_stream() const { return received_since_sleep_ >= kStreamPackets; }
   /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
   /// too, pays a part. Looks out for them a little, without the lock. Returns whether something came.
+  /// On a single processor it would keep the sender from sending them.
   bool linger() {
-    if (!is_stream()) return false;
+    if (!is_stream() || one_processor_) return false;
     const Instant now = os_now();
     const Instant end = std::min(now + kStreamLinger, wake_at_.value_or(Instant::max()));
     // No yield(): on a busy machine that gives the core away for milliseconds.
