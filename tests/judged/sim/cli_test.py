@@ -11,7 +11,7 @@ SIM = sys.argv.pop()
 
 
 def run(*arguments, status, folder):
-    done = subprocess.run([SIM, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([SIM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == status, f"{arguments}: exit {done.returncode}, not {status}\n{done.stdout}{done.stderr}"
     return done.stdout
 

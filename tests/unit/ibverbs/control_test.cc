@@ -50,7 +50,7 @@ TEST(Control, TheNextAckIsLost) {
   EXPECT_EQ(uroce_lose(0, 2, "op:ack"), 0);
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(counter("injected_drop"), 2u);
-  EXPECT_EQ(counter("local_ack_timeout_err"), 2u);
+  EXPECT_GE(counter("local_ack_timeout_err"), 2u) << "on a busy machine an ACK may also be late";
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(counter("injected_drop"), 2u) << "two were asked for";
   EXPECT_EQ(told("nic 1 counters injected_drop"), "uroce1 injected_drop 2\n");
@@ -66,7 +66,7 @@ TEST(Control, OneOfTheNicsIsChanged) {
 }
 
 TEST(Control, FaultsAreReplaced) {
-  Pair pair({.timeout = 10, .retry_cnt = 1});
+  Pair pair({.timeout = 13, .retry_cnt = 1});  // 34 ms: on a busy machine the peer may be late.
   EXPECT_EQ(uroce_faults(0, "drop=op:write"), 0);
   EXPECT_EQ(uroce_faults(0, "none"), 0);
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
