@@ -3,6 +3,8 @@
 // it.
 #include "verbs/nic/transport/base/window.h"
 
+#include <random>
+
 #include "tests/support/pair.h"
 #include "verbs/nic/transport/base/windows.h"
 
@@ -23,6 +25,7 @@ class WindowOnAPath : public testing::Test {
     while (packets > 0) {
       for (; window.has_room(); window.take(kPacket)) {
         free_at = std::max(free_at, now) + slot;
+        if (free_at > pause_at) pause();
         under_way.emplace_back(now, free_at + path);
       }
       window.note_full();
@@ -34,8 +37,16 @@ class WindowOnAPath : public testing::Test {
       --packets;
     }
   }
+  /// Now and then another program has the processor of the host that answers.
+  void pause() {
+    free_at += pauses * std::uniform_int_distribution(2, 18)(random) / 10;
+    pause_at = free_at + 10us * std::uniform_int_distribution(0, 600)(random);
+  }
   std::vector<PeerWindow*> opened;
   PeerWindow window{kQueue, kMost, opened};
+  Duration pauses{};
+  Instant pause_at = Instant::max();
+  std::mt19937 random{1};
   std::deque<std::pair<Instant, Instant>> under_way;
   Instant now{1s}, free_at{};
 };
@@ -66,6 +77,17 @@ TEST_F(WindowOnAPath, GrowsToWhatALongPathHolds) {
   run(1ms, 3us, 100'000);
   EXPECT_GE(window.limit(), 333 * kPacket);
   EXPECT_LE(window.limit(), (333 + 60) * kPacket) << "what is more waits somewhere";
+}
+
+TEST_F(WindowOnAPath, GrowsWhenHostsPauseNowAndThen) {
+  pause_at = now;
+  for (const Duration length : {300us, 1000us}) {
+    pauses = length;
+    run(1ms, 3us, 50'000);
+    EXPECT_GE(window.limit(), 300 * kPacket);
+    EXPECT_LE(window.limit(), (333 + 400) * kPacket);
+    window.on_silence(now);
+  }
 }
 
 TEST_F(WindowOnAPath, ItsOwnQueueIsNotTakenForALongPath) {

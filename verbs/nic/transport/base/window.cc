@@ -6,7 +6,9 @@ namespace {
 
 /// Round trips before anything is concluded from the shortest.
 constexpr int kEvidence = 8;
-/// A packet of 4096 bytes; what the pipe grows by once packets have had to wait.
+/// Rounds in a row in which packets wait, until the path is taken for full.
+constexpr int kRoundsQueued = 3;
+/// A packet of 4096 bytes; what the pipe grows by when packets have to wait a little.
 constexpr std::uint64_t kStep = PeerWindow::cost(4096);
 
 }  // namespace
@@ -73,13 +75,21 @@ void PeerWindow::adapt_queue(Duration round_trip, Instant now) {
   if (queue_ == most_queue_) too_long_ = {};
 }
 
-/// `queued`: bytes under way that wait. `was_full`: more would have been sent.
+/// `queued`: bytes under way that wait. `was_full`: more would have been sent. What waits in a few rounds only waited
+/// for a host whose processor was elsewhere, and says nothing of the path.
 void PeerWindow::adapt_pipe(std::uint64_t queued, bool was_full) {
-  if (queued > queue_ / 2) is_starting_ = false;
+  least_queued_ = rounds_queued_ == 0 ? queued : std::min(least_queued_, queued);
+  if (queued > queue_ / 2) {
+    if (++rounds_queued_ < kRoundsQueued) return;
+    is_starting_ = false;
+    queued = least_queued_;
+  }
+  rounds_queued_ = 0;
   if (queued > queue_) {
     wanted_pipe_ -= std::min(queued - queue_, wanted_pipe_ / 4);
   } else if (was_full) {
-    wanted_pipe_ = std::min(wanted_pipe_ + (is_starting_ ? (queue_ + wanted_pipe_) / 2 : kStep), most_);
+    const std::uint64_t far = is_starting_ ? limit() / 2 : limit() / 8;
+    wanted_pipe_ = std::min(wanted_pipe_ + (queued < queue_ / 4 ? std::max(far, kStep) : kStep), most_);
   }
 }
 

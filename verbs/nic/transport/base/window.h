@@ -101,8 +101,10 @@ class PeerWindow {
   /// Little is sent for a moment, so that the round trip shows the path and not our own queue.
   bool is_looking_ = false;
   bool was_full_ = false;              ///< In this round.
-  bool is_starting_ = true;            ///< Until packets wait for the first time, the window grows by half of itself.
+  bool is_starting_ = true;            ///< Until packets have to wait, the window grows by half of itself.
   int samples_ = 0;                    ///< Up to kEvidence.
+  int rounds_queued_ = 0;              ///< In a row, up to now.
+  std::uint64_t least_queued_ = 0;     ///< In these rounds.
   Duration least_{}, least_before_{};  ///< Shortest round trip of this epoch and of the one before; 0: none.
   Duration round_trip_{};              ///< The last one, smoothed.
   Duration shortest_in_round_{};
