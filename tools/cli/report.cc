@@ -23,8 +23,8 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string rate_text(double amount, std::uint64_t bytes, double span) {
-  if (span <= 0) return "";
-  return fmt::format("{:.2f} Gb/s, {:.0f} op/s", static_cast<double>(bytes) * 8e-9 / span, amount / span);
+  if (span <= 0) return "";  // One message, or all of them in one poll.
+  return fmt::format(": {:.2f} Gb/s, {:.0f} op/s", static_cast<double>(bytes) * 8e-9 / span, amount / span);
 }
 
 std::string latency_text(const Histogram& latency) {
@@ -110,14 +110,14 @@ std::string text_report(const Report& report) {
   if (o.initiated && o.initiated->operations > 0) {
     const InitiatorStats& s = *o.initiated;
     const double span = seconds_between(s.started, s.ended);
-    text += fmt::format("  initiated  {} operations, {} in {:.3f} s: {}\n", s.operations, bytes_text(s.bytes), span,
+    text += fmt::format("  initiated  {} operations, {} in {:.3f} s{}\n", s.operations, bytes_text(s.bytes), span,
                         rate_text(static_cast<double>(s.operations), s.bytes, span));
     text += fmt::format("  latency    {}\n", latency_text(s.latency));
   }
   if (o.received && o.received->receives > 0) {
     const TargetStats& s = *o.received;
     const double span = seconds_between(s.first, s.last);
-    text += fmt::format("  received   {} messages, {} in {:.3f} s: {}\n", s.receives, bytes_text(s.bytes), span,
+    text += fmt::format("  received   {} messages, {} in {:.3f} s{}\n", s.receives, bytes_text(s.bytes), span,
                         rate_text(static_cast<double>(s.receives), s.bytes, span));
   }
   if (o.workload->verify) {
