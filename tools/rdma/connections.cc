@@ -12,6 +12,7 @@
 
 #include "tools/rdma/diagnosis.h"
 #include "tools/rdma/failure.h"
+#include "tools/rdma/steps.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
@@ -145,7 +146,8 @@ void modify_to_rts(RdmaResources& r, std::size_t index, rdma_cm_id* id, const Cm
   attr.path_mtu = attributes.rtr.mtu;
   attr.max_dest_rd_atomic = attributes.rtr.max_dest_rd_atomic;
   attr.min_rnr_timer = attributes.rtr.min_rnr_timer;
-  trace("ibv_modify_qp: QP {}, INIT -> RTR -> RTS (where to: as RDMA CM says)", index);
+  trace_words("ibv_modify_qp: QP {}, INIT -> RTR -> RTS (where to: as RDMA CM says)",
+              "ibv_modify_qp：QP {}，INIT -> RTR -> RTS（去向由 RDMA CM 给出）", index);
   modify(id, r.qps[index], index, attr, IBV_QP_PATH_MTU | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
          IBV_QPS_RTR);
   attr = {};
@@ -185,7 +187,8 @@ CmAddress listen_for_qps(RdmaResources& r) {
   CmAddress result;
   std::copy_n(r.gid.raw, sizeof result.gid, result.gid);
   result.port = ntohs(rdma_get_src_port(r.cm_listener));
-  trace("rdma_listen: for {} QPs, at {} port {}", r.qps.size(), device_address(r), result.port);
+  trace_words("rdma_listen: for {} QPs, at {} port {}", "rdma_listen：等待 {} 个 QP，地址 {}，端口 {}", r.qps.size(),
+              device_address(r), result.port);
   return result;
 }
 
@@ -220,7 +223,7 @@ void await_established(RdmaResources& r, const AwaitReadable& wait) {
   for (; r.cm_established < r.qps.size(); ++r.cm_established) {
     expect_event(r, RDMA_CM_EVENT_ESTABLISHED, r.cm_established, wait);
   }
-  trace("all {} QPs are connected", r.qps.size());
+  trace_words("all {} QPs are connected", "全部 {} 个 QP 均已连接", r.qps.size());
   print_qp_state(r);
 }
 
@@ -250,7 +253,7 @@ PrivateData connect_qp(RdmaResources& r, std::size_t index, const CmAddress& ser
 void disconnect_qps(RdmaResources& r) {
   for (rdma_cm_id* id : r.cm_ids) rdma_disconnect(id);
   for (rdma_cm_id* id : r.cm_ids) rdma_destroy_id(id);
-  if (!r.cm_ids.empty()) trace("rdma_disconnect: {} QPs", r.cm_ids.size());
+  if (!r.cm_ids.empty()) trace_words("rdma_disconnect: {} QPs", "rdma_disconnect：{} 个 QP", r.cm_ids.size());
   r.cm_ids.clear();
   r.cm_established = 0;
   if (r.cm_listener != nullptr) rdma_destroy_id(r.cm_listener);

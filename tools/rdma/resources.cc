@@ -155,7 +155,7 @@ void close_device(RdmaResources& r) {
   if (r.context == nullptr) return;
   ibv_close_device(r.context);
   r.context = nullptr;
-  trace("device closed");
+  trace_words("device closed", "设备已关闭");
 }
 
 }  // namespace uroce::tools

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "tools/rdma/trace.h"
 
@@ -52,6 +53,12 @@ void print_step(Step step, fmt::format_args arguments);
 template <class... Args>
 void trace_step(Step step, const Args&... args) {
   if (g_trace) detail::print_step(step, fmt::make_format_args(args...));
+}
+
+/// With --trace: a line within a step, in the language of the steps.
+template <class... Args>
+void trace_words(fmt::format_string<Args...> english, fmt::format_string<Args...> chinese, Args&&... args) {
+  trace(g_language == Language::kChinese ? chinese : english, std::forward<Args>(args)...);
 }
 
 }  // namespace uroce::tools

@@ -82,10 +82,11 @@ def scenario_cm_starting_together():
     """The client's first request meets no NIC at all, and the second one comes before RDMA CM would repeat it."""
     need_librdmacm()
     address = {"UROCE_ADDR": f"127.78.{os.getpid() % 250 + 1}.1"}
-    client = Tool("rdma_client", ["--cm", address["UROCE_ADDR"], "--port", "7700", "--trace", "--json"])
+    client = Tool("rdma_client", ["--cm", address["UROCE_ADDR"], "--port", "7700", "--trace", "--lang", "zh", "--json"])
     client.wait_for_line("ibv_query_gid")
     server = Tool("rdma_server", ["--cm", "--port", "7700", "--json"], env=address)
     check((client.finish(), server.finish()) == (0, 0), "started together", client, server)
+    check("（去向由 RDMA CM 给出）" in client.stderr and "as RDMA CM says" not in client.stderr, "not in Chinese", client)
 
 
 def scenario_cm_without_server():

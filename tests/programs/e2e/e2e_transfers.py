@@ -232,7 +232,7 @@ def scenario_trace_in_chinese():
     try:
         check((client.finish(), server.finish()) == (0, 0), "status", client, server)
         for tool in (client, server):
-            for line in ("[ 5] 保护域（PD）：ibv_alloc_pd", "为什么：", "[12] RTR：ibv_modify_qp：INIT -> RTR"):
+            for line in ("[ 5] 保护域（PD）：ibv_alloc_pd", "为什么：", "[12] RTR：ibv_modify_qp：INIT -> RTR", "设备已关闭"):
                 check(line in tool.stderr, f"no '{line}'", tool)
             check("why:" not in tool.stderr, "English as well", tool)
     finally:
