@@ -16,15 +16,6 @@
 namespace uroce::every_verb::functions {
 namespace {
 
-/// Any number in an enumeration, as C programs can.
-template <class Enum>
-Enum number(int value) {
-  Enum e;
-  static_assert(sizeof e == sizeof value);
-  std::memcpy(&e, &value, sizeof e);
-  return e;
-}
-
 std::uint64_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
 /// Gives back a region that must not be null, and tells whether that worked.

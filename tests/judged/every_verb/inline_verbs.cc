@@ -2,21 +2,11 @@
 // The calls of the verbs behind a context: slots.def, ibv_wr_*, ibv_start_poll().
 #include <cerrno>
 #include <climits>
-#include <cstring>
 
 #include "tests/judged/every_verb/lab.h"
 
 namespace uroce::every_verb {
 namespace {
-
-/// Any number in an enumeration, as C programs can.
-template <class Enum>
-Enum number(int value) {
-  Enum e;
-  static_assert(sizeof e == sizeof value);
-  std::memcpy(&e, &value, sizeof e);
-  return e;
-}
 
 struct ibv_srq* make_srq(Lab& lab) {
   struct ibv_srq_init_attr init {};

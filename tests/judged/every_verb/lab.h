@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "verbs/ibverbs/catalogue/newer.h"
 
@@ -36,6 +37,15 @@ inline constexpr int kAccess =
 /// Fails the program, with the place, when something that must work does not.
 void require(bool works, const char* what, int line);
 #define REQUIRE(condition) ::uroce::every_verb::require((condition), #condition, __LINE__)
+
+/// Any number in an enumeration, as C programs can.
+template <class Enum>
+Enum number(int value) {
+  Enum e;
+  static_assert(sizeof e == sizeof value);
+  std::memcpy(&e, &value, sizeof e);
+  return e;
+}
 
 struct Lab {
   Lab();

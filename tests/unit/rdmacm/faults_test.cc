@@ -3,19 +3,15 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "tests/support/own_network.h"
-#include "tests/unit/rdmacm/device.h"
+#include "tests/unit/rdmacm/two_devices.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/hooks/faults_wanted.h"
 
 namespace uroce::rdmacm {
 namespace {
 
-class FaultsTest : public ::testing::Test {
+class FaultsTest : public TwoDevices {
  protected:
-  static constexpr std::uint16_t kPort = 7174;
-
-  void SetUp() override { UROCE_NEEDS_OWN_NETWORK(); }
   void TearDown() override { ask_for(""); }
   /// From now on these, which count from now, and no others.
   static void ask_for(const char* faults) {
@@ -24,40 +20,12 @@ class FaultsTest : public ::testing::Test {
     ibv::want_faults(faults, *spec);
   }
 
-  std::uint32_t listening(std::uint16_t space = RDMA_PS_TCP) {
-    const std::uint32_t id = server_.made(space, 10);
-    EXPECT_EQ(server_.bind(id, kFirst, kPort), 0);
-    EXPECT_EQ(server_.listen(id), 0);
-    return id;
-  }
-  std::uint32_t connecting(std::uint16_t space = RDMA_PS_TCP) {
-    const std::uint32_t id = client_.made(space, 20);
-    EXPECT_EQ(client_.resolve(id, kSecond, kFirst, kPort), 0);
-    EXPECT_EQ(client_.next().event, kResolved);
-    EXPECT_EQ(client_.route(id), 0);
-    EXPECT_EQ(client_.next().event, kRouted);
-    EXPECT_EQ(client_.connect(id), 0);
-    return id;
-  }
-  /// (active, passive), with all events fetched.
-  std::pair<std::uint32_t, std::uint32_t> connected() {
-    const std::uint32_t active = connecting();
-    const auto request = server_.next();
-    EXPECT_EQ(request.event, kRequest);
-    EXPECT_EQ(server_.accept(request.id, 11), 0);
-    EXPECT_EQ(client_.next().event, kResponse);
-    EXPECT_EQ(client_.accept(active, 0, 0, false), 0);
-    EXPECT_EQ(server_.next().event, kEstablished);
-    return {active, request.id};
-  }
   static void expect(const rdma_ucm_event_resp& event, std::uint32_t kind, int status) {
     EXPECT_EQ(event.event, kind);
     EXPECT_EQ(static_cast<int>(event.status), status);
   }
 
   void lose_the_device();
-
-  Device server_, client_;
 };
 
 TEST_F(FaultsTest, AnAddressOrARouteIsNotFoundAndTheProgramMayAskAgain) {
