@@ -27,7 +27,35 @@ grep -q "^## \[$version\]\|will be $version" "$at/share/doc/uroce/CHANGELOG.md" 
 ln -s "$at/bin/uroce" "$tmp/uroce"
 "$tmp/uroce" run -- ibv_devices >"$tmp/log" || fail "not by a link"
 
-# Manual pages have what the programs have.
+# Manual pages have what the programs have; so have completions, of all commands and all options.
+words() { # words WORD...: what bash offers for the last one
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _uroce
+  printf '%s\n' ${COMPREPLY[@]+"${COMPREPLY[@]}"}
+}
+PATH=$at/bin:$PATH
+. "$at/share/bash-completion/completions/uroce"
+# options_of HELP: the long options, which begin a line, perhaps behind a short one.
+options_of() { grep -o '^ \+-[^ ]*' "$1" | grep -o -e '--[a-z0-9-]*' | sort -u; }
+check_words() { # check_words PROGRAM [COMMAND]
+  local word
+  "$@" --help >"$tmp/help" || fail "$* --help"
+  zcat "$at/share/man/man1/$1.1.gz" | tr -d '\\' >"$tmp/page"
+  words "$@" -- >"$tmp/words"
+  [ -n "$(options_of "$tmp/help")" ] || fail "$* --help shows no options"
+  for word in $(options_of "$tmp/help"); do
+    grep -qw -e "$word" "$tmp/page" || fail "the manual page does not have $* $word"
+    grep -qx -e "$word" "$tmp/words" || fail "completion does not have $* $word"
+  done
+}
+for program in uroce rdma_server rdma_client uroce-sim; do check_words $program; done
+commands=$(uroce --help | sed '1,/^Subcommands:/d' | grep -o '^  [a-z]\+')
+[ "$(wc -w <<<"$commands")" -ge 14 ] || fail "uroce --help shows few commands: $commands"
+for command in $commands; do
+  [[ $(words uroce "$command") == "$command" ]] || fail "completion does not have uroce $command"
+  zcat "$at/share/man/man1/uroce.1.gz" | grep -qi "uroce $command" || fail "the manual page does not have uroce $command"
+  check_words uroce "$command"
+done
 for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain rdma_server:--loop rdma_client:--verify uroce-sim:--seeds; do
   file=$at/share/man/man1/${page%%:*}.1.gz
   zcat "$file" | tr -d '\\' | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
@@ -48,14 +76,7 @@ assert names == listed, (names, listed)
 assert [e.value for e in m.entry_points(group='pytest11') if e.name == 'uroce'] == ['pytest_uroce']
 assert m.version('pytest-uroce') == '$version'" || fail "the wheel"
 
-# Completion: commands, options of a command, and what another command completes behind --.
-words() { # words WORD...: what bash offers for the last one
-  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-  _uroce
-  echo "${COMPREPLY[*]}"
-}
-PATH=$at/bin:$PATH
-. "$at/share/bash-completion/completions/uroce"
+# Completion of a part of a word, and behind -- of what another command completes.
 [[ $(words uroce ru) == run ]] || fail "completion of a command"
 [[ $(words uroce run --fau) == --faults ]] || fail "completion of an option"
 [[ $(words rdma_client --veri) == --verify ]] || fail "completion of rdma_client"
