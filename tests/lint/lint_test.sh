@@ -196,5 +196,10 @@ $container/compose.yaml s/context: [^,]*/context: ../
 $container/compose.yaml s/<<: .uroce/read_only: true/
 $container/pod.yaml s/"1"/1/
 $container/pod.yaml s/image: uroce/picture: uroce/
+$container/pods.yaml s/"1"/1/
+$container/pods.yaml s/selector: {app: rdma-server}/selector: {app: rdma-client}/
+$container/pods.yaml s/kind: Service/kind: Servant/
+$container/pods.yaml s/name: rdma-client/label: rdma-client/
+$ci/github.yml $ s/$/\n---\non: [push]/
 CHANGES
 must_fail "$lint/yaml_files.py" "$tmp/tree/proto"

@@ -70,13 +70,18 @@ class Checker:
         for named in HERE.findall(text):
             self.expect((self.root / named).exists(), f"there is no {named}")
         try:
-            content = yaml.load(text, Loader)  # A SafeLoader.
+            documents = list(yaml.load_all(text, Loader))  # A SafeLoader.
         except yaml.YAMLError as error:
             self.expect(False, f"no YAML: {error}")
             return
-        if not self.is_map(content, "the file"):
+        if not all([self.is_map(content, "the file") for content in documents or [None]]):
             return
-        for key, check in (("runs", self.action), ("jobs", self.workflow), ("services", self.compose), ("kind", self.pod)):
+        if "kind" in documents[0]:
+            self.pods(documents)
+            return
+        self.expect(len(documents) == 1, "more than one document")
+        content = documents[0]
+        for key, check in (("runs", self.action), ("jobs", self.workflow), ("services", self.compose)):
             if key in content:
                 check(content)
                 return
@@ -152,8 +157,20 @@ class Checker:
             named = context / build.get("dockerfile", "Dockerfile")
             self.expect("build" not in service or named.is_file(), f"service {name}: there is no {named}")
 
+    def pods(self, documents):
+        """What Kubernetes is to create: pods, and services that give some of them a name."""
+        pods = [content for content in documents if content.get("kind") == "Pod"]
+        labels = [(content.get("metadata") or {}).get("labels") or {} for content in pods]
+        for content in documents:
+            name = (content.get("metadata") or {}).get("name")
+            self.expect(content.get("apiVersion") and name, "needs an apiVersion and a name in its metadata")
+            if content in pods:
+                self.pod(content)
+            elif self.expect(content.get("kind") == "Service", f"{content.get('kind')} {name} is neither a pod nor a service"):
+                selector = (content.get("spec") or {}).get("selector") or {}
+                self.expect(selector and any(selector.items() <= of.items() for of in labels), f"service {name} selects no pod")
+
     def pod(self, content):
-        self.expect(content.get("apiVersion") and content["kind"] == "Pod", "no pod")
         containers = (content.get("spec") or {}).get("containers")
         if self.is_list(containers, "containers"):
             for container in containers:
