@@ -61,6 +61,13 @@ for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain
   zcat "$file" | tr -d '\\' | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
 done
 
+# Pages that help and messages name.
+named=$({ "$at/bin/uroce" run --help; "$at/bin/rdma_client" --help; } | grep -o 'docs/[a-z0-9/_-]*\.md' | sort -u)
+[ "$(wc -w <<<"$named")" -ge 5 ] || fail "help names few pages: $named"
+for page in $named; do
+  [ -s "$at/share/doc/uroce/$page" ] || fail "help names $page, which is not installed"
+done
+
 # Test suites: GoogleTest, as a project of its own that knows the installed files only. Not with sanitizers, which the example does
 # not have.
 if ! ldd "$at/lib/uroce/libibverbs.so.1" | grep -q 'lib[at]san'; then

@@ -4,6 +4,7 @@
 #   include/uroce       headers for test suites; there is nothing to link
 #   lib/uroce/learn     the lessons: share/doc/uroce-tools/learn
 #   share/man, share/bash-completion, share/doc, share/uroce
+#   share/doc/uroce     README.md and docs, as in the repository
 set(private lib/uroce)
 option(UROCE_RENAME_TOOLS "Call rdma_server and rdma_client uroce-server and uroce-client: rdmacm-utils has programs of these names" OFF)
 set(server_name rdma_server)
@@ -19,8 +20,13 @@ install(TARGETS uroce RUNTIME DESTINATION bin COMPONENT command)
 install(TARGETS uroce-broker RUNTIME DESTINATION ${private} COMPONENT command)
 install(TARGETS uroce_libibverbs LIBRARY DESTINATION ${private} COMPONENT command NAMELINK_COMPONENT command)
 install(TARGETS rdma_server rdma_client uroce-sim RUNTIME DESTINATION bin COMPONENT tools)
+# The pages that help and messages name (docs/faults.md). A build from what a cache needs (tools/package/ci.sh) may lack them.
+set(pages ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce)
+install(DIRECTORY docs DESTINATION ${pages} COMPONENT command OPTIONAL PATTERN learn EXCLUDE PATTERN "*.ndjson" EXCLUDE)
 if(UROCE_LESSONS)
   install(DIRECTORY docs/learn DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce-tools COMPONENT tools)
+  file(CREATE_LINK ../../uroce-tools/learn ${CMAKE_BINARY_DIR}/link_to_lessons SYMBOLIC)
+  install(FILES ${CMAKE_BINARY_DIR}/link_to_lessons DESTINATION ${pages}/docs RENAME learn COMPONENT tools)
 endif()
 
 set(completions ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
@@ -31,7 +37,7 @@ foreach(tool ${server_name} ${client_name} uroce-sim)
   install(FILES ${CMAKE_BINARY_DIR}/completions/${tool} DESTINATION ${completions} COMPONENT tools)
 endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce COMPONENT command)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${pages} COMPONENT command)
 install(FILES verbs/include/uroce/control.h verbs/include/uroce/gtest.h DESTINATION include/uroce COMPONENT command)
 install(FILES tools/cmake/uroceConfig.cmake DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
 
