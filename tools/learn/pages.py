@@ -3,7 +3,8 @@
 
     pages.py BUILD_DIR [LESSON...]           rewrites the pages of these lessons (all of them without a name)
     pages.py --check BUILD_DIR LESSON...     fails when a page does not show the program or what it prints
-    pages.py --check-pairs                   fails when the languages do not have the same pages and headings
+    pages.py --check-pairs                   fails when the languages do not have the same pages and headings, a link leads
+                                             nowhere, or a drawing is straight with some fonts only
 
 A page holds two kinds of generated blocks:
 
@@ -32,6 +33,8 @@ SKIPPED = 77
 ATTEMPTS = 3
 RUN_TIMEOUT = 60  # seconds for all commands of a page; most need one.
 BLOCK = re.compile(r"^```(cpp|console)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DRAWING = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NO_FIXED_WIDTH = re.compile("[…“”‘’—]")  # One column or two, as the font likes; Chinese characters are always two.
 MEASURED = re.compile(r"~[\d.]+|#\d+|0x[0-9a-f]{9,}|(?<![\w.])[\d.]+ (?:ns|us|ms|s|[kMG]?bit/s)(?!\w)")
 
 SETUP = """\
@@ -157,6 +160,11 @@ def lessons():
     return sorted(path.stem for path in (PAGES / "en").glob("[0-9]*.md"))
 
 
+def drawings_that_shift(text):
+    """The lines of drawings in which what comes behind a character depends on the font."""
+    return [line.strip() for drawing in DRAWING.findall(text) for line in drawing.splitlines() if NO_FIXED_WIDTH.search(line)]
+
+
 def check_pairs():
     names = [{path.name for path in (PAGES / language).glob("*.md")} for language in LANGUAGES]
     wrong = [f"{name}: in one language only" for name in sorted(names[0] ^ names[1])]
@@ -165,6 +173,8 @@ def check_pairs():
                   for language in LANGUAGES]
         if levels[0] != levels[1]:
             wrong.append(f"{name}: the languages have different headings")
+        wrong += [f"{name}: a drawing has a character whose width depends on the font: {line}" for language in LANGUAGES
+                  for line in drawings_that_shift((PAGES / language / name).read_text())]
     sources = {path.stem for path in (ROOT / "tools" / "learn").glob("[0-9]*.cc")}
     pages = {name.removesuffix(".md") for name in names[0] if name[0].isdigit()}
     wrong += [f"{name}: a program without a page, or a page without a program" for name in sorted(sources ^ pages)]

@@ -41,6 +41,10 @@ class Pages(unittest.TestCase):
         with self.assertRaises(SystemExit):
             pages.filled("```console\n$ false\n```\n", None, ["$ true\n"])
 
+    def test_drawings_are_straight_with_every_font(self):
+        text = "“quoted”\n\n```text\n  |-- 发送 --->|  \"ok\"\n  |  …… 1 ms    |\n```\n"
+        self.assertEqual(pages.drawings_that_shift(text), ["|  …… 1 ms    |"])
+
     def test_pages_are_not_filled_from_a_directory_without_lessons(self):
         with unittest.mock.patch.object(pages, "write_lesson") as write, self.assertRaisesRegex(SystemExit, "has no lessons"):
             pages.main(["--help"])
