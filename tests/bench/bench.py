@@ -136,12 +136,19 @@ def points_of_shared_memory(runs):
 
 
 def points_of_networks(runs):
-    """A path with a round trip: both NICs hold back what they send for half of it, at the cost of some processor time."""
+    """A path with a round trip. In the first rows both NICs hold back what they send for half of it, at the cost of some
+    processor time; in the last ones a program that is no part of either side does."""
     def write(name, **options):
         return runs.gigabits(name, op="write", bytes=2**20, qps=4, **options)
     for round_trip, half in (("0.2 ms", "100us"), ("1 ms", "500us"), ("5 ms", "2500us")):
         name = f"networks, WRITE 1 MiB, {round_trip}"
         yield Point(name, "Gb/s", write(name, delay=half), write("networks, no delay"), "no delay", ">= 0.8")
+    if measure.installed("iperf3") and measure.has_long_path():
+        for round_trip in (1, 5):
+            def over_path(what, round_trip=round_trip):
+                return lambda seconds: measure.long_path(seconds, round_trip, what)["gigabits_per_second"]
+            yield Point(f"networks, a path of {round_trip} ms, WRITE 1 MiB", "Gb/s", over_path("uroce"), over_path("tcp"),
+                        "iperf3 TCP", ">= 0.7")
 
 
 def points_of_perftest(runs):

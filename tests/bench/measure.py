@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -81,6 +82,18 @@ def iperf3(seconds, bytes=128 * 1024):
     end = json.loads(_with_server(server, client, "Server listening"))["end"]
     return {"gigabits_per_second": end["sum_received"]["bits_per_second"] / 1e9,
             "cpu_percent": end["cpu_utilization_percent"]["host_total"] + end["cpu_utilization_percent"]["remote_total"]}
+
+
+def has_long_path():
+    """Whether this user may have two hosts with a path between them."""
+    tun = os.access("/dev/net/tun", os.R_OK | os.W_OK)
+    return tun and subprocess.run(["unshare", "-rn", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def long_path(seconds, round_trip_ms, what):
+    """What `what`, "uroce" or "tcp", gets through a path (long_path.py)."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "long_path.py")
+    return _json(["unshare", "-rn", sys.executable, script, BIN, str(round_trip_ms), str(seconds), what])
 
 
 def ucx(seconds, bytes, transport="tcp"):
