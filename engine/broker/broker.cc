@@ -32,9 +32,9 @@ constexpr int kAcceptsPerTurn = 64;
 /// Without free descriptors or memory.
 constexpr Duration kShortage = 100ms;
 
-/// First local QPNs are spread over this many.
-constexpr std::uint16_t kSpread = 4096;
+/// First local QPNs are spread over all that there are.
 constexpr std::uint16_t kFirstLocal = 0x11;
+constexpr std::uint16_t kSpread = 0xFFFF - kFirstLocal + 1;
 
 std::uint16_t random_first_local() {
   std::uint16_t random = 0;

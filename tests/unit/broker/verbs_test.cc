@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
@@ -63,6 +64,20 @@ TEST_F(OneAddressTest, ProcessesHaveSlotsOfTheirOwnAndTheSameGids) {
   exchange(p);
   EXPECT_EQ(status_of(child), 0);
   EXPECT_EQ(nic_facts(p.b.context.get())->counters.unknown_qp, 0u);
+}
+
+/// What the first QP and the first region have, of a NIC that is opened under this UROCE_SEED; the slot left out.
+std::pair<std::uint32_t, std::uint32_t> first_numbers(const char* seed) {
+  setenv("UROCE_SEED", seed, 1);
+  Node node(0);
+  unsetenv("UROCE_SEED");
+  return {node.make_qp()->qp_num & 0xFFFF, node.mr->rkey};
+}
+
+TEST_F(OneAddressTest, ASeedDecidesAllNumbersButTheSlot) {
+  EXPECT_EQ(first_numbers("7"), first_numbers("7"));
+  EXPECT_NE(first_numbers("7"), first_numbers("8"));
+  EXPECT_EQ(first_numbers("0"), std::pair(0x11u, 0x1f8u));
 }
 
 TEST_F(OneAddressTest, BrokerOffKeepsTheAddressForOne) {

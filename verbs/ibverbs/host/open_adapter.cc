@@ -119,11 +119,11 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
   nic::NicConfig config = config_for(addresses);
   config.strict = *strict;
   choose_windows(config, *choice, *wire, top->info().receive_buffer_bytes);
+  choose_numbers(config, *seed, index);
   if (!slot.leases.empty()) {
     config.qpn_slot = slot.slot;
-    config.first_local_qpn = slot.first_local;
+    if (!*seed) config.first_local_qpn = slot.first_local;
   }
-  choose_numbers(config, *seed, index);
   const std::string name =
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
   auto recorder = FlightRecorder::make(index, addresses.front(), setting(Setting::kRecord));
