@@ -80,9 +80,9 @@ CaptureFile::Error CaptureFile::problem(int error) const {
     case ENXIO:
       return problem("nobody reads this FIFO; start the reader (wireshark -k -i FIFO, tshark -i FIFO) first");
     case ETIMEDOUT:
-      return problem("its reader does not read");
+      return problem("the reader of this FIFO does not read; end it, or read");
     case EAGAIN:
-      return problem("another process that writes it stands still; end that process (fuser tells which)");
+      return problem("another process that writes it is stopped; end that process (fuser FILE names it)");
     case ENOLCK:
       return problem("its file system has no locks; choose a file in another directory");
     default:
@@ -127,7 +127,7 @@ CaptureFile::Error CaptureFile::begin(Start start) {
     end_ = 0;
     if (auto error = add_to_file(header)) return error;
   } else if (!pcap_format::is_header(format_, Bytes(header).first(static_cast<std::size_t>(size)))) {
-    return problem("what is there is no such capture, so it can't go on there; name another file");
+    return problem("the file holds something else, so the capture can't go on in it; name another file");
   }
   end_ = header.size();
   return find_end();
@@ -201,13 +201,13 @@ CaptureFile::Error CaptureFile::look_on() {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) return problem(errno);
   size_ = static_cast<std::uint64_t>(status.st_size);
-  if (size_ < end_) return problem("somebody has cut it off");
+  if (size_ < end_) return problem("another program has shortened it");
   std::array<std::uint8_t, pcap_format::kRecordStart> start{};
   while (size_ - end_ >= start.size()) {
     const ssize_t got = ::pread(fd_.get(), start.data(), start.size(), static_cast<off_t>(end_));
     if (got != static_cast<ssize_t>(start.size())) return problem(failure(got));
     const auto record = pcap_format::read_record(format_, start);
-    if (!record) return problem("somebody has written something else into it");
+    if (!record) return problem("another program has written to it");
     if (record->size > size_ - end_) break;
     end_ += record->size;
     if (record->is_section) interfaces_ = 0;

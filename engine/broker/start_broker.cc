@@ -145,7 +145,7 @@ BrokerStart::State BrokerStart::look() {
   const ssize_t size = ::read(report_.get(), report.data(), report.size());
   if (size < 0 && (errno == EAGAIN || errno == EINTR) && os_now() < deadline_) return State::kUnderWay;
   if (size > 0 && report[0] == kBrokerListens) return State::kListens;
-  const std::string why = size > 0 ? std::string(report.data(), static_cast<std::size_t>(size)) : "it says nothing";
+  const std::string why = size > 0 ? std::string(report.data(), static_cast<std::size_t>(size)) : "it gives no reason";
   error_ = {ECHILD, executable_ + " does not start: " + why};
   return size == 0 ? State::kVanished : State::kFailed;
 }

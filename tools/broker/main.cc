@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   }
   const auto local = argc == 2 ? uroce::proto::parse_gid(argv[1]) : std::nullopt;
   if (!local) {
+    if (argc == 2) std::fprintf(stderr, "uroce-broker: '%s' is no IPv4 or IPv6 address\n", argv[1]);
     std::fputs("usage: uroce-broker ADDRESS\nLeases slots of ADDRESS to uroce's NICs, which start it themselves.\n",
                stderr);
     return 2;

@@ -31,7 +31,7 @@ void tell_emulated_nic(const Options& options, const char* option, const char* v
   if (value.empty()) return;
   if (options.backend != Backend::kUroce) {
     throw Failure(kExitUsage,
-                  fmt::format("{} needs --backend uroce: packets of a hardware NIC don't come by here", option));
+                  fmt::format("{} needs --backend uroce: we do not see the packets of a hardware NIC", option));
   }
   setenv(variable, value.c_str(), 1);
 }
@@ -50,10 +50,11 @@ class OwnStory {
  public:
   explicit OwnStory(const Options& options) : file_(options.pcap), is_wanted_(options.explain) {
     if (!is_wanted_) return;
-    if (options.json) throw Failure(kExitUsage, "--explain prints text on stdout, and --json wants nothing else there");
+    if (options.json)
+      throw Failure(kExitUsage, "--explain prints text on stdout, --json a JSON object: leave one of them out");
     if (!file_.empty()) return;
     if (options.backend != Backend::kUroce) {
-      throw Failure(kExitUsage, "--explain needs --backend uroce: packets of a hardware NIC don't come by here");
+      throw Failure(kExitUsage, "--explain needs --backend uroce: we do not see the packets of a hardware NIC");
     }
     std::error_code error;
     file_ = (std::filesystem::temp_directory_path(error) / "uroce-explain-XXXXXX.pcapng").string();

@@ -30,13 +30,13 @@ const char* type_name(MessageType type) {
     case MessageType::kVerified:
       return "an acknowledgement";
     case MessageType::kFinished:
-      return "its last word";
+      return "its end message";
     case MessageType::kVerdict:
       return "its verdict";
     case MessageType::kAbort:
       return "an abort";
     case MessageType::kListening:
-      return "where it listens for QPs";
+      return "the port at which it listens for QPs";
   }
   return "an unknown message";
 }
@@ -133,7 +133,7 @@ std::vector<std::uint8_t> Control::expect(MessageType type) {
       if (message->type == type) return std::move(message->payload);
       if (message->type == MessageType::kVerified) continue;  // the last ones are of no interest any more
       throw Failure(failure_code_,
-                    fmt::format("{} sent {} where {} was due", peer_role_, type_name(message->type), type_name(type)));
+                    fmt::format("{} sent {}, expected was {}", peer_role_, type_name(message->type), type_name(type)));
     }
     if (closed_) {
       throw Failure(failure_code_,
@@ -208,7 +208,7 @@ PeerMetadata exchange_metadata(Control& control, const PeerMetadata& local) {
   auto peer = decode_metadata(control.expect(MessageType::kMetadata));
   if (!peer) throw Failure(kExitUsage, control.peer_role() + " sent QP metadata that we can't read");
   if (peer->qps.size() != local.qps.size()) {
-    throw Failure(kExitUsage, fmt::format("{} sent metadata of {} QPs where {} were due", control.peer_role(),
+    throw Failure(kExitUsage, fmt::format("{} sent metadata of {} QPs, expected were {}", control.peer_role(),
                                           peer->qps.size(), local.qps.size()));
   }
   trace_step(Step::kExchange, local.qps.size());

@@ -59,7 +59,7 @@ std::optional<std::string> spare_captures(const Options& options, const std::vec
     for (const std::string& capture : captures) {
       std::error_code none;
       if (!out.empty() && std::filesystem::equivalent(out, capture, none)) {
-        return out + " is a capture to be read: write to another file";
+        return out + " is one of the captures to read; write to another file";
       }
     }
   }

@@ -61,7 +61,7 @@ constexpr std::array<Row, static_cast<std::size_t>(Step::kCount)> kRows{{
     {{"completions", "ibv_poll_cq",
       "The completions of all QPs are in one queue: wr_id says which QP and which work request."},
      {"完成", "ibv_poll_cq", "所有 QP 的完成都在一个队列中：由 wr_id 得知是哪个 QP 的哪个工作请求。"}},
-    {{"end", "verdicts exchanged", "Nobody destroys a QP before the peer is done with it as well."},
+    {{"end", "verdicts exchanged", "Destroy a QP only when the peer is done with it, too."},
      {"结束", "已交换双方的结果", "对端也用完之前，任何一方都不销毁 QP。"}},
     {{"clean-up", "queue pairs, memory, completion queue and protection domain released",
       "In reverse order: what depends on something goes before it."},

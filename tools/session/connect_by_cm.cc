@@ -28,8 +28,7 @@ std::string mismatch(const std::optional<QpOffer>& offer, std::uint32_t session,
   if (!offer) return "its private data are not ours (another program, or another build)";
   if (offer->session != session) return "it belongs to another client";
   if (offer->qps != w.qps || offer->size != w.size) {
-    return fmt::format("it speaks of {} QPs and {} bytes, agreed on are {} and {}", offer->qps, offer->size, w.qps,
-                       w.size);
+    return fmt::format("it names {} QPs and {} bytes, agreed were {} and {}", offer->qps, offer->size, w.qps, w.size);
   }
   if (offer->index >= w.qps) return fmt::format("there is no QP {}", offer->index);
   return "";
@@ -75,7 +74,7 @@ PeerMetadata connect_by_cm(Control& control, RdmaResources& r, const PeerMetadat
                            const CmAttributes& attributes) {
   const auto wait = [&control](int fd) { control.await_readable(fd); };
   const auto listening = decode_listening(control.expect(MessageType::kListening));
-  if (!listening) throw Failure(kExitUsage, control.peer_role() + " does not say where it listens for QPs");
+  if (!listening) throw Failure(kExitUsage, control.peer_role() + " does not say at which port it listens for QPs");
   PeerMetadata peer;
   std::copy_n(listening->address.gid, sizeof peer.gid, peer.gid);
   peer.qps.resize(w.qps);

@@ -132,7 +132,7 @@ void Transfer::on_message(const Message& message) {
     case MessageType::kCompleted:
       if (target_ != nullptr) progress = decode_progress(message.payload);
       if (progress) progress = target_->on_peer_progress(*progress);
-      if (!progress) throw Failure(kExitFailed, control_.peer_role() + " reports progress that makes no sense");
+      if (!progress) throw Failure(kExitFailed, control_.peer_role() + " reports impossible progress");
       control_.send(MessageType::kVerified, encode(*progress));
       return;
     case MessageType::kVerified:
@@ -149,7 +149,7 @@ void Transfer::on_message(const Message& message) {
       if (peer_finished_ && outcome_.peer_verdict) return;
       [[fallthrough]];
     default:
-      throw Failure(kExitFailed, control_.peer_role() + " sent a message that does not belong into a transfer");
+      throw Failure(kExitFailed, control_.peer_role() + " sent a message that is not part of a transfer");
   }
 }
 

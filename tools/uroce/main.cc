@@ -116,10 +116,10 @@ void add_starting(CLI::App& app, CommandLine& line) {
   add_settings(env, line.env);
   env.add_flag("--plain", line.plain, "Lines NAME=VALUE instead, for GITHUB_ENV or docker run --env-file");
 
-  CLI::App& enabling =
-      add_command(app, line, "enable",
-                  "Have all programs find the NICs, from this user's next login on: a line in ~/.profile or its like",
-                  [&line] { return enable(line.enable); });
+  CLI::App& enabling = add_command(
+      app, line, "enable",
+      "Let all programs find the NICs, from this user's next login on: adds a line to ~/.profile or a similar file",
+      [&line] { return enable(line.enable); });
   add_settings(enabling, line.enable);
   add_command(app, line, "disable", "Remove that line", disable);
 }
@@ -166,7 +166,7 @@ void add_watching(CLI::App& app, CommandLine& line) {
       [&line] { return control(line.whom, line.order); });
   ctl.add_option("process", line.whom,
                  "A process that was started with `uroce run --control on`, by its number; or all");
-  ctl.add_option("command", line.order, "What it is to do, see below; else: list");
+  ctl.add_option("command", line.order, "The command, see below (default: list)");
   ctl.footer("Commands:\n" + indented(uroce::ibv::command_help()));
 
   CLI::App& watch = add_command(app, line, "top", "Show what all QPs of your processes do, refreshed until ^C",

@@ -47,7 +47,7 @@ void judge(const OneWay& way, Findings& findings) {
   if (way.arrived.large == 0 && way.arrived.small == kPackets) {
     return findings.bad(
         fmt::format("{}packets of {} bytes arrive, those of {} do not", what, Probe::kSmallBytes, way.large),
-        "on the way there is a smaller MTU than on the interfaces of the NICs: make theirs as small");
+        "a link on the way has a smaller MTU than the interfaces of the NICs: give these the same MTU");
   }
   findings.note(fmt::format("{}{} of {} packets arrived", what, arrived, sent),
                 "the network loses packets; they are sent again, so all works, but slowly");
@@ -106,7 +106,7 @@ int examine(Control& control) {
   if (there != control.peer_address() && !control.is_local()) {
     findings.note(
         fmt::format("the NIC of the peer has the address {}, TCP reaches it as {}", there, control.peer_address()),
-        "if an address translation is in between, NICs do not get through it: docs/hosts.md");
+        "if an address translation (NAT) is on the way: packets of NICs do not pass it; see docs/hosts.md");
   }
   probe.aim_at(peer);
   barrier(control);  // Both have receives posted.

@@ -72,7 +72,7 @@ void print_info(struct ibv_context* context) {
   }
   line("port 1", fmt::format("{}, path MTU {} of at most {}", verbs().ibv_port_state_str(port.state),
                              mtu_bytes(port.active_mtu), mtu_bytes(port.max_mtu)));
-  line("at most", fmt::format("{} QPs of {} WRs and {} SGEs, {} CQs of {} CQEs, {} MRs, {} outstanding READs a QP",
+  line("at most", fmt::format("{} QPs of {} WRs and {} SGEs, {} CQs of {} CQEs, {} MRs, {} outstanding READs per QP",
                               device.max_qp, device.max_qp_wr, device.max_sge, device.max_cq, device.max_cqe,
                               device.max_mr, device.max_qp_rd_atom));
 }

@@ -372,7 +372,7 @@ function uroce.dissector(tvb, pinfo, root)
   end
   if op then extensions(tvb, tree, op, bth, words) end
   if op and op.kind == "cnp" then
-    tree:add(f_note, "CNP: the receiver asks for fewer packets a second"):add_proto_expert_info(e_congestion)
+    tree:add(f_note, "CNP: the receiver asks for fewer packets per second"):add_proto_expert_info(e_congestion)
     words[#words + 1] = "CNP"
   end
   local class = is_v6 and bit.rshift(tvb(ip, 2):uint(), 4) or tvb(ip + 1, 1):uint()

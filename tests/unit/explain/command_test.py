@@ -110,7 +110,7 @@ def traces(directory):
     copy = directory / "copy.pcap"
     copy.write_bytes(LOSS.read_bytes())
     for option in "--perfetto", "--html":
-        expect(explain(option, copy, copy, status=2).stderr, f"{copy} is a capture to be read: write to another file")
+        expect(explain(option, copy, copy, status=2).stderr, f"{copy} is one of the captures to read; write to another file")
     assert copy.read_bytes() == LOSS.read_bytes()
 
 

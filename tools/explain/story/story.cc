@@ -141,7 +141,7 @@ void Story::tell_datagram(const Packet& packet, Told& told) {
 /// A CNP goes back to the sender of a packet that met congestion.
 void Story::tell_notification(const Packet& packet, Told& told) {
   const auto found = flows_.find({packet.source, packet.destination, packet.dest_qp, 0});
-  told.note(Severity::kRemark, "cnp", "congestion notification: the receiver asks for fewer packets a second");
+  told.note(Severity::kRemark, "cnp", "congestion notification: the receiver asks for fewer packets per second");
   if (found == flows_.end()) return;
   told.connection = found->second.connection->number;
   told.from_left = found->second.from_left;

@@ -103,7 +103,7 @@ Answer add(const Nics& nics, std::string_view text) {
   const std::vector<std::string_view> items = engine::faults::split(text, ',');
   for (const std::string_view item : items) {
     if (engine::faults::after(item, "seed="))
-      return Err{std::string("a seed can't be added, since all faults go by one: use `faults`, which takes seed=")};
+      return Err{std::string("all faults have one seed, so none can be added; give it with `faults`")};
   }
   const bool concerns_nics = items.size() != of_process(*spec);
   if (concerns_nics && nics.for_each_open([&](Adapter& adapter) { adapter.add_faults(*spec); }) == 0)
@@ -225,11 +225,11 @@ struct Command {
   Answer (*execute)(const Nics& nics, const Words& words);
 };
 constexpr Command kCommands[] = {
-    {"faults", "faults SPEC|none", "from now on these faults, in the place of all others", replace},
-    {"add", "add SPEC", "these faults besides", add_items},
-    {"lose", "lose [rx] [N] [CONDITIONS]", "the next packet is lost, or the next N, that is sent (rx: received)",
+    {"faults", "faults SPEC|none", "these faults take the place of all others", replace},
+    {"add", "add SPEC", "adds these faults to the others", add_items},
+    {"lose", "lose [rx] [N] [CONDITIONS]", "loses the next packet, or the next N, that we send (rx: receive)",
      [](const Nics& nics, const Words& words) { return lose(nics, words); }},
-    {"blackout", "blackout TIME", "nothing passes for that time", blackout},
+    {"blackout", "blackout TIME", "no packet passes for this time", blackout},
     {"break", "break QP", "the QP goes to ERR, with IBV_EVENT_QP_FATAL", break_qp},
     {"counters", "counters [NAME]", "what was counted, injected faults too", counters},
     {"list", "list", "the NICs that the process has open, and their addresses", list},

@@ -41,7 +41,7 @@ constexpr bool exists(int opcode) {
 }
 
 int refuse_unknown_access(unsigned int flags) {
-  return refuse(EINVAL, "access flags " + std::to_string(flags) + ": one does not exist");
+  return refuse(EINVAL, "access flags " + std::to_string(flags) + ": one of them does not exist");
 }
 
 constexpr std::array kAttrNames{"IBV_QP_STATE",
@@ -110,7 +110,8 @@ Result<nic::SendWr, nic::Errno> from_wr(const struct ibv_send_wr& wr, SgeArray& 
     return Err{refuse(EINVAL, "opcode " + std::to_string(opcode) + " does not exist on this NIC")};
   }
   if ((wr.send_flags & ~kSendFlags) != 0) {
-    return Err{refuse(EINVAL, "send flags " + std::to_string(wr.send_flags) + ": one does not exist on this NIC")};
+    return Err{
+        refuse(EINVAL, "send flags " + std::to_string(wr.send_flags) + ": one of them does not exist on this NIC")};
   }
   if (!copy_sges(wr, sges)) return Err{refuse_sges(wr)};
   nic::SendWr out;

@@ -133,12 +133,13 @@ int ibv_dealloc_pd(struct ibv_pd* pd) {
   Context& context = context_of(pd->context);
   if (destroy_leftover(context, &Context::pds, ours)) return 0;
   if (ours->is_parent && in_use(context, pd))
-    return refuse(EBUSY, "objects that were made in the parent domain are left");
+    return refuse(EBUSY, "there are objects that were made in the parent domain; destroy them first");
   if (const NicLock lock(*context.adapter, NicLock::Purpose::kCleanUp); lock) {
     if (ours->is_parent) {
       --ours->nic_pd->users;
     } else if (const int error = lock->dealloc_pd(ours->nic_pd)) {
-      return refuse(error, "memory regions, windows, SRQs, QPs or parent domains are in the protection domain");
+      return refuse(
+          error, "memory regions, windows, SRQs, QPs or parent domains use the protection domain; destroy them first");
     }
   }
   const std::scoped_lock lock(context.objects_mutex);
@@ -182,7 +183,9 @@ int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t
     const bool is_there = found.ok() && touch_memory(*found, list[i].length, rights != 0);
     if (is_there || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
     const bool is_range = found.ok() || found.error() == nic::AccessError::kOutOfBounds;
-    return refuse(is_range ? EFAULT : EINVAL, "SGE " + std::to_string(i) + " names no memory that can be used so");
+    return refuse(
+        is_range ? EFAULT : EINVAL,
+        "SGE " + std::to_string(i) + " names memory that is not registered, or lacks the rights for this advice");
   }
   return 0;
 }

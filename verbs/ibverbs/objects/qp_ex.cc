@@ -93,7 +93,7 @@ void wr_atomic_fetch_add(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t
 
 void wr_atomic_write(struct ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, const void* value) {
   if (add_rdma(qp, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr) == nullptr) return;
-  if (value == nullptr) return own(qp)->builder->fail(EINVAL, "an ATOMIC WRITE of nothing");
+  if (value == nullptr) return own(qp)->builder->fail(EINVAL, "an ATOMIC WRITE needs 8 bytes of data");
   own(qp)->builder->set_atomic_value(value);
 }
 
