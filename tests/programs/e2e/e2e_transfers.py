@@ -2,6 +2,7 @@
 """Transfers that must succeed: every operation, size, MTU and number of QPs, on every engine."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -223,6 +224,27 @@ def scenario_summary_and_trace():
     finally:
         client.kill()
         server.kill()
+
+
+def first_numbers(*seed):
+    """QP number, first PSN and R_Key of a client."""
+    server = Server(["--num-qp", "1", *seed], extra=[])
+    client = Client(server, ["--num-qp", "1", "--op", "write", "--iters", "1", "--trace", *seed], extra=[])
+    try:
+        check((client.finish(), server.finish()) == (0, 0), "status", client, server)
+        return [re.search(rf"{name} (0x[0-9a-f]+)", client.stderr).group(1) for name in ("qpn", "sends from psn", "rkey")]
+    finally:
+        client.kill()
+        server.kill()
+
+
+def scenario_numbers_are_drawn():
+    """A stranger can't know the numbers: they are others in every run, unless a seed decides them."""
+    runs = [first_numbers() for _ in range(3)]
+    for numbers in zip(*runs):
+        check(len(set(numbers)) > 1, f"always the same: {runs}")
+    seeded = [first_numbers("--seed", "7") for _ in range(2)]
+    check(seeded[0] == seeded[1], f"not the same: {seeded}")
 
 
 def scenario_trace_in_chinese():
