@@ -210,6 +210,12 @@ def rcopy():
     return rdma_cm("rcopy", "rcopy", client, judges.client_says("Gb/sec"), endless=True, needs=("rcopy",))
 
 
+def tcp_over_rsockets():
+    """An ordinary TCP program whose sockets librspreload makes rsockets."""
+    over = "sh -c 'LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so):$LD_PRELOAD exec iperf $0 $*'"
+    return rdma_cm("iperf", f"{over} -s -P 1", f"{over} -n 4M -c {{}}", judges.both_say("4.00 MBytes"), needs=("iperf",))
+
+
 def mckey():
     """Two receivers in a multicast group, and a sender, on another NIC of the host."""
     receiver = "stdbuf -oL mckey -m 239.5.5.5 -b {0} -C 10"
@@ -300,6 +306,7 @@ GROUPS = {
                 judges.both_say("custom")),
         rdma_cm("riostream", "riostream -T v -S 4096 -C 100", "riostream -T v -S 4096 -C 100 -s {}",
                 judges.both_say("custom"), shared=True),
+        tcp_over_rsockets(),
         mckey(),
         fio(),
         iser(),
