@@ -38,12 +38,16 @@ find_tarball() {
   esac
 }
 
-# What has been built fits this distribution, this processor and these sources. What jobs leave among them is none.
+# What the build reads: a change elsewhere, in a page, a test or a lesson, needs no new one. tests/packaging (cache) builds from
+# these alone. README.md and its like come along, but nobody reads them in a cache.
+sources=(CMakeLists.txt engine proto tests/judged/sim tools verbs)
+
+# What has been built fits this distribution, this processor and these sources. What programs leave among them is none.
 cache_key() {
   # shellcheck disable=SC1091
   printf 'uroce-%s-%s-' "$(. /etc/os-release && echo "$ID${VERSION_ID:-}")" "$(uname -m)"
-  (cd "$source" && find . \( -path ./build -o -path ./.git -o -path "./${cache#"$source"/}" -o -name __pycache__ \) -prune -o -type f -print0 | LC_ALL=C sort -z |
-    xargs -0 sha256sum | sha256sum | cut -c 1-16)
+  (cd "$source" && find "${sources[@]}" \( -path tools/learn -o -name __pycache__ \) -prune -o -type f -print0 |
+    LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)
 }
 
 # unpack: the tarball; its folder is $prefix.
