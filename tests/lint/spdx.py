@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 LICENSE = "SPDX-License-Identifier: Apache-2.0"
-COMMENTS = {".cc": "//", ".h": "//", ".c": "//", ".def": "//", ".py": "#", ".sh": "#"}
+COMMENTS = {".cc": "//", ".h": "//", ".c": "//", ".rs": "//", ".def": "//", ".py": "#", ".sh": "#"}
 TOPS = ("proto", "verbs", "engine", "tools", "tests")
 
 

@@ -11,7 +11,7 @@ SYSTEM_PACKAGES="ibverbs-utils perftest rdmacm-utils zstd"
 declare -A VARIANTS=(
   [dev]="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
   [pytest]="python3-pytest"
-  [ci]="gcc g++ libc6-dev make cmake libibverbs-dev python3-pyverbs openmpi-bin libopenmpi-dev"
+  [ci]="gcc g++ libc6-dev make cmake libibverbs-dev python3-pyverbs openmpi-bin libopenmpi-dev cargo"
   [rpm]="rpm"
   [build]=$PACKAGES_BUILD
 )

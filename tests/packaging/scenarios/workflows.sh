@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# docs/examples/ci: what the workflows do behind the action, as an ordinary user where io_uring is forbidden. Not rust.yml: the
-# crate is not to be had here.
+# docs/examples/ci: what the workflows do behind the action, as an ordinary user where io_uring is forbidden. In rust.yml a
+# project without crates (tests/packaging/rust) stands in for one that uses the crate ibverbs.
 . /tests/scenarios/common.sh
 tarball=$(echo /packages/uroce-*-linux-x86_64.tar.zst)
 
@@ -31,3 +31,7 @@ workflow python /tmp "'uroce0', 'uroce1'"
 as_user mkdir /tmp/ranks
 as_user mpicc.openmpi -o /tmp/ranks/ranks /uroce/tests/programs/clients/mpi_check.c
 workflow mpi /tmp/ranks
+as_user cp -r /tests/rust /tmp/crate
+before=$(sed -n 's/^      - run: \(cargo .*\)/\1/p' /uroce/docs/examples/ci/rust.yml)
+(cd /tmp/crate && as_runner_in /tmp/crate CARGO_NET_OFFLINE=true $before) >/tmp/cargo.log 2>&1 || { cat /tmp/cargo.log; fail "rust.yml: $before"; }
+workflow rust /tmp/crate "2 passed; 0 failed"
