@@ -116,7 +116,8 @@ void run(Duration delay, std::size_t mtu) {
 }  // namespace uroce::bench
 
 int main(int argc, char** argv) {
-  const long delay = argc == 3 ? std::atol(argv[1]) : -1, mtu = argc == 3 ? std::atol(argv[2]) : 0;
+  const long delay = argc == 3 ? std::strtol(argv[1], nullptr, 10) : -1,
+             mtu = argc == 3 ? std::strtol(argv[2], nullptr, 10) : 0;
   if (delay < 0 || mtu < 1280 || mtu > 65535) {
     std::fputs("usage: uroce_bench_path MICROSECONDS MTU\n", stderr);
     return 2;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "engine/sim/world.h"
@@ -136,7 +137,7 @@ struct Seen {
 class Pair {
  public:
   explicit Pair(PairOptions options = {})
-      : o(options), a(address(1), 0x10000000, o), b(address(2), 0x20000000, o), world(o.world) {
+      : o(std::move(options)), a(address(1), 0x10000000, o), b(address(2), 0x20000000, o), world(o.world) {
     a.node = world.attach(a.nic, {a.gid});
     b.node = world.attach(b.nic, {b.gid});
     a.fill(0x10);

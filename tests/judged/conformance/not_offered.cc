@@ -22,7 +22,7 @@ std::string try_qp(enum ibv_qp_type type) {
   init.cap = {16, 16, 1, 1, 0};
   init.qp_type = type;
   struct ibv_qp* qp = v().ibv_create_qp(side.pd, &init);
-  const std::string tried = attempt("create QP", qp);
+  std::string tried = attempt("create QP", qp);
   if (qp != nullptr) {
     EXPECT_EQ(v().ibv_destroy_qp(qp), 0);
   }

@@ -16,7 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace cm;
 using namespace proto::cm;
-using proto::MutView;
 
 const Gid kOwn = Gid::from_v4(10, 0, 0, 1), kFriend = Gid::from_v4(10, 0, 0, 2);
 constexpr std::uint64_t kGuid = 0x1234;

@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   std::vector<fs::path> files;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--mutations") == 0 && i + 1 < argc) {
-      mutations = std::atol(argv[++i]);
+      mutations = std::strtol(argv[++i], nullptr, 10);
     } else {
       add_files(argv[i], files);
     }

@@ -51,7 +51,7 @@ NicSeed& write(NicSeed& seed, std::uint8_t packets, O last = O::kRcWriteLast) {
 }
 
 void add_good_requests(std::vector<Seed>& seeds) {
-  const auto add = [&seeds](std::string name, const NicSeed& seed) {
+  const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
     seeds.push_back({"responder", "good_" + name, seed.bytes()});
   };
   add("nothing", NicSeed());
@@ -109,7 +109,7 @@ void add_good_requests(std::vector<Seed>& seeds) {
 
 /// What a responder must refuse, and the packets that crashed others.
 void add_bad_requests(std::vector<Seed>& seeds) {
-  const auto add = [&seeds](std::string name, const NicSeed& seed) {
+  const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
     seeds.push_back({"responder", "bad_" + name, seed.bytes()});
   };
   // Opcodes without a row in the table. rxe indexed its table with any byte: an empty row says "header of 0 bytes", and
@@ -170,7 +170,7 @@ void add_bad_requests(std::vector<Seed>& seeds) {
                        .add_bytes(kRaw, std::vector<std::uint8_t>(12)));
 
   // Each of these is refused for good, so that the QP has to be connected anew before the next.
-  const auto refused = [&add](std::string name, std::vector<std::pair<O, PacketSpec>> packets) {
+  const auto refused = [&add](const std::string& name, const std::vector<std::pair<O, PacketSpec>>& packets) {
     NicSeed seed;
     for (const auto& [opcode, spec] : packets)
       seed.packet(opcode, spec).add(kModify, ModifySpec{}).add(kPostRecv, RecvSpec{});
@@ -242,7 +242,7 @@ void add_bad_requests(std::vector<Seed>& seeds) {
 }
 
 void add_good_responses(std::vector<Seed>& seeds) {
-  const auto add = [&seeds](std::string name, const NicSeed& seed) {
+  const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
     seeds.push_back({"requester", "good_" + name, seed.bytes()});
   };
   add("nothing", NicSeed());
@@ -308,7 +308,7 @@ void add_good_responses(std::vector<Seed>& seeds) {
 }
 
 void add_bad_responses(std::vector<Seed>& seeds) {
-  const auto add = [&seeds](std::string name, const NicSeed& seed) {
+  const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
     seeds.push_back({"requester", "bad_" + name, seed.bytes()});
   };
   NicSeed syndromes;
@@ -325,8 +325,8 @@ void add_bad_responses(std::vector<Seed>& seeds) {
   }
   add("data_nobody_asked_for", unasked);
   // A READ of three packets, answered wrongly at each place.
-  const auto in_read = [&add](std::string name, O opcode, int size) {
-    add(std::move(name), NicSeed().honest(5).packet(O::kRcReadResponseFirst).packet(opcode, payload(size)));
+  const auto in_read = [&add](const std::string& name, O opcode, int size) {
+    add(name, NicSeed().honest(5).packet(O::kRcReadResponseFirst).packet(opcode, payload(size)));
   };
   in_read("read_ends_early", O::kRcReadResponseLast, 256);
   in_read("read_short_packet", O::kRcReadResponseMiddle, 252);

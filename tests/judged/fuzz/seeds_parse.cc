@@ -83,7 +83,7 @@ void add_frames(std::vector<Seed>& seeds) {
 /// See seeds_nic.cc for what they did elsewhere.
 void add_bad_packets(std::vector<Seed>& seeds) {
   const proto::FrameFields fields = proto::parse_frame(first_send())->fields;
-  const auto add = [&](std::string name, Frame packet) {
+  const auto add = [&](const std::string& name, const Frame& packet) {
     seeds.push_back({"parse", "bad_" + name, build(fields, packet)});
   };
   const auto packet = [](std::uint8_t opcode, std::uint8_t flags, std::size_t size) {

@@ -101,7 +101,7 @@ void SendCheck::dropped(const Ended& ended) {
 }
 
 void SendCheck::end_front(Ending ending, const Ended& ended) {
-  Op op = std::move(pending_.front());
+  Op op = pending_.front();
   pending_.pop_front();
   ended(op, ending);
 }
@@ -153,7 +153,7 @@ void ReceiveCheck::dropped(const std::deque<Message>& messages, const Ended& end
 }
 
 void ReceiveCheck::end_front(const std::deque<Message>& messages, Ending ending, const Ended& ended) {
-  Receive receive = std::move(pending_.front());
+  Receive receive = pending_.front();
   pending_.pop_front();
   const Message* message = consumed_ < messages.size() ? &messages[consumed_] : nullptr;
   ++consumed_;

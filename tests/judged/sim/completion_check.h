@@ -22,7 +22,7 @@ class SendCheck {
  public:
   using Ended = std::function<void(Op& op, Ending ending)>;
 
-  void posted(Op op) { pending_.push_back(std::move(op)); }
+  void posted(const Op& op) { pending_.push_back(op); }
   /// Takes a completion of this QP's send queue; calls `ended` for every WR that it ends, oldest first. `legal`: the
   /// statuses that what was injected allows for this WR, asked for the WR that it is for.
   void completed(const nic::Completion& completion, const std::function<Statuses(const Op&)>& legal,
@@ -52,7 +52,7 @@ class ReceiveCheck {
  public:
   using Ended = std::function<void(Receive& receive, const Message* message, Ending ending)>;
 
-  void posted(Receive receive) { pending_.push_back(std::move(receive)); }
+  void posted(const Receive& receive) { pending_.push_back(receive); }
   /// Takes a completion of this QP's receive queue. `messages`: what the peer has sent, in order; the n-th of them
   /// takes the n-th receive. `legal` as above, for a failing message.
   void completed(const nic::Completion& completion, const std::deque<Message>& messages, Statuses legal,

@@ -114,7 +114,7 @@ bool End::draw_op(Op& op) {
   if (random_.chance(plan_.fence)) flags |= nic::kFence;
   if (random_.chance(plan_.solicited)) flags |= nic::kSolicited;
   if (!in_bulk()) --ops_left_;
-  submit(std::move(op), flags);
+  submit(op, flags);
   return true;
 }
 
@@ -222,7 +222,7 @@ void End::post_marker() {
   op.signaled = true;
   op.posted = stage_.world.now();
   unsignaled_ = 0;
-  submit(std::move(op), nic::kSignaled);
+  submit(op, nic::kSignaled);
 }
 
 void End::submit(Op op, std::uint32_t flags) {
@@ -305,7 +305,7 @@ void End::submit(Op op, std::uint32_t flags) {
   const std::uint32_t psns = op.is_atomic() || op.is_flush() ? 1 : std::max(1u, (op.length + mtu - 1) / mtu);
   psns_ += psns;
   stage_.lint.send_posted(host_.node, qpn_, psns, (flags & nic::kFence) != 0);
-  sends_.posted(std::move(op));
+  sends_.posted(op);
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
     incorrect("{}: posting WR {} fails with errno {}", name(), id, error);
   }

@@ -40,7 +40,7 @@ void End::tend_window() {
   op.key = window_.key;
   window_.state = Window::State::kChanging;
   window_taken_back_ = true;  // From here on: it is so before its completion is seen.
-  post_local(std::move(op), {});
+  post_local(op, {});
 }
 
 /// For type 1, a bind replaces the one before; one of no bytes takes the window back.
@@ -67,7 +67,7 @@ void End::post_bind(bool to_memory) {
   op.kind = SendOp::kBindMw;
   op.length = 0;
   op.to_memory = to_memory;
-  post_local(std::move(op), bind);
+  post_local(op, bind);
 }
 
 /// A bind of a window that is bound (type 2), or an invalidation of what no key names.
@@ -89,7 +89,7 @@ void End::post_window_flaw() {
   }
   flaw_posted_ = true;
   window_.state = Window::State::kChanging;  // Nobody shall change it before this is tried.
-  post_local(std::move(op), bind);
+  post_local(op, bind);
 }
 
 void End::post_local(Op op, const nic::MwBind& bind) {
@@ -103,7 +103,7 @@ void End::post_local(Op op, const nic::MwBind& bind) {
   wr.flags = nic::kSignaled;
   wr.rkey = op.key;
   wr.bind = bind;
-  sends_.posted(std::move(op));
+  sends_.posted(op);
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
     incorrect("{}: posting WR {} fails with errno {}", name(), wr.wr_id, error);
   }

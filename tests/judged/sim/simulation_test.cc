@@ -32,7 +32,7 @@ Scenario quiet_scenario(Work work) {
   return scenario;
 }
 
-std::string run_with(Work work, RunOptions options, Breach* breach = nullptr) {
+std::string run_with(Work work, const RunOptions& options, Breach* breach = nullptr) {
   const RunResult result = run(quiet_scenario(work), options);
   if (!result.violation) return "";
   if (breach != nullptr) *breach = result.violation->breach;
@@ -40,7 +40,7 @@ std::string run_with(Work work, RunOptions options, Breach* breach = nullptr) {
 }
 
 /// Changes the packets with `opcode`, and makes their ICRC right again.
-RunOptions lying_about(proto::Opcode opcode, std::function<void(MutBytes)> lie) {
+RunOptions lying_about(proto::Opcode opcode, const std::function<void(MutBytes)>& lie) {
   RunOptions options;
   options.filter = [=](Packet& packet, Instant) {
     const auto view = proto::parse_packet(packet.bytes);

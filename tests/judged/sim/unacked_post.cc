@@ -111,7 +111,7 @@ bool UnackedEnd::draw_op(bool marker) {
       [&](Extent e, std::uint32_t offset) { host_.memory().store(e, Bytes(scratch_).subspan(offset, e.length)); });
   const bool must_signal = marker || unsignaled_ + 1 >= std::min(plan_.depth, plan_.max_send_wr) || ops_left_ == 1;
   if (!marker) --ops_left_;
-  submit(std::move(op), must_signal || random_.chance(plan_.signaled));
+  submit(op, must_signal || random_.chance(plan_.signaled));
   return true;
 }
 
@@ -148,7 +148,7 @@ void UnackedEnd::submit(Op op, bool signal) {
   const bool was_inline = op.is_inline;
   const std::uint64_t id = op.id;
   wire_.posted(sending);
-  sends_.posted(std::move(op));
+  sends_.posted(op);
   if (const nic::Errno error = host_.nic.post_send(qp_, wr)) {
     incorrect("{}: posting WR {} fails with errno {}", name(), id, error);
   }

@@ -40,7 +40,7 @@ std::string judged(const Scenario& scenario, const RunOptions& options = {}) {
   return result.violation ? result.violation->what : "";
 }
 /// Lies about the completions of receives.
-RunOptions lying(std::function<void(Completion&)> lie) {
+RunOptions lying(const std::function<void(Completion&)>& lie) {
   RunOptions options;
   options.tamper = [=](Completion& c) {
     if (c.wr_id >= kFirstReceiveId) lie(c);

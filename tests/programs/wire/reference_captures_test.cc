@@ -18,7 +18,6 @@ using engine::sim::Packet;
 using engine::sim::TapPoint;
 using engine::sim::Verdict;
 using nic::SendOp;
-using proto::Opcode;
 
 struct Topic {
   const char* name;

@@ -14,8 +14,6 @@
 namespace uroce::engine {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr uid_t kStranger = 12345;
 
 /// Runs `body` in a child of fork(), which ends with the status that it returns.

@@ -36,7 +36,7 @@ std::set<pid_t> executors() {
     std::string command;
     std::getline(file, command);
     const bool is_one = command.find(std::string("uroce-broker") + '\0' + "--wills") != std::string::npos;
-    if (is_one && network(entry->d_name) == network("self")) found.insert(std::atoi(entry->d_name));
+    if (is_one && network(entry->d_name) == network("self")) found.insert(std::stoi(entry->d_name));
   }
   ::closedir(processes);
   return found;

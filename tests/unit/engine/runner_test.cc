@@ -20,8 +20,6 @@ namespace uroce::test {
 namespace {
 
 using engine::os_now;
-using testing::ElementsAre;
-using testing::SizeIs;
 
 /// A NIC, its runner, and a way to sleep until something has happened to it.
 class Station {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "engine/sim/world.h"
 #include "proto/icrc.h"
@@ -23,7 +24,7 @@ const proto::Gid kNobody = proto::Gid::from_v4(10, 0, 0, 3);
 static_assert(SansIoNic<EchoNic>);
 
 struct Pair {
-  explicit Pair(WorldConfig config = {}) : world(config) {}
+  explicit Pair(WorldConfig config = {}) : world(std::move(config)) {}
   void post(std::uint64_t tag) {
     a.post(kB, tag);
     world.kick(id_a);

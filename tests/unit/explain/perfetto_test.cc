@@ -18,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Trace {

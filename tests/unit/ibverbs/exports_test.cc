@@ -135,7 +135,7 @@ void expect_same_conversion(const Library& ours, const Library& system, const ch
   std::memset(static_cast<void*>(to), 0, sizeof to);
   convert.ours(&to[0], &from);
   convert.system(&to[1], &from);
-  EXPECT_EQ(std::memcmp(&to[0], &to[1], sizeof(To)), 0) << name;
+  EXPECT_EQ(std::memcmp(&to[0], &to[1], sizeof(To)), 0) << name;  // NOLINT: the padding too.
 }
 
 TEST(Exports, KernelStructsAreConvertedAsTheSystemDoes) {

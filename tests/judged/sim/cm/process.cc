@@ -11,7 +11,6 @@
 
 namespace uroce::simulator {
 
-using cm::State;
 using cm::Transport;
 using nic::QpState;
 using Step = CmSide::Step;
