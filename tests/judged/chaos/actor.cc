@@ -158,7 +158,7 @@ std::string on_link(const std::string& command, std::istream& words) {
   if (command == "arm") return link.arm();
   if (command == "event") return link.take_event();
   if (command == "close") {
-    const std::string why = link.close();
+    std::string why = link.close();
     links.erase(id);
     return why;
   }
