@@ -85,7 +85,7 @@ void ApiProgram::make_pair() {
   call(kConnect, Reader(both));
 }
 
-  // NOLINTNEXTLINE(readability-function-size): one switch, a case for each call.
+// NOLINTNEXTLINE(readability-function-size): one switch, a case for each call.
 void ApiProgram::call(ApiCall which, Reader in) {
   // The object that most calls are about. Those without one to be about do nothing.
   const std::size_t index = which == kOpenDevice ? 0 : in.get<std::uint8_t>();
