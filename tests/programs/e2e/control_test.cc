@@ -147,7 +147,7 @@ TEST_F(ControlTest, AMessageOutOfTurnIsRefused) {
     control->expect(MessageType::kMetadata);
     ADD_FAILURE() << "should have failed";
   } catch (const Failure& failure) {
-    EXPECT_NE(std::string(failure.what()).find("where its QP metadata was due"), std::string::npos) << failure.what();
+    EXPECT_NE(std::string(failure.what()).find("expected was its QP metadata"), std::string::npos) << failure.what();
   }
 }
 

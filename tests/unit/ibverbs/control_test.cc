@@ -146,7 +146,7 @@ TEST(Control, WhatMakesNoSenseIsRefusedWithAReason) {
       {"faults call=ibv_free_device_list#1:EIO", "can't fail"},
       {"nic 0 add call=ibv_alloc_pd#1:EIO", "of the process"},
       {"nic 0 add cm.reject=no_qp", "of the process"},
-      {"add loss=1%,seed=4", "can't be added"},
+      {"add loss=1%,seed=4", "none can be added"},
       {"lose 0", "1 to"},
       {"lose 18446744073709551615", "1 to"},
       {"lose 99999999999999999999", "condition"},
