@@ -6,7 +6,7 @@ import judges
 import matrix
 
 # They need more than the guest has, or the host; mckey has no peer that it connects to.
-NOT_HERE = {"cm_rcopy", "cm_fio", "cm_ucx_io_demo", "cm_rping_lost_end", "iser", "cm_mckey"}
+NOT_HERE = {"cm_rcopy", "cm_fio", "cm_ucx_io_demo", "cm_rping_lost_end", "iser", "cm_iperf", "cm_mckey"}
 CASES = {case.name.removeprefix("cm_"): case for group in ("rdmacm", "rdmacm_perftest") for case in matrix.GROUPS[group]
          if case.name not in NOT_HERE and not case.name.endswith("_shared")}
 CASES |= {
