@@ -103,6 +103,7 @@ constexpr const char* kUnset = "EINVAL; RTR; query: sq_psn 0x0 timeout 0 retry 0
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): one table.
 Chapter qp_attributes() {
   return {
       "qp_attributes",

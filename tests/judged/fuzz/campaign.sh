@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzes: builds the libFuzzer targets with clang and runs each for a while from its corpus. Exits with 1 when something
 # crashed, leaked, hung or was reported by a sanitizer; the input, made small, and how to run it again are printed.
-#   tests/judged/fuzz/campaign.sh [--merge] [SECONDS] [TARGET...]     60 seconds of each of parse, responder, requester, cm, ring, api
+#   tests/judged/fuzz/campaign.sh [--merge] [SECONDS] [TARGET...]     60 seconds of each of parse, explain, responder, requester, cm, ring, api
 # --merge adds to the corpus of each target up to 20 inputs that reached code that nothing in it had reached.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does each fuzzer still find a bug? Plants the one of tests/judged/fuzz/canaries/TARGET.patch in a copy of the code, and fuzzes
 # that until something is found.
-#   tests/judged/fuzz/canaries.sh [SECONDS [TARGET...]]    at most 300 seconds each; parse, responder, requester, cm, ring, api
+#   tests/judged/fuzz/canaries.sh [SECONDS [TARGET...]]    at most 300 seconds each; parse, explain, responder, requester, cm, ring, api
 #   tests/judged/fuzz/canaries.sh --check                  only looks whether the patches still apply
 # Exits with 1 when a target found nothing.
 set -euo pipefail
@@ -12,7 +12,7 @@ patches=$here/canaries
 [ "${1:-}" != --check ] || { check_patches; exit; }
 seconds=${1:-300}
 shift || true
-[ $# -gt 0 ] || set -- parse responder requester cm ring api
+[ $# -gt 0 ] || set -- parse explain responder requester cm ring api
 enter_copy fuzz
 missed=0
 for target in "$@"; do

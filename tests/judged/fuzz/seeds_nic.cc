@@ -107,8 +107,8 @@ void add_good_requests(std::vector<Seed>& seeds) {
   add("reset_in_mid_send", NicSeed().packet(O::kRcSendFirst).add(kModify, ModifySpec{}).packet(O::kRcSendOnly));
 }
 
-/// What a responder must refuse, and the packets that crashed others.
-void add_bad_requests(std::vector<Seed>& seeds) {
+/// Packets that can't be what they say, and those that crashed others.
+void add_malformed_requests(std::vector<Seed>& seeds) {
   const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
     seeds.push_back({"responder", "bad_" + name, seed.bytes()});
   };
@@ -168,7 +168,13 @@ void add_bad_requests(std::vector<Seed>& seeds) {
                        .add_bytes(kAsIs, {4})
                        .add_bytes(kRaw, std::vector<std::uint8_t>(11))
                        .add_bytes(kRaw, std::vector<std::uint8_t>(12)));
+}
 
+/// Whole packets that a responder must refuse.
+void add_bad_requests(std::vector<Seed>& seeds) {
+  const auto add = [&seeds](const std::string& name, const NicSeed& seed) {
+    seeds.push_back({"responder", "bad_" + name, seed.bytes()});
+  };
   // Each of these is refused for good, so that the QP has to be connected anew before the next.
   const auto refused = [&add](const std::string& name, const std::vector<std::pair<O, PacketSpec>>& packets) {
     NicSeed seed;
@@ -412,6 +418,7 @@ void add_unacked_sends(std::vector<Seed>& seeds) {
 void add_responder_seeds(std::vector<Seed>& seeds) {
   add_unacked_requests(seeds);
   add_good_requests(seeds);
+  add_malformed_requests(seeds);
   add_bad_requests(seeds);
 }
 

@@ -122,6 +122,7 @@ class End final : public QpOwner {
   bool draw_memory(Op& op);
   void draw_flaw(Op& op);
   void post_marker();
+  void aim_wrong(const Op& op, nic::SendWr& wr);
   void submit(Op op, std::uint32_t flags);
   nic::Mr* register_target();
   Cut cut() const { return {plan_.sges_max, plan_.empty_sge}; }

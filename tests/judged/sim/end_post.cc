@@ -225,6 +225,28 @@ void End::post_marker() {
   submit(op, nic::kSignaled);
 }
 
+void End::aim_wrong(const Op& op, nic::SendWr& wr) {
+  switch (op.flaw) {
+    case Flaw::kBadRkey:
+      // A key that was never given out, unless the region it named is gone anyway.
+      wr.remote_addr = peer_->host_.va(op.is_atomic() ? op.remote.begin : peer_->exposed_.begin);
+      if (op.is_atomic() || !peer_->target_dead_) wr.rkey ^= static_cast<std::uint32_t>(1 + random_.below(255));
+      break;
+    case Flaw::kOutOfBounds:
+      wr.rkey = op.kind == SendOp::kSendInv ? op.key : peer_->target_key_;
+      wr.remote_addr =
+          peer_->host_.va(op.is_word() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
+      if (random_.chance(0.3)) wr.remote_addr = peer_->host_.va(peer_->exposed_.begin) - 8;
+      break;
+    case Flaw::kNoRight:
+      wr.rkey = peer_->host_.locked_mr->key;
+      wr.remote_addr = peer_->host_.locked_mr->iova;
+      break;
+    default:
+      break;
+  }
+}
+
 void End::submit(Op op, std::uint32_t flags) {
   nic::SendWr wr;
   wr.wr_id = op.id;
@@ -251,25 +273,7 @@ void End::submit(Op op, std::uint32_t flags) {
     wr.flush = {op.length, proto::kGlobalVisibility, op.whole_region ? proto::kFlushRegion : proto::kFlushRange};
   }
   name_window(op, wr);
-  switch (op.flaw) {
-    case Flaw::kBadRkey:
-      // A key that was never given out, unless the region it named is gone anyway.
-      wr.remote_addr = peer_->host_.va(op.is_atomic() ? op.remote.begin : peer_->exposed_.begin);
-      if (op.is_atomic() || !peer_->target_dead_) wr.rkey ^= static_cast<std::uint32_t>(1 + random_.below(255));
-      break;
-    case Flaw::kOutOfBounds:
-      wr.rkey = op.kind == SendOp::kSendInv ? op.key : peer_->target_key_;
-      wr.remote_addr =
-          peer_->host_.va(op.is_word() ? (peer_->exposed_.end() + 7) / 8 * 8 : peer_->exposed_.end() - op.length + 1);
-      if (random_.chance(0.3)) wr.remote_addr = peer_->host_.va(peer_->exposed_.begin) - 8;
-      break;
-    case Flaw::kNoRight:
-      wr.rkey = peer_->host_.locked_mr->key;
-      wr.remote_addr = peer_->host_.locked_mr->iova;
-      break;
-    default:
-      break;
-  }
+  aim_wrong(op, wr);
   std::array<nic::Sge, kSgesMax> sges;
   for (std::uint32_t i = 0; i < op.local.count; ++i) {
     const Extent& e = op.local.pieces[i];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "proto/cm/message.h"
 #include "proto/icrc.h"
@@ -163,7 +164,7 @@ struct Numbers {
   std::uint32_t qpn, first_sent, first_received;
 };
 Identify nic_with(std::vector<Numbers> qps) {
-  return [qps](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
+  return [qps = std::move(qps)](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
     for (std::uint32_t i = 0; i < qps.size(); ++i) {
       if (qps[i].qpn != qpn) continue;
       return proto::QpIdentity{.nth = i + 1,
