@@ -306,7 +306,7 @@ void Link::protect() {
 
 void Link::map_again() {
   is_memory_ours_ = false;
-  ::mmap(memory_, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  static_cast<void>(::mmap(memory_, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 }
 
 }  // namespace uroce::chaos

@@ -29,7 +29,7 @@ std::string dealloc_pd_with_mr() {
   Side side(0);
   struct ibv_pd* pd = v().ibv_alloc_pd(side.context.get());
   struct ibv_mr* mr = v().ibv_reg_mr(pd, side.memory.data(), 64, kAllAccess);
-  const std::string tried = word(v().ibv_dealloc_pd(pd));
+  std::string tried = word(v().ibv_dealloc_pd(pd));
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
   return tried;
@@ -39,7 +39,7 @@ std::string dealloc_pd_with_mw() {
   const ContextPtr context = open_device(0);
   struct ibv_pd* pd = v().ibv_alloc_pd(context.get());
   struct ibv_mw* mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
-  const std::string tried = word(v().ibv_dealloc_pd(pd));
+  std::string tried = word(v().ibv_dealloc_pd(pd));
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
   return tried;

@@ -24,7 +24,7 @@ constexpr Rule kStale{"a key of a region that is gone names no other soon", "IBT
 /// "ok, lkey = rkey", or the errno.
 std::string told(struct ibv_mr* mr) {
   if (mr == nullptr) return word(errno);
-  const std::string keys = mr->lkey == mr->rkey ? "ok, lkey = rkey" : "ok, lkey != rkey";
+  std::string keys = mr->lkey == mr->rkey ? "ok, lkey = rkey" : "ok, lkey != rkey";
   EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
   return keys;
 }

@@ -54,7 +54,7 @@ struct Window {
     wr.bind_mw.mw = mw;
     wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
     wr.bind_mw.bind_info = what;
-    const std::string posted = post_one(link.a.qp.get(), wr);
+    std::string posted = post_one(link.a.qp.get(), wr);
     if (posted != "ok") return posted;
     mw->rkey = wr.bind_mw.rkey;
     return posted + ", new rkey";

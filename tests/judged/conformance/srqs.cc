@@ -92,7 +92,7 @@ std::string dealloc_pd_with_srq() {
   struct ibv_srq_init_attr init {};
   init.attr = kSixteen;
   struct ibv_srq* srq = impl::ibv_create_srq(pd, &init);
-  const std::string tried = word(v().ibv_dealloc_pd(pd));
+  std::string tried = word(v().ibv_dealloc_pd(pd));
   EXPECT_EQ(impl::ibv_destroy_srq(srq), 0);
   EXPECT_EQ(v().ibv_dealloc_pd(pd), 0);
   return tried;

@@ -92,7 +92,8 @@ void forge(const proto::Path& path, std::uint16_t mtu) {
 bool can_send_ordinarily(const proto::Path& path, std::size_t size) {
   const bool v4 = path.source.is_v4();
   const engine::Fd fd(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const int always = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+  static_assert(IP_PMTUDISC_DO == IPV6_PMTUDISC_DO);
+  const int always = IP_PMTUDISC_DO;
   ::setsockopt(fd.get(), v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6}, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &always,
                sizeof always);
   const SocketAddress from(path.source, 0), to(path.destination, 9);

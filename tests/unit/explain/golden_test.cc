@@ -202,7 +202,7 @@ TEST(Golden, TheClocksOfTwoHostsDiffer) {
   for (const std::string topic :
        {"rxe/loss_nak", "rxe/dup_send_last", "rxe/reorder_send", "rxe/loss_read_two_middle"}) {
     const Retold same = retell({topic + ".atA", topic + ".atB"});
-    for (const std::int64_t clock : {5'500'000'000ll, -3'600'000'000'000ll, -20'000'000ll, 300'000ll}) {
+    for (const std::int64_t clock : {5'500'000'000LL, -3'600'000'000'000LL, -20'000'000LL, 300'000LL}) {
       const Retold retold = retell_files({pcap(topic + ".atA"), pcap(topic + ".atB", {.clock_ns = clock})});
       EXPECT_EQ(retold.counts(), same.counts()) << topic << ' ' << clock;
       EXPECT_EQ(retold.lines.size(), same.lines.size()) << topic << ' ' << clock;

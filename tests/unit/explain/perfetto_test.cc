@@ -42,7 +42,6 @@ struct Trace {
       if (event["name"] == "thread_name") names[{event["pid"], indices[event["tid"]]}] = event["args"]["name"];
     }
     std::vector<std::string> ordered;
-    ordered.reserve(names.size());
     for (const auto& [index, name] : names) ordered.push_back(name);
     return ordered;
   }

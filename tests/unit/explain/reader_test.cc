@@ -154,7 +154,7 @@ TEST(Story, ClocksMayRunApart) {
       packet.op = &proto::info(proto::Opcode::kRcWriteOnly);
       packet.icrc = Icrc::kRight;
       packet.psn = proto::Psn{i};
-      packet.time_ns = i * 1'000'000ll;
+      packet.time_ns = i * 1'000'000LL;
       packet.fate = Fate::kArrived;
       packet.other_time_ns = packet.time_ns + 10'000 + drift * i + (i == 700 ? 30'000'000 : 0);
       for (const Note& note : story.tell(packet).notes) {

@@ -39,6 +39,7 @@ std::vector<std::pair<std::int64_t, Octets>> frames_of(const std::string& name) 
 
 Octets pcap(const std::string& name, const Rewriting& how) { return pcap_of(frames_of(name), how); }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the frames change below, through a structured binding.
 Octets pcap_of(std::vector<std::pair<std::int64_t, Octets>> frames, const Rewriting& how) {
   Writer writer;
   writer.swapped = how.swapped;

@@ -14,6 +14,8 @@
 namespace uroce::view {
 namespace {
 
+using namespace std::string_literals;
+
 constexpr std::uint32_t kOurPort = 4711, kSequence = 99;
 
 class OneNic : public NicSource {
@@ -38,7 +40,8 @@ using Datagrams = std::vector<std::vector<std::uint8_t>>;
 struct RdmaNetlink : testing::Test {
   OneNic source;
 
-  Datagrams ask(int command, int flags, std::map<int, std::uint32_t> attributes = {}, int client = RDMA_NL_NLDEV) {
+  Datagrams ask(int command, int flags, const std::map<int, std::uint32_t>& attributes = {},
+                int client = RDMA_NL_NLDEV) {
     const nlmsghdr header{.nlmsg_len = 0,
                           .nlmsg_type = static_cast<std::uint16_t>(RDMA_NL_GET_TYPE(client, command)),
                           .nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags),
@@ -82,7 +85,7 @@ TEST_F(RdmaNetlink, ADumpOfDevicesEndsWithDone) {
   ASSERT_EQ(answer.size(), 2u);
   EXPECT_EQ(header(answer[0]).nlmsg_type, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET));
   EXPECT_EQ(header(answer[0]).nlmsg_flags, NLM_F_MULTI);
-  EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_DEV_NAME), std::string("uroce0", 7));
+  EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_DEV_NAME), "uroce0\0"s);
   EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_PORT_INDEX), std::string("\1\0\0\0", 4));
   EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_NODE_GUID), std::string("\x09\0\0\xfe\xff\x7f\0\x02", 8));
   EXPECT_EQ(header(answer[1]).nlmsg_type, NLMSG_DONE);
@@ -93,7 +96,7 @@ TEST_F(RdmaNetlink, APortHasItsInterface) {
       ask(RDMA_NLDEV_CMD_PORT_GET, NLM_F_ACK, {{RDMA_NLDEV_ATTR_DEV_INDEX, 0}, {RDMA_NLDEV_ATTR_PORT_INDEX, 1}});
   ASSERT_EQ(answer.size(), 2u);
   EXPECT_EQ(header(answer[0]).nlmsg_flags, 0);
-  EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_NDEV_NAME), std::string("eth7", 5));
+  EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_NDEV_NAME), "eth7\0"s);
   EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_NDEV_INDEX), std::string("\7\0\0\0", 4));
   EXPECT_EQ(attribute(answer[0], RDMA_NLDEV_ATTR_PORT_STATE), "\4");
   EXPECT_EQ(error_of(answer), 0);

@@ -12,7 +12,6 @@
 namespace uroce::view {
 namespace {
 
-using ::testing::Contains;
 using ::testing::IsSupersetOf;
 
 class FakeSource : public NicSource {

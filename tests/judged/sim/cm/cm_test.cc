@@ -40,7 +40,7 @@ Tally clean_cm_run(const Scenario& scenario) {
 }
 
 /// What is found wrong when every message of this kind is changed on its way.
-std::string run_with_lies(const Scenario& scenario, Attribute attribute, std::function<void(MutBytes mad)> lie) {
+std::string run_with_lies(const Scenario& scenario, Attribute attribute, const std::function<void(MutBytes mad)>& lie) {
   RunOptions options;
   options.filter = [=](engine::sim::Packet& packet, Instant) {
     const auto view = proto::parse_packet(packet.bytes);

@@ -29,7 +29,7 @@ class RemoteAccess : public testing::TestWithParam<Access> {
  protected:
   const Access& a = GetParam();
 
-  void refused(Script& s, Pkt p) {
+  void refused(Script& s, const Pkt& p) {
     const auto before = s.memory;
     s.post_recv(7, 100);
     s.recv(p);
@@ -39,7 +39,7 @@ class RemoteAccess : public testing::TestWithParam<Access> {
     s.expect_done(7, WcStatus::kWrFlushErr);
     EXPECT_EQ(s.memory, before);
   }
-  void granted(Script& s, Pkt p) {
+  void granted(Script& s, const Pkt& p) {
     s.post_recv(7, 100);
     s.recv(p);
     s.expect_state(QpState::kRts);
