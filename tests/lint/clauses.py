@@ -25,8 +25,9 @@ HEAD = """\
 This page lists, for each clause of the InfiniBand Architecture Specification, Volume 1, that our code, tests or cases name, what holds it. It is printed
 from their comments (`tests/lint/clauses.py . --write`); `ctest -L lint` fails when it is out of date.
 
-A "?" marks a number, or its last part, that nothing confirmed: the reading is ours. "Code" has the files that follow the clause, without folders. "Tests" are
-those of `tests/unit`, by the name of their suite. "Cases" are rows of [conformance.md](conformance.md). The simulator's judges, the
+A "?" marks a number, or its last part, that nothing confirmed: the reading is ours.
+A number can stand in both forms: then the clause is known, but not that all of these rules are in it.
+"Code" has the files that follow the clause, without folders. "Tests" are those of `tests/unit`, by the name of their suite. "Cases" are rows of [conformance.md](conformance.md). The simulator's judges, the
 replays, the fuzzers and the tests of the connection manager (chapter 12) hold clauses too, but name few, and are not listed.
 
 | clause | code | tests | cases |
