@@ -77,6 +77,11 @@ class Conversation:
     def request(self):
         return next(iter(self.said["REQ"] or self.heard["REQ"] or self.said["SIDR_REQ"] or self.heard["SIDR_REQ"]), None)
 
+    @property
+    def is_over(self):
+        """Managers then forget the request, the kernel's as ours: one that was under way for longer makes a new connection."""
+        return bool(self.said["DREP"] or self.heard["DREP"])
+
     def of_peer(self, field):
         return next((message.get(field) for message in self.heard["REQ"] + self.heard["REP"]), None)
 
@@ -167,7 +172,8 @@ class Table:
     def find(self, ours, peers):
         keys = [key for key in (("ours", ours), ("peers", peers)) if key[1]]
         found = next((self.of_id[key] for key in keys if key in self.of_id), None) or Conversation()
-        self.of_id.update({key: found for key in keys})
+        for key in keys:
+            self.of_id.setdefault(key, found)
         return found
 
     def by_peers_qpn(self, qpn):
@@ -175,7 +181,10 @@ class Table:
 
     def complaints(self, message, is_ours):
         if not is_ours:
-            self.find(message.get("remote"), message.get("local")).on_heard(message)
+            talk = self.find(message.get("remote"), message.get("local"))
+            if message.name == "REQ" and talk.is_over:
+                talk = self.of_id["peers", message.get("local")] = Conversation()
+            talk.on_heard(message)
             return []
         return self.find(message.get("local"), message.get("remote")).complaints(message)
 

@@ -127,6 +127,15 @@ class CmTalk(unittest.TestCase):
                 packets.insert(at + 1, copied)
             return change
 
+        def asked_again_behind(kind):
+            """The REQ, and a REP with another ID."""
+            def change(packets):
+                request, reply = (copy.deepcopy(packets[of_kind(packets, name)]) for name in ("REQ", "REP"))
+                reply[1].fields["local"], reply[1].mad = 77, b""
+                at = of_kind(packets, kind) + 1
+                packets[at:at] = [request, reply]
+            return change
+
         def other(kind, field):
             return lambda p: p[of_kind(p, kind)][1].fields.update({field: 77})
 
@@ -136,6 +145,7 @@ class CmTalk(unittest.TestCase):
                 (again("REQ"), ACTIVE, "REQ: again after 0.000 s"), (again("REP", later=4.0), PASSIVE, None),
                 (again("REP", later=3.8), PASSIVE, "REP: again after 3.800 s"),
                 (again("DREQ", later=4.6, mad=b""), ACTIVE, "DREQ: not what was said before"),
+                (asked_again_behind("DREQ"), PASSIVE, "REP: again after DREQ"), (asked_again_behind("DREP"), PASSIVE, None),
                 (without("DREQ"), PASSIVE, "DREP: 1 of them for 0 DREQ"), (without("RTU"), ACTIVE, "DREQ: of no connection"),
                 (other("DREQ", "qpn"), ACTIVE, "DREQ: of QP 0x4d instead of"), (other("REP", "psn"), ACTIVE, "data begin with PSN"),
                 (other("REP", "qpn"), ACTIVE, "of nobody"),
