@@ -191,17 +191,30 @@ void ApiProgram::open_device(Reader& in) {
   o_.contexts.add({context, device});
 }
 
-/// What the program forgot to destroy goes with the context.
+/// What the program still holds is destroyed afterwards, as by a garbage collector: in the worst order. Kept, it would
+/// fill the process with descriptors.
 void ApiProgram::close_device(ApiContext* context) {
   for (const auto& cq : o_.cqs) {
     if (cq->context == context) acknowledge(*cq);
   }
   UROCE_ASSERT(v().ibv_close_device(context->verbs) == 0);
-  o_.qps.remove_if([&](const ApiQp& qp) { return qp.pd->context == context; });
-  o_.mrs.remove_if([&](const ApiMr& mr) { return mr.pd->context == context; });
-  o_.cqs.remove_if([&](const ApiCq& cq) { return cq.context == context; });
-  o_.channels.remove_if([&](const ApiChannel& channel) { return channel.context == context; });
-  o_.pds.remove_if([&](const ApiPd& pd) { return pd.context == context; });
+  const auto of_pd = [&](const auto& object) { return object.pd->context == context; };
+  const auto of_context = [&](const auto& object) { return object.context == context; };
+  const auto destroy = [](const auto& table, auto belongs, auto verb) {
+    for (const auto& object : table) {
+      if (belongs(*object)) UROCE_ASSERT(verb(object->verbs) == 0);
+    }
+  };
+  destroy(o_.pds, of_context, v().ibv_dealloc_pd);
+  destroy(o_.channels, of_context, v().ibv_destroy_comp_channel);
+  destroy(o_.cqs, of_context, v().ibv_destroy_cq);
+  destroy(o_.mrs, of_pd, v().ibv_dereg_mr);
+  destroy(o_.qps, of_pd, v().ibv_destroy_qp);
+  o_.qps.remove_if(of_pd);
+  o_.mrs.remove_if(of_pd);
+  o_.cqs.remove_if(of_context);
+  o_.channels.remove_if(of_context);
+  o_.pds.remove_if(of_context);
   o_.contexts.remove(context);
 }
 
