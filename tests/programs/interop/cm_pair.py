@@ -31,6 +31,8 @@ RDMACM_UTILS = ["rping", "ucmatose", "udaddy", "cmtime", "rstream", "riostream",
                 "rdma_xclient"]
 TIMED_OUT = 124  # as timeout(1) and the guest's agent have it
 UNDER_FIRE = 40  # seconds that a program may need
+# What rping says when the kernel answers for the QP of a process that is being killed: NAK remote operational error.
+REFUSED = "cq completion failed status 11"
 
 
 class Here:
@@ -73,7 +75,8 @@ class InGuest:
         self.wait_until_listeners(f"-ge {self.listeners}")
 
     def wait_until_it_says(self, text):
-        run_pair.check(self.under_way.wait_for(text), f"the program in the guest does not say '{text}'")
+        run_pair.check(self.under_way.wait_for(text),
+                       f"the program in the guest does not say '{text}': {self.under_way.output[-500:].decode()}")
 
     def finish(self, _):
         self.ended = True
@@ -173,8 +176,8 @@ class Killed(ByCm):
         finally:
             for side in sides.values():
                 side.kill()
-        run_pair.check(status != TIMED_OUT and f"{survivor} DISCONNECT EVENT" in output,
-                       f"the {survivor}: status {status}, output: {output[-500:]}")
+        heard = f"{survivor} DISCONNECT EVENT" in output or REFUSED in output
+        run_pair.check(status != TIMED_OUT and heard, f"the {survivor}: status {status}, output: {output}")
         return f"the {survivor} ended after {time.monotonic() - began:.1f} s"
 
 

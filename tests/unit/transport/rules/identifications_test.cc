@@ -39,10 +39,21 @@ class IdentificationsTest : public testing::Test {
 TEST_F(IdentificationsTest, TheNeighbourhoodOfTheLastOneIsPlausible) {
   EXPECT_TRUE(hear(0x0100));
   EXPECT_TRUE(hear(0xFF80)) << "overtaken, and around 0";
-  EXPECT_TRUE(hear(0x0100));
-  EXPECT_TRUE(ids_.is_plausible(path_, 0x0100 + 1024, now_));
+  EXPECT_TRUE(ids_.is_plausible(path_, 0x0100 + 1024, now_)) << "of the furthest";
   EXPECT_FALSE(ids_.is_plausible(path_, 0x0100 + 1025, now_));
   EXPECT_TRUE(ids_.is_plausible(path_from(3), 0x4000, now_)) << "of another peer";
+}
+
+TEST_F(IdentificationsTest, SocketsAreReadOneAfterTheOther) {
+  for (int round = 0; round < 40; ++round) {
+    const int first = round * 2000;  // They waited in four sockets while nobody read, 64 in a row in each.
+    for (int socket = 0; socket < 4; ++socket) {
+      for (int i = 0; i < 2000; ++i) {
+        if (i / 64 % 4 != socket) continue;
+        ASSERT_TRUE(hear(static_cast<std::uint16_t>(first + i))) << socket << ' ' << i;
+      }
+    }
+  }
 }
 
 TEST_F(IdentificationsTest, TimeWidensIt) {

@@ -5,7 +5,7 @@ namespace uroce::nic {
 
 bool Identifications::is_near(const Counter& counter, std::uint16_t id, Instant now) const {
   if (packet_time_.count() == 0) return true;
-  const std::int64_t distance = static_cast<std::uint16_t>(id - counter.last);
+  const std::int64_t distance = static_cast<std::uint16_t>(id - counter.furthest);
   const std::int64_t ahead = kAhead + (now - counter.at) / packet_time_;
   return distance <= ahead || distance >= 0x10000 - kBehind;
 }
@@ -23,13 +23,14 @@ void Identifications::learn(const proto::Path& path, std::uint16_t id, Instant n
   const auto [place, is_new] = counters_.try_emplace(addresses_of(path));
   Counter& counter = place->second;
   counter.has_refused = false;
+  const bool near = !is_new && is_near(counter, id, now);
   if (!is_new && counter.jumps < kJumps) {
-    const bool near = is_near(counter, id, now);
     counter.near = near ? counter.near + 1 : 0;
     if (!near) ++counter.jumps;
     if (counter.near >= kNear) counter.jumps = 0;
   }
-  counter.last = id;
+  const bool overtaken = near && static_cast<std::uint16_t>(counter.furthest - id) <= kBehind;
+  if (!overtaken) counter.furthest = id;
   counter.at = now;
 }
 

@@ -23,9 +23,9 @@ class Identifications {
   /// A packet that nobody but the peer can have sent, and that was plausible, had this Identification.
   void learn(const proto::Path& path, std::uint16_t id, Instant now);
 
-  /// How far a counter may be ahead of where it was last seen, after bursts that were lost, and behind, where packets
-  /// overtake each other.
-  static constexpr std::int64_t kAhead = 1024, kBehind = 512;
+  /// How far a packet may be ahead of the furthest one, after bursts that were lost, and behind it: a NIC has several
+  /// sockets, and reads what has waited in them one after the other. What is refused wrongly is sent again.
+  static constexpr std::int64_t kAhead = 1024, kBehind = 2048;
   /// A peer that is far off so often does not count ...
   static constexpr int kJumps = 4;
   /// ... if it was near less often than this in between.
@@ -35,8 +35,8 @@ class Identifications {
 
  private:
   struct Counter {
-    std::uint16_t last = 0;
-    Instant at{};
+    std::uint16_t furthest = 0;
+    Instant at{};  ///< When the last packet came.
     bool has_refused = false;
     int jumps = 0, near = 0;
   };
