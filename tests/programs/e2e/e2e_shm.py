@@ -13,7 +13,7 @@ def by_shm(result):
 def scenario_shm():
     """All operations with verified data; only the first packets go by UDP."""
     for wire in ("shm", "auto"):
-        client, server = transfer("mixed", size=100_000, iterations=50, options=["--wire", wire], server_args_extra=["--wire", wire])
+        client, server = transfer("mixed", size=100_000, iterations=400, options=["--wire", wire], server_args_extra=["--wire", wire])
         for result in (client, server):
             check(by_shm(result) > 0.9, result["nic"]["port"])
             check(len(result["nic"]["peers_by_shm"]) <= 1, result["nic"])
