@@ -12,6 +12,7 @@ by cm_talk.py, which knows who may say what, and when. Options and exit status a
 
 import collections
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -32,7 +33,7 @@ RDMACM_UTILS = ["rping", "ucmatose", "udaddy", "cmtime", "rstream", "riostream",
 TIMED_OUT = 124  # as timeout(1) and the guest's agent have it
 UNDER_FIRE = 90  # seconds that a program may need: lost messages are repeated after 4 s, and a repetition may be lost, too
 # What rping says when the kernel answers for a process that is being killed: a NAK, remote access or operational error.
-REFUSED = "cq completion failed status 1"
+REFUSED = re.compile("cq completion failed status 1[01]$", re.MULTILINE)
 
 
 class Here:
@@ -177,7 +178,7 @@ class Killed(ByCm):
         finally:
             for side in sides.values():
                 side.kill()
-        heard = f"{survivor} DISCONNECT EVENT" in output or REFUSED in output
+        heard = f"{survivor} DISCONNECT EVENT" in output or REFUSED.search(output)
         run_pair.check(status != TIMED_OUT and heard, f"the {survivor}: status {status}, output: {output}")
         return f"the {survivor} ended after {time.monotonic() - began:.1f} s"
 

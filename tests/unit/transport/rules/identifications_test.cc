@@ -36,11 +36,13 @@ class IdentificationsTest : public testing::Test {
   Instant now_{1s};
 };
 
-TEST_F(IdentificationsTest, TheNeighbourhoodOfTheLastOneIsPlausible) {
+TEST_F(IdentificationsTest, TheNeighbourhoodOfTheFurthestOneIsPlausible) {
   EXPECT_TRUE(hear(0x0100));
   EXPECT_TRUE(hear(0xFF80)) << "overtaken, and around 0";
   EXPECT_TRUE(ids_.is_plausible(path_, 0x0100 + 1024, now_)) << "of the furthest";
   EXPECT_FALSE(ids_.is_plausible(path_, 0x0100 + 1025, now_));
+  EXPECT_TRUE(hear(0x10100 - 2048));
+  EXPECT_FALSE(ids_.is_plausible(path_, 0x10100 - 2049, now_));
   EXPECT_TRUE(ids_.is_plausible(path_from(3), 0x4000, now_)) << "of another peer";
 }
 

@@ -23,13 +23,13 @@ void Identifications::learn(const proto::Path& path, std::uint16_t id, Instant n
   const auto [place, is_new] = counters_.try_emplace(addresses_of(path));
   Counter& counter = place->second;
   counter.has_refused = false;
-  const bool near = !is_new && is_near(counter, id, now);
   if (!is_new && counter.jumps < kJumps) {
+    const bool near = is_near(counter, id, now);
     counter.near = near ? counter.near + 1 : 0;
     if (!near) ++counter.jumps;
     if (counter.near >= kNear) counter.jumps = 0;
   }
-  const bool overtaken = near && static_cast<std::uint16_t>(counter.furthest - id) <= kBehind;
+  const bool overtaken = !is_new && static_cast<std::uint16_t>(counter.furthest - id) <= kBehind;
   if (!overtaken) counter.furthest = id;
   counter.at = now;
 }
