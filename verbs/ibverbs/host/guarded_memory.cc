@@ -15,8 +15,9 @@ namespace uroce::ibv {
 namespace {
 
 /// How long a thread's last look at its handlers is good for. A thread that moves packets all the time pays one
-/// look in so many microseconds; one that comes now and then looks each time.
-constexpr Duration kLookAgainAfter = std::chrono::microseconds(20);
+/// look in so many microseconds; one that comes now and then looks each time. A look is three system calls, of which
+/// each takes a microsecond on some virtual machines.
+constexpr Duration kLookAgainAfter = std::chrono::microseconds(250);
 
 struct Look {
   Instant until{};
