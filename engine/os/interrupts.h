@@ -27,14 +27,18 @@ class Interrupts {
 
   /// Adds a socket. Before the first wait().
   void add(int fd);
+  /// Adds a socket that seldom has packets: it is masked by mask_rare() alone, so that mask() costs less.
+  void add_rare(int fd);
   /// Adds a descriptor that ends a wait() each time that it is made readable; nobody needs to read it, and mask() does
   /// not concern it.
   void add_bell(int fd);
   /// Whether packets leave wait() asleep. At first they end it. One thread at a time. Unmasking ends a wait() that
   /// runs, or the next one, if there are packets.
   void mask(bool masked);
+  /// The same for the socket of add_rare().
+  void mask_rare(bool masked);
 
-  /// What add() was told.
+  /// What add() and add_rare() were told.
   std::span<const int> sockets() const { return sockets_; }
 
   /// Blocks until a socket is readable, unless masked, until `deadline`, or until wake(). One thread. Spurious returns
@@ -59,7 +63,8 @@ class Interrupts {
   WakeEvent event_;
   Fd alarm_;                           ///< A timerfd.
   Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
-  std::vector<int> sockets_;
+  std::vector<int> sockets_;  ///< The one of add_rare() comes last.
+  bool has_rare_ = false;
 };
 
 }  // namespace uroce::engine

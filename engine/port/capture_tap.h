@@ -36,6 +36,7 @@ class CaptureTap final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
+  bool was_quick() const override { return port_->was_quick(); }
   bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
   void mask_packets(bool masked) override { port_->mask_packets(masked); }
   std::span<const int> packet_fds() const override { return port_->packet_fds(); }

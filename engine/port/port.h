@@ -70,6 +70,9 @@ class Port {
   /// Submits everything queued and hands at most about `rx_budget` packets that have already arrived to `sink`, in one
   /// system call where the engine can. Never blocks. Returns the number of packets received.
   virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;
+  /// Whether the last exchange() found its packets, or none, without a system call: it took less than some looks at the
+  /// clock.
+  virtual bool was_quick() const { return false; }
 
   /// Blocks until a packet can be received, unless they are masked, until `deadline`, or until wake(). No lock needed;
   /// spurious returns are fine. Returns false when it was the deadline.

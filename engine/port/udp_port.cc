@@ -2,6 +2,7 @@
 #include "engine/port/udp_port.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/base/check.h"
 
@@ -20,7 +21,7 @@ UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
     if (info_.receive_buffer_bytes == 0) info_.receive_buffer_bytes = socket.buffer_bytes;
     info_.receive_buffer_bytes = std::min(info_.receive_buffer_bytes, socket.buffer_bytes);
   }
-  if (groups_.fd() >= 0) interrupts_.add(groups_.fd());
+  if (groups_.fd() >= 0) interrupts_.add_rare(groups_.fd());
 }
 
 std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
@@ -31,7 +32,25 @@ std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_
 int UdpPort::join_group(const proto::Gid& group) {
   std::vector<proto::Gid> locals;
   for (const ReceiveSocket& socket : receivers_) locals.push_back(socket.local);
-  return groups_.join(group, locals);
+  const int error = groups_.join(group, locals);
+  update_group_mask();
+  return error;
+}
+
+void UdpPort::leave_group(const proto::Gid& group) {
+  groups_.leave(group);
+  update_group_mask();
+}
+
+void UdpPort::mask_packets(bool masked) {
+  masked_ = masked;
+  interrupts_.mask(masked);
+  update_group_mask();
+}
+
+void UdpPort::update_group_mask() {
+  const bool wanted = masked_ && !groups_.empty();
+  if (std::exchange(groups_masked_, wanted) != wanted) interrupts_.mask_rare(wanted);
 }
 
 std::size_t UdpPort::receive_groups(DatagramSink& sink, std::size_t budget) {

@@ -23,11 +23,11 @@ class UdpPort : public Port {
   std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) final;
   void release_source_port(const proto::Gid& local, std::uint16_t port) final;
   int join_group(const proto::Gid& group) final;
-  void leave_group(const proto::Gid& group) final { groups_.leave(group); }
+  void leave_group(const proto::Gid& group) final;
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline) final;
-  void mask_packets(bool masked) final { interrupts_.mask(masked); }
+  void mask_packets(bool masked) final;
   std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
   void wake() final { interrupts_.wake(); }
   /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
@@ -84,8 +84,13 @@ class UdpPort : public Port {
   PortInfo info_;
 
  private:
+  /// After a change of `masked_` or `groups_`.
+  void update_group_mask();
+
   std::optional<FrameIndex> lent_;  ///< By tx_frame(), not committed yet.
   Interrupts interrupts_;
+  bool masked_ = false;
+  bool groups_masked_ = false;  ///< While there are none, nobody masks them.
   std::atomic<bool> blocked_ = false;
 };
 

@@ -81,12 +81,16 @@ class Runner {
     const bool in_row = polls_.is_recent(now, kPollPause);
     if (in_row) polls_.on_call_done(now);
     std::size_t count = 0;
+    Instant done = now;
     if (!leaves_to_poller(now)) {
+      if (!masked() && polls_.follows_posts(now)) mask();  // The answer is for the polls that follow.
       count = transmit(now);
       if (count > 0) port_->flush();
       tell_progress();
-      if (in_row) polls_.on_call_done(os_now());
+      done = os_now();
+      if (in_row) polls_.on_call_done(done);
     }
+    polls_.on_posted(done);
     inform_background(/*more=*/count >= kCrankBurst);
   }
 
@@ -117,10 +121,13 @@ class Runner {
     // The program may have found what it waited for.
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/false);
-    if (one_processor_ && progress.received == 0 && progress.transmitted == 0) {
+    const bool was_idle = progress.received == 0 && progress.transmitted == 0;
+    if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
       held = lock();
+    } else if (was_idle && port_->was_quick()) {
+      return;  // `now` is still right.
     }
     polls_.on_poll_done(os_now(), progress.received > 0);
   }
@@ -164,6 +171,9 @@ class Runner {
       while (turn_for_sleeper() >= kCrankBurst) continue;
     }
   }
+
+  /// Whether packets wait for a thread that polls: they wake nobody.
+  bool leaves_packets_to_pollers() const { return masked(); }
 
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
   /// destructor may be called. Takes no lock: the thread that held it may not exist either.
@@ -240,14 +250,11 @@ class Runner {
 
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
-      if (masked() && polls_.is_recent(os_now(), kPollerTrust)) {
-        watch_poller(std::nullopt);
-        continue;
-      }
+      if (masked() && watch_poller()) continue;
       if (turn_in_background() || linger()) continue;
       // While a program polls time and again, masking need not wake this thread.
       if (polls_.is_recent(os_now(), kPollsOver)) {
-        watch_poller(wake_at_);
+        sleep_watching(wake_at_, kPollerTrust);
       } else {
         port_->wait(wake_at_);
       }
@@ -255,13 +262,25 @@ class Runner {
     }
   }
 
-  /// Sleeps as port_->wait() does, but not for longer than a poller is trusted.
-  void watch_poller(std::optional<Instant> deadline) {
+  /// Packets are masked: sleeps until it is time to look again whether the poller is still there. Returns false when it
+  /// is not.
+  bool watch_poller() {
+    const bool is_there = polls_.is_recent(os_now(), kPollerTrust);
+    // After a long sleep nobody knows what the poller did in the end of it.
+    const bool was_long = std::exchange(watch_, kPollerTrust) > kPollerTrust;
+    watches_ = is_there ? watches_ + 1 : 0;
+    if (!is_there && !was_long) return false;
+    if (watches_ > kWatchesToRelax) watch_ = kRelaxedWatch;
     const Duration ran_before = polls_.poller_ran();
-    watching_.store(true, std::memory_order_seq_cst);
-    port_->wait(std::min(deadline.value_or(Instant::max()), os_now() + kPollerTrust));
-    watching_.store(false, std::memory_order_relaxed);
+    sleep_watching(std::nullopt, watch_);
     poller_ran_ = polls_.poller_ran() - ran_before;
+    return true;
+  }
+  /// Sleeps as port_->wait() does, but no longer than `most`.
+  void sleep_watching(std::optional<Instant> deadline, Duration most) {
+    watching_.store(true, std::memory_order_seq_cst);
+    port_->wait(std::min(deadline.value_or(Instant::max()), os_now() + most));
+    watching_.store(false, std::memory_order_relaxed);
   }
 
   bool masked() const { return masked_.load(std::memory_order_relaxed); }
@@ -308,16 +327,19 @@ class Runner {
     informed_ = false;
     const bool took_over = masked();
     if (took_over) unmask();
+    // How long the poller ran while it was watched.
+    const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
-    if (took_over && progress.received > 0 && poller_ran_ > kPollerTrust / 2) polls_.on_deserted(now);
+    if (is_deserted && progress.received > 0) polls_.on_deserted(now);
     // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
     if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
     // usually a moved retransmission timer, is worth one turn for nothing.
     const bool has_time = asleep_until_ > now && asleep_until_ != Instant::max();
-    asleep_until_ = std::min(nic_.next_deadline().value_or(Instant::max()), has_time ? asleep_until_ : Instant::max());
+    const Instant latest = progress.received > 0 ? now + kSleepAfterPackets : Instant::max();
+    asleep_until_ = std::min(nic_.next_deadline().value_or(latest), has_time ? asleep_until_ : latest);
     wake_at_ = asleep_until_ == Instant::max() ? std::nullopt : std::optional(asleep_until_);
     return false;
   }
@@ -343,7 +365,9 @@ class Runner {
   PollWatch polls_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
-  Duration poller_ran_{};                  ///< While the background thread watched it.
+  Duration poller_ran_{};                  ///< While the background thread watched it, the last time.
+  Duration watch_ = kPollerTrust;          ///< How long that was, at most.
+  int watches_ = 0;                        ///< In a row at whose end the poller was there.
   std::size_t received_since_sleep_ = 0;   ///< By the background thread.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.

@@ -23,15 +23,25 @@ inline constexpr std::uint32_t kPollsToMaskStrictly = 256;
 inline constexpr Duration kStrictFor = std::chrono::milliseconds(200);
 /// How long packets wait when a poller that was relied on does not come again.
 inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
+/// While a poller has come back so many times in a row when the background thread looked, ...
+inline constexpr int kWatchesToRelax = 32;
+/// ... it looks only so often: its timer and two changes of threads take 30 us of the poller's time on some virtual
+/// machines.
+inline constexpr Duration kRelaxedWatch = std::chrono::milliseconds(4);
 /// When nobody has polled for so long, the background thread need not watch over pollers.
 inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
 
-/// Whether a thread polls on once it has found something is learned: a point each time that it does, at most so many;
+/// Whether a thread polls on once it has found something, and whether it polls once it has posted something, is
+/// learned: a point each time that it does, at most so many;
 inline constexpr int kLoyaltyMax = 64;
 /// so many lost each time that it does not;
 inline constexpr int kLoyaltyLost = 2;
 /// and so many are needed to rely on it.
 inline constexpr int kLoyaltyNeeded = 32;
+
+/// After packets the background thread sleeps no longer than this: more is going to be posted, and it need not be woken
+/// for the deadlines of that. The shortest usual ones are later (nic::kAckTimeoutFloor).
+inline constexpr Duration kSleepAfterPackets = std::chrono::milliseconds(4);
 
 /// How long a thread of the program waits for the NIC's lock before it sleeps. Shorter than to be woken on an idle
 /// processor takes (30 us on some virtual machines).

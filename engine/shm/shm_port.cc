@@ -28,10 +28,10 @@ constexpr std::size_t kRoomAgain = kRingBytes / 2;
 constexpr Duration kFullPatience = 100ms;
 /// How soon it is tried again when nobody polls.
 constexpr Duration kRetryFull = 100us;
-/// After a packet by UDP more of them are expected for so long; else a look now and then is enough. A thread that
-/// sleeps is woken by them all the same.
+/// After a packet by UDP more of them are expected for so long; else a look now and then is enough, for it is a system
+/// call. A thread that sleeps is woken by them all the same.
 constexpr Duration kUdpBusy = 1ms;
-constexpr Duration kUdpLook = 20us;
+constexpr Duration kUdpLook = 100us;
 constexpr std::uint32_t kTurnsPerClock = 8;
 
 /// Bytes 5 to 7 of the BTH.
@@ -228,10 +228,12 @@ void ShmPort::end_link(LinkId id) {
 }
 
 std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
+  looked_at_udp_ = false;
   publish_all();
   if (keeper_->has_news()) take_news();
   if (sources_.empty()) {
     udp_sent_ = false;
+    looked_at_udp_ = true;
     return udp_->exchange(sink, rx_budget);
   }
   std::size_t received = receive(sink, rx_budget);
@@ -253,6 +255,7 @@ bool ShmPort::is_udp_due(std::size_t received) {
 }
 
 std::size_t ShmPort::exchange_udp(DatagramSink& sink, std::size_t budget) {
+  looked_at_udp_ = true;
   const std::size_t received = udp_->exchange(sink, budget);
   const Instant now = os_now();
   if (received > 0 || udp_sent_) udp_busy_until_ = now + kUdpBusy;

@@ -40,6 +40,7 @@ class ShmPort final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
+  bool was_quick() const override { return !looked_at_udp_; }
   bool wait(std::optional<Instant> deadline) override;
   void mask_packets(bool masked) override;
   std::span<const int> packet_fds() const override { return packet_fds_; }
@@ -109,6 +110,7 @@ class ShmPort final : public Port {
   alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
 
   bool udp_sent_ = false;  ///< Since the last look.
+  bool looked_at_udp_ = false;  ///< In the last exchange().
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
   std::uint32_t idle_turns_ = 0;

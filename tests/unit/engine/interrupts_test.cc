@@ -83,5 +83,28 @@ TEST_F(InterruptsTest, AnAlarmDoesNotEndAWaitWithoutDeadline) {
   sender.join();
 }
 
+TEST_F(InterruptsTest, TheRareSocketIsMaskedByItself) {
+  const Fd often(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), rare(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  interrupts_.add(often.get());
+  interrupts_.add_rare(rare.get());
+  EXPECT_EQ(interrupts_.sockets().size(), 2u);
+  const auto is_woken = [this] { return interrupts_.wait(os_now()); };
+
+  ::eventfd_write(rare.get(), 1);
+  interrupts_.mask(true);
+  EXPECT_TRUE(is_woken());
+  interrupts_.mask_rare(true);
+  EXPECT_FALSE(is_woken());
+  ::eventfd_write(often.get(), 1);
+  EXPECT_FALSE(is_woken());
+  interrupts_.mask(false);
+  EXPECT_TRUE(is_woken());
+  eventfd_t count = 0;
+  ::eventfd_read(often.get(), &count);
+  EXPECT_FALSE(is_woken());
+  interrupts_.mask_rare(false);
+  EXPECT_TRUE(is_woken());
+}
+
 }  // namespace
 }  // namespace uroce::engine

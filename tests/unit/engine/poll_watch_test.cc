@@ -22,6 +22,15 @@ class PollWatchTest : public testing::Test {
       watch.on_poll_done(now, /*found=*/true);
     }
   }
+  /// Posts; polls `pause` after each of them, some times.
+  void post(int times, Duration pause, int polls = 3) {
+    for (int i = 0; i < times; ++i) {
+      watch.on_posted(now += 30us);
+      poll(1, pause);
+      poll(polls - 1, 1us);
+    }
+  }
+  bool follows_posts() const { return watch.follows_posts(now); }
   bool waits() const { return watch.waits(now); }
   bool is_loyal() const { return watch.is_loyal(now); }
 
@@ -32,6 +41,7 @@ class PollWatchTest : public testing::Test {
 TEST_F(PollWatchTest, NobodyIsReliedOnAtFirst) {
   EXPECT_FALSE(waits());
   EXPECT_FALSE(is_loyal());
+  EXPECT_FALSE(follows_posts());
 }
 
 TEST_F(PollWatchTest, ARowOfPollsWaitsForPackets) {
@@ -90,10 +100,46 @@ TEST_F(PollWatchTest, WhereItMattersNowAndThenIsEnough) {
   EXPECT_TRUE(is_loyal()) << "the loss for a pause is smaller than the gain for three";
 }
 
+TEST_F(PollWatchTest, AProgramThatPollsOnceItHasPostedIsKnownToDoSo) {
+  post(31, 5us);
+  EXPECT_FALSE(follows_posts());
+  post(1, 5us);
+  EXPECT_TRUE(follows_posts());
+  EXPECT_FALSE(is_loyal());
+}
+
+TEST_F(PollWatchTest, OneThatPollsLaterOrNeverIsNot) {
+  post(100, 11us);
+  EXPECT_FALSE(follows_posts());
+  post(100, 5us);
+  for (int i = 0; i < 17; ++i) watch.on_posted(now += 30us);
+  EXPECT_TRUE(follows_posts()) << "16 posts of these 17 were not followed by a poll";
+  watch.on_posted(now += 30us);
+  EXPECT_FALSE(follows_posts());
+}
+
+TEST_F(PollWatchTest, APollAfterManyPostsFollowsAllOfThem) {
+  for (int i = 0; i < 32; ++i) {
+    for (int k = 0; k < 20; ++k) watch.on_posted(now += 2us);
+    poll(1, 5us);
+  }
+  EXPECT_TRUE(follows_posts());
+}
+
+TEST_F(PollWatchTest, PollsWithoutPostsSayNothingAboutThem) {
+  poll(100, 1us);
+  EXPECT_FALSE(follows_posts());
+  post(32, 5us);
+  poll(100, 11us);
+  EXPECT_TRUE(follows_posts());
+}
+
 TEST_F(PollWatchTest, AfterPacketsHadToWaitOnlyALongRowCounts) {
   find(100, 5us);
+  post(32, 5us);
   watch.on_deserted(now);
   EXPECT_FALSE(is_loyal());
+  EXPECT_FALSE(follows_posts());
   poll(1, 11us);
   poll(254, 1us);
   EXPECT_FALSE(waits());

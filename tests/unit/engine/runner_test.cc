@@ -229,6 +229,28 @@ TEST_P(RunnerTest, TheBackgroundThreadTakesOverWhenPollingStops) {
   }
 }
 
+TEST_P(RunnerTest, ItTakesOverFromOneWhoHasPolledForLong) {
+  // Until it looks less often.
+  const Instant end = os_now() + 2 * engine::kWatchesToRelax * engine::kPollerTrust;
+  while (os_now() < end) b->poll();
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {
+  // It posts after a pause, polls until it has its answer, and not beyond.
+  const Instant limit = os_now() + 5s;
+  bool are_left = false;
+  for (std::uint64_t tag = 0; !are_left && os_now() < limit; ++tag) {
+    for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
+    a->post(address(2), tag);
+    are_left = a->runner().leaves_packets_to_pollers();
+    EXPECT_FALSE(are_left && tag < engine::kLoyaltyNeeded) << "too early to know";
+    a->poll_until(replies(tag + 1));
+  }
+  EXPECT_TRUE(are_left);
+}
+
 TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
   poll_idly(*a);
   a->post(address(2), 1);
