@@ -63,7 +63,7 @@ class Interrupts {
   WakeEvent event_;
   Fd alarm_;                           ///< A timerfd.
   Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
-  std::vector<int> sockets_;  ///< The one of add_rare() comes last.
+  std::vector<int> sockets_;           ///< The one of add_rare() comes last.
   bool has_rare_ = false;
 };
 

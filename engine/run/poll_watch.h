@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells whether some thread polls all the time, in which case the network is best left to it.
+// Tells whether some thread polls all the time, or comes back to sleep for the next event, in which case the network is
+// best left to it.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,21 @@
 #include "proto/base/clock.h"
 
 namespace uroce::engine {
+
+/// What a program usually does, in points: more of them, the more often it did as hoped.
+class Habit {
+ public:
+  void learn(bool as_hoped) {
+    const int change = as_hoped ? 1 : -kLoyaltyLost;
+    points_.store(std::clamp(points_.load(std::memory_order_relaxed) + change, 0, kLoyaltyMax),
+                  std::memory_order_relaxed);
+  }
+  void forget() { points_.store(0, std::memory_order_relaxed); }
+  bool holds() const { return points_.load(std::memory_order_relaxed) >= kLoyaltyNeeded; }
+
+ private:
+  std::atomic<int> points_ = 0;
+};
 
 /// Watches the polls of a program and says how far they can be relied on.
 ///
@@ -31,7 +47,7 @@ class PollWatch {
     learn_about_posts(now, /*again=*/0);
     if (!found_.load(std::memory_order_relaxed)) return;
     found_.store(false, std::memory_order_relaxed);
-    learn(loyalty_, goes_on);
+    loyalty_.learn(goes_on);
   }
   /// A call that posted something ended at `now`.
   void on_posted(Instant now) { learn_about_posts(now, count(now)); }
@@ -52,8 +68,8 @@ class PollWatch {
   /// The poller was relied on and did not come again although it was running, and packets were waiting for it.
   void on_deserted(Instant now) {
     strict_until_.store(count(now + kStrictFor), std::memory_order_relaxed);
-    loyalty_.store(0, std::memory_order_relaxed);
-    after_posts_.store(0, std::memory_order_relaxed);
+    loyalty_.forget();
+    after_posts_.forget();
   }
 
   /// Whether a thread waits for packets by polling.
@@ -61,13 +77,9 @@ class PollWatch {
     return row_.load(std::memory_order_relaxed) >= (is_strict(now) ? kPollsToMaskStrictly : kPollsToMask);
   }
   /// Whether it will go on when it has found something.
-  bool is_loyal(Instant now) const {
-    return loyalty_.load(std::memory_order_relaxed) >= kLoyaltyNeeded && !is_strict(now);
-  }
+  bool is_loyal(Instant now) const { return loyalty_.holds() && !is_strict(now); }
   /// Whether it will poll at once when it has posted something.
-  bool follows_posts(Instant now) const {
-    return after_posts_.load(std::memory_order_relaxed) >= kLoyaltyNeeded && !is_strict(now);
-  }
+  bool follows_posts(Instant now) const { return after_posts_.holds() && !is_strict(now); }
   /// Whether the last poll is at most `age` old.
   bool is_recent(Instant now, Duration age) const {
     return count(now) - last_.load(std::memory_order_relaxed) <= age.count();
@@ -75,28 +87,58 @@ class PollWatch {
 
  private:
   static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
-  static void learn(std::atomic<int>& points, bool as_hoped) {
-    const int change = as_hoped ? 1 : -kLoyaltyLost;
-    points.store(std::clamp(points.load(std::memory_order_relaxed) + change, 0, kLoyaltyMax), std::memory_order_relaxed);
-  }
   /// At a poll, or at another post, which is no answer to the question if it comes soon. `again`: see posted_.
   void learn_about_posts(Instant now, std::int64_t again) {
     const std::int64_t posted = posted_.load(std::memory_order_relaxed);
     if (posted == 0 && again == 0) return;
     posted_.store(again, std::memory_order_relaxed);
     const bool is_soon = count(now) - posted <= kPollPause.count();
-    if (posted != 0 && !(is_soon && again != 0)) learn(after_posts_, is_soon);
+    if (posted != 0 && !(is_soon && again != 0)) after_posts_.learn(is_soon);
   }
   bool is_strict(Instant now) const { return count(now) < strict_until_.load(std::memory_order_relaxed); }
 
   std::atomic<std::int64_t> last_ = 0;  ///< When the last poll, or other call, began or ended, whichever was later.
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
-  std::atomic<int> loyalty_ = 0;
+  Habit loyalty_;
   std::atomic<std::int64_t> posted_ = 0;  ///< When something was posted that no poll has followed yet; 0: nothing was.
-  std::atomic<int> after_posts_ = 0;      ///< As loyalty_, about polls that follow posts.
+  Habit after_posts_;                     ///< Polls that follow posts.
   std::atomic<std::int64_t> strict_until_ = 0;
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;
+};
+
+/// Watches a thread that sleeps for events, and says whether it comes back for the next one soon. Any thread may call
+/// anything.
+class SleepWatch {
+ public:
+  /// It goes to sleep at `now`.
+  void on_sleep(Instant now) {
+    const std::int64_t left = left_.exchange(0, std::memory_order_relaxed);
+    if (left != 0) comes_back_.learn(count(now) - left <= kSleeperPause.count());
+    last_.store(count(now), std::memory_order_relaxed);
+  }
+  /// It has its event, and goes on with that.
+  void on_event(Instant now) {
+    left_.store(count(now), std::memory_order_relaxed);
+    last_.store(count(now), std::memory_order_relaxed);
+  }
+  /// It was expected and has not come.
+  void on_absence() {
+    left_.store(0, std::memory_order_relaxed);
+    comes_back_.learn(false);
+  }
+  bool comes_back() const { return comes_back_.holds(); }
+  /// Whether it went to sleep, or got its event, at most `age` ago.
+  bool is_recent(Instant now, Duration age) const {
+    return count(now) - last_.load(std::memory_order_relaxed) <= age.count();
+  }
+
+ private:
+  static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
+
+  std::atomic<std::int64_t> left_ = 0;  ///< When it got the event with which it is busy; 0: it is not.
+  std::atomic<std::int64_t> last_ = 0;
+  Habit comes_back_;
 };
 
 }  // namespace uroce::engine

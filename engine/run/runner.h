@@ -7,7 +7,8 @@
 // - While somebody polls, packets do not wake the background thread (mask(), as a driver masks the interrupts of its
 //   card while it polls). Once a millisecond it looks whether the poller is still there, and takes over when not.
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
-//   instead of two. Until it returns they do not wake the background thread.
+//   instead of two. Until it returns they do not wake the background thread; nor after that, if it usually comes back
+//   for the next event soon.
 //
 // One mutex guards NIC and port. Nobody overtakes a thread that waits for it (see lock()): a thread that polls in a
 // tight loop would otherwise take it again before a thread that posts has woken up.
@@ -153,8 +154,9 @@ class Runner {
   }
 
   /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
-  /// on_progress() makes readable. Returns 0, or EINTR. A cancellation point.
-  int sleep_until_readable(int fd) {
+  /// on_progress() makes readable, and `is_ready()` says whether it has. Returns 0, or EINTR. A cancellation point.
+  template <class IsReady>
+  int sleep_until_readable(int fd, const IsReady& is_ready) {
     std::vector<pollfd> polled{{.fd = fd, .events = POLLIN, .revents = 0}};
     const SleepersTurn turn(*this);
     if (turn.is_mine()) {
@@ -169,11 +171,12 @@ class Runner {
       if (polled.front().revents != 0) return 0;
       const NoCancellation whole;
       while (turn_for_sleeper() >= kCrankBurst) continue;
+      if (is_ready()) return 0;
     }
   }
 
-  /// Whether packets wait for a thread that polls: they wake nobody.
-  bool leaves_packets_to_pollers() const { return masked(); }
+  /// Whether packets do not wake the background thread. With the lock held.
+  bool leaves_packets_to_program() const { return port_masked_; }
 
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
   /// destructor may be called. Takes no lock: the thread that held it may not exist either.
@@ -189,15 +192,23 @@ class Runner {
    public:
     explicit SleepersTurn(Runner& runner) : runner_(runner) {
       const std::unique_lock held = runner.lock();
-      is_mine_ = !runner.port_->packet_fds().empty() && !std::exchange(runner.sleeper_, true);
-      if (is_mine_) runner.update_mask();
+      ++runner.sleepers_;
+      is_mine_ = !runner.port_->packet_fds().empty() && !std::exchange(runner.has_sleeper_, true);
+      if (!is_mine_) return;
+      runner.sleeps_.on_sleep(os_now());
+      runner.is_sleeper_due_ = false;
+      runner.update_mask();
     }
     ~SleepersTurn() {
-      if (!is_mine_) return;
-      runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
+      if (is_mine_) runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
       const std::unique_lock held = runner_.lock();
-      runner_.sleeper_ = false;
-      runner_.update_mask();
+      if (is_mine_) {
+        runner_.sleeps_.on_event(os_now());
+        runner_.is_sleeper_due_ = runner_.expects_sleeper();
+        runner_.has_sleeper_ = false;
+        runner_.update_mask();
+      }
+      --runner_.sleepers_;
     }
     SleepersTurn(const SleepersTurn&) = delete;
     SleepersTurn& operator=(const SleepersTurn&) = delete;
@@ -208,6 +219,11 @@ class Runner {
     bool is_mine_ = false;
   };
 
+  /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
+  /// there is to do, within a millisecond as when a poller does. With the lock held.
+  bool expects_sleeper() const {
+    return sleepers_ == 1 && sleeps_.comes_back() && watching_.load(std::memory_order_relaxed);
+  }
   /// Returns how many packets were sent.
   std::size_t turn_for_sleeper() {
     const std::unique_lock held = queue_up();
@@ -253,7 +269,8 @@ class Runner {
       if (masked() && watch_poller()) continue;
       if (turn_in_background() || linger()) continue;
       // While a program polls time and again, masking need not wake this thread.
-      if (polls_.is_recent(os_now(), kPollsOver)) {
+      const Instant now = os_now();
+      if (is_sleeper_due_ || polls_.is_recent(now, kPollsOver) || sleeps_.is_recent(now, kPollsOver)) {
         sleep_watching(wake_at_, kPollerTrust);
       } else {
         port_->wait(wake_at_);
@@ -301,7 +318,7 @@ class Runner {
   }
   /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
   void update_mask() {
-    const bool wanted = masked() || sleeper_;
+    const bool wanted = masked() || has_sleeper_ || is_sleeper_due_;
     if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
@@ -327,6 +344,11 @@ class Runner {
     informed_ = false;
     const bool took_over = masked();
     if (took_over) unmask();
+    if (is_sleeper_due_ && !sleeps_.is_recent(now, kPollerTrust)) {
+      is_sleeper_due_ = false;
+      sleeps_.on_absence();
+      update_mask();
+    }
     // How long the poller ran while it was watched.
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     begin_turn(now);
@@ -371,9 +393,12 @@ class Runner {
   std::size_t received_since_sleep_ = 0;   ///< By the background thread.
   bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
-  bool sleeper_ = false;                   ///< Packets are left to a SleepersTurn. Guarded by mutex_.
-  bool port_masked_ = false;               ///< What the port was told. Guarded by mutex_.
-  std::atomic<bool> watching_ = false;     ///< The background thread sleeps, but not for long: watch_poller().
+  SleepWatch sleeps_;
+  int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by mutex_, up to port_masked_.
+  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
+  std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
+  bool port_masked_ = false;                  ///< What the port was told.
+  std::atomic<bool> watching_ = false;        ///< The background thread sleeps, but not for long: watch_poller().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();

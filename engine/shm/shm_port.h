@@ -109,7 +109,7 @@ class ShmPort final : public Port {
   std::size_t next_source_ = 0;
   alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
 
-  bool udp_sent_ = false;  ///< Since the last look.
+  bool udp_sent_ = false;       ///< Since the last look.
   bool looked_at_udp_ = false;  ///< In the last exchange().
   Instant udp_busy_until_{};
   Instant udp_look_at_{};

@@ -154,5 +154,46 @@ TEST_F(PollWatchTest, ThatIsForgottenAfterAWhile) {
   EXPECT_TRUE(waits());
 }
 
+class SleepWatchTest : public testing::Test {
+ protected:
+  /// Sleeps until an event comes, and is away for `pause`.
+  void sleep(int times, Duration pause) {
+    for (int i = 0; i < times; ++i) {
+      watch.on_sleep(now += pause);
+      watch.on_event(now += 1ms);
+    }
+  }
+  engine::SleepWatch watch;
+  Instant now{1h};
+};
+
+TEST_F(SleepWatchTest, AThreadThatComesBackSoonIsKnownToDoSo) {
+  sleep(32, 100us);
+  EXPECT_FALSE(watch.comes_back()) << "the last event has not been followed by a sleep yet";
+  sleep(1, 100us);
+  EXPECT_TRUE(watch.comes_back());
+}
+
+TEST_F(SleepWatchTest, OneThatComesBackLateIsNot) {
+  sleep(100, 101us);
+  EXPECT_FALSE(watch.comes_back());
+  sleep(100, 1us);
+  sleep(16, 101us);
+  EXPECT_TRUE(watch.comes_back());
+  sleep(1, 101us);
+  EXPECT_FALSE(watch.comes_back());
+}
+
+TEST_F(SleepWatchTest, AbsenceIsCountedOnce) {
+  sleep(65, 1us);
+  for (int i = 0; i < 16; ++i) {
+    watch.on_absence();
+    sleep(1, 1h);
+  }
+  EXPECT_TRUE(watch.comes_back());
+  watch.on_absence();
+  EXPECT_FALSE(watch.comes_back());
+}
+
 }  // namespace
 }  // namespace uroce::test

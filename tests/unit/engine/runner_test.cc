@@ -68,11 +68,23 @@ class Station {
     nic_.set_timer(deadline);
     runner_.posted(lock);
   }
+  bool leaves_packets_to_program() {
+    const std::unique_lock lock = runner_.lock();
+    return runner_.leaves_packets_to_program();
+  }
   std::uint64_t sent_packets() {
     const std::unique_lock lock = runner_.lock();
     return runner_.port().counters().sent_packets;
   }
   engine::Runner<EchoNic>& runner() { return runner_; }
+  /// Sleeps until event() is readable, and moves packets meanwhile.
+  int sleep_for_event() {
+    const auto is_ready = [this] {
+      pollfd look{event_.fd(), POLLIN, 0};
+      return ::poll(&look, 1, 0) == 1;
+    };
+    return runner_.sleep_until_readable(event_.fd(), is_ready);
+  }
   /// Readable when a reply has come that nobody has been told of.
   engine::WakeEvent& event() { return event_; }
   /// The thread that took the last reply from the network.
@@ -105,7 +117,7 @@ class Sleeper {
     thread_ = std::thread([&station, &id] {
       id = ::gettid();
       id.notify_one();
-      EXPECT_EQ(station.runner().sleep_until_readable(station.event().fd()), 0);
+      EXPECT_EQ(station.sleep_for_event(), 0);
     });
     id.wait(0);
     const std::string path = "/proc/self/task/" + std::to_string(id) + "/stat";
@@ -244,7 +256,7 @@ TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {
   for (std::uint64_t tag = 0; !are_left && os_now() < limit; ++tag) {
     for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
     a->post(address(2), tag);
-    are_left = a->runner().leaves_packets_to_pollers();
+    are_left = a->leaves_packets_to_program();
     EXPECT_FALSE(are_left && tag < engine::kLoyaltyNeeded) << "too early to know";
     a->poll_until(replies(tag + 1));
   }
@@ -325,6 +337,23 @@ TEST_P(RunnerTest, PacketsWakeTheSleeperWhoTakesThem) {
   EXPECT_GT(taken, kRounds / 2) << "not all: it may have slept for the lock only, when the packet was sent";
 }
 
+TEST_P(RunnerTest, PacketsAreLeftToASleeperWhoComesBackSoonAndNotForLongIfItDoesNot) {
+  const Instant limit = os_now() + 5s;
+  bool are_left = false;
+  for (std::uint64_t tag = 0; !are_left && os_now() < limit; ++tag) {
+    a->post(address(2), tag);
+    EXPECT_EQ(a->sleep_for_event(), 0);
+    a->event().clear();
+    are_left = a->leaves_packets_to_program();
+    EXPECT_FALSE(are_left && tag < engine::kLoyaltyNeeded) << "too early to know";
+  }
+  EXPECT_TRUE(are_left);
+  b->post(address(1), 0);  // a must answer, and nobody sleeps any more.
+  b->sleep_until(replies(1));
+  while (a->leaves_packets_to_program() && os_now() < limit) std::this_thread::yield();
+  EXPECT_FALSE(a->leaves_packets_to_program());
+}
+
 TEST_P(RunnerTest, TimersRunWhileSomebodySleepsAndPacketsAreTakenWhenNobodyDoes) {
   Sleeper sleeper(*a);
   a->set_timer(os_now() + 5ms);
@@ -358,7 +387,7 @@ TEST_P(RunnerTest, SleepersAndPollersTakeTurns) {
   });
   for (std::uint64_t tag = 0; tag < 200; ++tag) {
     a->post(address(2), tag);
-    EXPECT_EQ(a->runner().sleep_until_readable(a->event().fd()), 0);
+    EXPECT_EQ(a->sleep_for_event(), 0);
     a->event().clear();
     a->sleep_until(replies(tag + 1));
   }

@@ -256,8 +256,8 @@ Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& l
   return claims;
 }
 
-int Adapter::sleep_until_readable(int fd) {
-  if (works()) return runner_.sleep_until_readable(fd);
+int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event) {
+  if (works()) return runner_.sleep_until_readable(fd, has_event);
   pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
   return ::poll(&readable, 1, -1) < 0 ? errno : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -60,8 +61,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
   std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
-  /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. 0, or EINTR.
-  int sleep_until_readable(int fd);
+  /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. `has_event()`:
+  /// whether the queue holds one. 0, or EINTR.
+  int sleep_until_readable(int fd, const std::function<bool()>& has_event);
   /// Sends answers that wait for the next poll, which will not come. Never blocks.
   void send_before_exit() {
     if (works()) runner_.send_before_exit();

@@ -40,9 +40,10 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
 int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void** cq_context) {
   CompletionQueue* source = nullptr;
   Adapter& adapter = *context_of(channel->context).adapter;
-  const int error = own(channel)->events.take(
+  auto& events = own(channel)->events;
+  const int error = events.take(
       source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
-      [&adapter](int fd) { return adapter.sleep_until_readable(fd); });
+      [&](int fd) { return adapter.sleep_until_readable(fd, [&events] { return events.holds_any(); }); });
   if (error != 0) {
     errno = error;
     return -1;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,6 +76,11 @@ class EventQueue {
     return take(out, on_taken, sleep_for);
   }
 
+  bool holds_any() {
+    const std::scoped_lock lock(mutex_);
+    return !items_.empty();
+  }
+
   /// Just sleeps.
   static int sleep_for(int fd) {
     pollfd wait{fd, POLLIN, 0};
@@ -97,9 +103,13 @@ class EventQueue {
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
+    std::uint64_t one = 0;
+    const iovec to{&one, sizeof one};
+    constexpr off_t kNoOffset = -1;
+    if (preadv2(fd_, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN) return;
+    // A kernel, or a filter of system calls, that can't do this in one step.
     pollfd look{fd_, POLLIN, 0};
     if (poll(&look, 1, 0) != 1) return;
-    std::uint64_t one = 0;
     UROCE_ASSERT(read(fd_, &one, sizeof one) == sizeof one || errno == EAGAIN);
   }
 
