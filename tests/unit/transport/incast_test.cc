@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many senders, one receiver whose buffer is small: no storm, and everybody gets a share.
 #include <deque>
+#include <vector>
 
 #include "tests/support/pair.h"
 
 namespace uroce::test {
 namespace {
 
-constexpr std::size_t kSenders = 8, kMessage = 256 * 1024;
-constexpr Duration kPerPacket = 3us;  ///< That the receiver takes for one.
-constexpr int kBuffer = 25;           ///< Packets of 4 KiB that net.core.rmem_default holds.
+constexpr std::size_t kMessage = 256 * 1024;
+constexpr Duration kPerPacket = 3us;      ///< That the receiver takes for one.
+constexpr Duration kPerPacketSent = 2us;  ///< That a sender takes.
+constexpr int kBuffer = 25;               ///< Packets of 4 KiB that net.core.rmem_default holds.
 
-/// Senders with a QP each to one receiver, which reads its packets one by one from a buffer of kBuffer.
+/// Senders with a QP each to one receiver, which reads its packets one by one from a buffer of kBuffer. Between them is
+/// a path that takes `path` in each direction.
 class Incast : public testing::Test {
  protected:
-  Incast() {
+  explicit Incast(std::size_t sender_count = 8, Duration path = {})
+      : kSenders(sender_count), posted(sender_count), done(sender_count) {
     receiver.node = world.attach(receiver.nic, {receiver.gid});
     for (std::size_t i = 0; i < kSenders; ++i) {
       const auto n = static_cast<std::uint8_t>(10 + i);
@@ -24,12 +28,14 @@ class Incast : public testing::Test {
       side.bring_up(connected_attr(options, side, receiver, 0x100, 0x100));
       receiver.bring_up(connected_attr(options, receiver, side, 0x100, 0x100));
     }
-    world.set_filter([this](engine::sim::Packet& packet, Instant now) {
-      if (packet.to != receiver.node) return engine::sim::Verdict::pass();
-      free_at = std::max(free_at, now);
-      if (free_at - now > kBuffer * kPerPacket) return engine::sim::Verdict::drop();
+    world.set_filter([this, path](engine::sim::Packet& packet, Instant now) {
+      if (packet.to != receiver.node) return engine::sim::Verdict::delay(path);
+      // A single sender takes its time as well.
+      sent_at = kSenders == 1 ? std::max(sent_at, now) + kPerPacketSent : now;
+      free_at = std::max(free_at, sent_at);
+      if (free_at - sent_at > kBuffer * kPerPacket) return engine::sim::Verdict::drop();
       free_at += kPerPacket;
-      return engine::sim::Verdict::delay(free_at - now);
+      return engine::sim::Verdict::delay(free_at - now + path);
     });
   }
   /// Everybody sends for `time`, without a pause.
@@ -59,18 +65,19 @@ class Incast : public testing::Test {
     return total;
   }
 
+  const std::size_t kSenders;
   PairOptions options{.mtu_code = 5};
   engine::sim::World world;
   Side receiver{Gid::from_v4(10, 0, 0, 1), 0x20000000, options};
   std::deque<Side> senders;
-  std::array<int, kSenders> posted{};
-  std::array<double, kSenders> done{};
-  Instant free_at{};
+  std::vector<int> posted;
+  std::vector<double> done;
+  Instant free_at{}, sent_at{};
 };
 
 TEST_F(Incast, IsNoStormAndFair) {
   run(300ms);  // In which they find their shares.
-  done = {};
+  done.assign(kSenders, 0);
   const std::uint64_t sent_before = sent(), repeated_before = sum(&nic::Counters::retransmitted_pkts);
   run(500ms);
   const double packets = static_cast<double>(sent() - sent_before);
@@ -79,7 +86,20 @@ TEST_F(Incast, IsNoStormAndFair) {
   EXPECT_GT(packets, 0.9 * (500ms / kPerPacket)) << "and the receiver is busy";
   double total = 0, squares = 0;
   for (const double n : done) total += n, squares += n * n;
-  EXPECT_GE(total * total / (kSenders * squares), 0.9) << "Jain's index";
+  EXPECT_GE(total * total / (static_cast<double>(kSenders) * squares), 0.9) << "Jain's index";
+}
+
+class FarReceiver : public Incast {
+ protected:
+  FarReceiver() : Incast(1, 500us) {}
+};
+
+/// The path is long, but what waits, waits in the small buffer.
+TEST_F(FarReceiver, WithASmallBufferLosesLittle) {
+  run(1s);
+  const double packets = static_cast<double>(sent());
+  EXPECT_LT(static_cast<double>(sum(&nic::Counters::retransmitted_pkts)) / packets, 0.01);
+  EXPECT_GT(packets, 0.5 * (1s / kPerPacket)) << "half: each loss halves what the path is used to";
 }
 
 }  // namespace

@@ -75,21 +75,23 @@ void PeerWindow::adapt_queue(Duration round_trip, Instant now) {
   if (queue_ == most_queue_) too_long_ = {};
 }
 
-/// `queued`: bytes under way that wait. `was_full`: more would have been sent. What waits in a few rounds only waited
-/// for a host whose processor was elsewhere, and says nothing of the path.
+/// `queued`: bytes under way that wait; on a long path more of them may than on one host. `was_full`: more would have
+/// been sent. What waits in a few rounds only waited for a host whose processor was elsewhere, and says nothing of the
+/// path.
 void PeerWindow::adapt_pipe(std::uint64_t queued, bool was_full) {
+  const std::uint64_t room = std::max(queue_, std::min(wanted_pipe_ / 2, kPathQueueBytes));
   least_queued_ = rounds_queued_ == 0 ? queued : std::min(least_queued_, queued);
-  if (queued > queue_ / 2) {
+  if (queued > room / 2) {
     if (++rounds_queued_ < kRoundsQueued) return;
     is_starting_ = false;
     queued = least_queued_;
   }
   rounds_queued_ = 0;
-  if (queued > queue_) {
-    wanted_pipe_ -= std::min(queued - queue_, wanted_pipe_ / 4);
+  if (queued > room) {
+    wanted_pipe_ -= std::min(queued - room, wanted_pipe_ / 4);
   } else if (was_full) {
     const std::uint64_t far = is_starting_ ? limit() / 2 : limit() / 8;
-    wanted_pipe_ = std::min(wanted_pipe_ + (queued < queue_ / 4 ? std::max(far, kStep) : kStep), most_);
+    wanted_pipe_ = std::min(wanted_pipe_ + (queued < room / 4 ? std::max(far, kStep) : kStep), most_);
   }
 }
 
