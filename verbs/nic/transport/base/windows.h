@@ -14,20 +14,22 @@ namespace uroce::nic {
 class Windows {
  public:
   explicit Windows(const NicConfig& config)
-      : config_(config), datagrams_(std::make_shared<PeerWindow>(config.window_bytes, config.window_bytes, opened_)) {}
+      : config_(config), datagrams_(std::make_shared<PeerWindow>(host_queue(), host_queue(), opened_)) {}
 
   /// The window to the peer at the end of `path`. It lives as long as somebody holds it.
   std::shared_ptr<PeerWindow> along(const proto::Path& path) {
     std::shared_ptr<PeerWindow> window = peers_[path.destination.raw].lock();
     if (window == nullptr) {
       forget_unused();
-      const std::uint64_t queue = std::max(config_.window_bytes, path.stays_here() ? config_.host_window_bytes : 0);
+      const std::uint64_t queue = path.stays_here() ? host_queue() : config_.window_bytes;
       peers_[path.destination.raw] = window = std::make_shared<PeerWindow>(queue, config_.most_window_bytes, opened_);
     }
     return window;
   }
-  /// The window of UD QPs, which have no peer.
+  /// The window of UD QPs, which have no peer. It is made for those on this host.
   const std::shared_ptr<PeerWindow>& datagrams() const { return datagrams_; }
+  /// Whether buffers on this host take more than others.
+  bool has_large_host_queue() const { return host_queue() > config_.window_bytes; }
 
   /// The next window for which QPs wait and that has room; null: there is none.
   PeerWindow* take_opened() {
@@ -39,6 +41,7 @@ class Windows {
   }
 
  private:
+  std::uint64_t host_queue() const { return std::max(config_.window_bytes, config_.host_window_bytes); }
   void forget_unused() {
     std::erase_if(peers_, [](const auto& entry) { return entry.second.expired(); });
   }

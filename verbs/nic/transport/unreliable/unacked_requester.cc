@@ -98,7 +98,7 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
   }
   const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
   c_.note_sent(size);
-  take_window(size, now);
+  take_window(out.path, size, now);
   ++next_;
   if (++packet_ == wqe.packets) {
     packet_ = 0;
@@ -144,11 +144,12 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
   return true;
 }
 
-void UnackedRequester::take_window(std::uint32_t payload, Instant now) {
-  const std::uint64_t cost = PeerWindow::cost(payload);
+void UnackedRequester::take_window(const Path& path, std::uint32_t payload, Instant now) {
+  const bool is_large = c_.env.windows.has_large_host_queue() && (is_ud() || path.stays_here());
+  const std::uint64_t cost = PeerWindow::cost(payload) * (is_large && !path.stays_here() ? kUnackedElsewhere : 1);
   c_.window->take(cost);
   held_ += cost;
-  if (!timers_.running(Timer::kHold)) timers_.set(Timer::kHold, now + kUnackedHold);
+  if (!timers_.running(Timer::kHold)) timers_.set(Timer::kHold, now + (is_large ? kUnackedHostHold : kUnackedHold));
 }
 
 void UnackedRequester::release_window() {
