@@ -44,13 +44,14 @@ class PollWatch {
     const bool goes_on = is_recent(now, kPollPause);
     last_.store(count(now), std::memory_order_relaxed);
     row_.store(goes_on ? row_.load(std::memory_order_relaxed) + 1 : 1, std::memory_order_relaxed);
-    learn_about_posts(now, /*again=*/0);
+    const std::int64_t posted = posted_.exchange(0, std::memory_order_relaxed);
+    if (posted != 0) after_posts_.learn(count(now) - posted <= kPollPause.count());
     if (!found_.load(std::memory_order_relaxed)) return;
     found_.store(false, std::memory_order_relaxed);
     loyalty_.learn(goes_on);
   }
-  /// A call that posted something ended at `now`.
-  void on_posted(Instant now) { learn_about_posts(now, count(now)); }
+  /// A call that posted something ended at `now`. That another one follows says nothing.
+  void on_posted(Instant now) { posted_.store(count(now), std::memory_order_relaxed); }
   /// The work that a poll gave rise to ended at `now`: it is no pause. `found`: packets had come.
   void on_poll_done(Instant now, bool found) {
     on_call_done(now);
@@ -65,6 +66,10 @@ class PollWatch {
   }
   /// The processor time that the thread which polled last has had.
   Duration poller_ran() const { return cpu_time(poller_.load(std::memory_order_relaxed)); }
+  /// Packets were left to a poller that did not come.
+  void on_absence() {
+    if (posted_.exchange(0, std::memory_order_relaxed) != 0) after_posts_.learn(false);
+  }
   /// The poller was relied on and did not come again although it was running, and packets were waiting for it.
   void on_deserted(Instant now) {
     strict_until_.store(count(now + kStrictFor), std::memory_order_relaxed);
@@ -87,21 +92,13 @@ class PollWatch {
 
  private:
   static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
-  /// At a poll, or at another post, which is no answer to the question if it comes soon. `again`: see posted_.
-  void learn_about_posts(Instant now, std::int64_t again) {
-    const std::int64_t posted = posted_.load(std::memory_order_relaxed);
-    if (posted == 0 && again == 0) return;
-    posted_.store(again, std::memory_order_relaxed);
-    const bool is_soon = count(now) - posted <= kPollPause.count();
-    if (posted != 0 && !(is_soon && again != 0)) after_posts_.learn(is_soon);
-  }
   bool is_strict(Instant now) const { return count(now) < strict_until_.load(std::memory_order_relaxed); }
 
   std::atomic<std::int64_t> last_ = 0;  ///< When the last poll, or other call, began or ended, whichever was later.
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
   Habit loyalty_;
-  std::atomic<std::int64_t> posted_ = 0;  ///< When something was posted that no poll has followed yet; 0: nothing was.
+  std::atomic<std::int64_t> posted_ = 0;  ///< When something was posted last that no poll has followed yet; 0: never.
   Habit after_posts_;                     ///< Polls that follow posts.
   std::atomic<std::int64_t> strict_until_ = 0;
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;

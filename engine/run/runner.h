@@ -354,6 +354,7 @@ class Runner {
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
+    if (took_over && progress.received > 0) polls_.on_absence();
     if (is_deserted && progress.received > 0) polls_.on_deserted(now);
     // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
     if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
