@@ -103,6 +103,25 @@ TEST(Causes, WhatWasMissingMayBeLateOrSentAgain) {
   EXPECT_TRUE(find_cause(missing, evidence).sure);
 }
 
+TEST(Causes, WhereATimerOrAnotherAnswerMayHaveBeenItNothingIsSure) {
+  Evidence evidence;
+  evidence.add_nak(hint(5, 4 * kMs - 20'000, 9));
+  Repetition again = packet(5, 4 * kMs);
+  again.last_time_ns = 4 * kMs - 100'000;
+  EXPECT_TRUE(find_cause(again, evidence).sure);
+  again.last_time_ns = kMs;
+  EXPECT_EQ(find_cause(again, evidence).reason, Reason::kNak);
+  EXPECT_FALSE(find_cause(again, evidence).sure) << "it had been silent for 3 ms";
+  evidence.used(5);
+  again.time_ns = 70 * kMs;
+  EXPECT_EQ(find_cause(again, evidence).reason, Reason::kTimeout);
+  EXPECT_FALSE(find_cause(again, evidence).sure) << "a NAK has come since";
+  again.last_time_ns = 5 * kMs;
+  EXPECT_TRUE(find_cause(again, evidence).sure);
+  again.time_ns = 40 * kMs;
+  EXPECT_FALSE(find_cause(again, evidence).sure) << "the network may have held back the first one";
+}
+
 TEST(Causes, ANakIsAnsweredOnce) {
   Evidence evidence;
   evidence.add_nak(hint(5, kMs, 10));

@@ -21,7 +21,7 @@ const std::map<std::string, std::string> kTroubles{
     {"lost_last_packet", "answer_again:2 timeout:4"},
     {"lost_packet", "nak:3 nak_sequence:1"},
     {"remote_access_error", "fatal_nak:1"},
-    {"retry_exceeded", "timeout:2"},
+    {"retry_exceeded", "timeout?:2"},
     {"rnr", "rnr:1 rnr_nak:1"},
     {"rxe/cm_reject_no_listener", "cm_rej:1"},
     {"rxe/corrupt_icrc_only.atA", "timeout:1"},

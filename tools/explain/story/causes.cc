@@ -44,6 +44,20 @@ bool is_copy(const Repetition& again) {
 
 std::int64_t long_after(const Evidence& evidence) { return std::max(kMillisecond, 8 * evidence.round_trip_ns); }
 
+/// How long the requester has heard nothing new of this packet.
+std::int64_t silence(const Repetition& again, const Evidence& evidence) {
+  const std::int64_t since = again.seen ? std::max(again.last_time_ns, evidence.progress_ns) : evidence.progress_ns;
+  return again.time_ns - (since == 0 ? again.hole_ns : since);
+}
+
+/// Whether any answer since the packet was sent last may have been the cause, though it asked for another one, or the
+/// requester has gone back for it already.
+bool may_be_answer(const Repetition& again, const Evidence& evidence) {
+  const auto is_later = [&](const Hint& hint) { return hint.time_ns > again.last_time_ns; };
+  return std::any_of(evidence.naks.begin(), evidence.naks.end(), is_later) ||
+         (evidence.rnr && is_later(*evidence.rnr)) || (evidence.implied && is_later(*evidence.implied));
+}
+
 }  // namespace
 
 void Evidence::add_nak(const Hint& nak) {
@@ -71,6 +85,8 @@ void Evidence::used(PsnIndex index) {
 Cause find_cause(const Repetition& again, const Evidence& evidence) {
   if (again.seen && is_copy(again)) return {Reason::kNetworkCopy, true, {}, again.time_ns - again.last_time_ns};
   const bool numbered = again.ip_id != 0 || again.last_ip_id != 0;
+  // An answer is the sure cause only where a timer can't have been.
+  const bool may_be_timeout = again.seen && silence(again, evidence) >= long_after(evidence);
   // Before the wait is over, only what was refused can be meant: the network may have held back another packet.
   const bool too_early = evidence.rnr && again.time_ns - evidence.rnr->time_ns < evidence.rnr->delay_ns &&
                          again.index < evidence.rnr->index && again.seen && !numbered;
@@ -85,19 +101,20 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
     // A NAK acknowledges what lies before it: why go back further?
     const bool odd =
         nak->index != again.index || again.acked || (!again.seen && (evidence.reordered || wait > kMillisecond / 2));
-    return {Reason::kNak, numbered || !odd, nak->place, wait};
+    return {Reason::kNak, numbered || !(odd || may_be_timeout), nak->place, wait};
   }
   if (evidence.implied && !evidence.implied->used) {
     const std::int64_t wait = again.time_ns - evidence.implied->time_ns;
     const bool plain = wait <= long_after(evidence) && (numbered || evidence.implied->index == again.index);
-    if (wait <= kPrompt) return {Reason::kImpliedNak, plain, evidence.implied->place, wait};
+    if (wait <= kPrompt) {
+      return {Reason::kImpliedNak, plain && (numbered || !may_be_timeout), evidence.implied->place, wait};
+    }
   }
   if (!again.seen) {
     const std::int64_t late = again.time_ns - again.hole_ns;
     if (late <= 10 * kMillisecond) return {Reason::kReordered, late <= kMillisecond, {}, late};
   }
-  const std::int64_t since = again.seen ? std::max(again.last_time_ns, evidence.progress_ns) : evidence.progress_ns;
-  const std::int64_t wait = again.time_ns - (since == 0 ? again.hole_ns : since);
+  const std::int64_t wait = silence(again, evidence);
   if (again.seen && !numbered && again.newest && again.same_bytes &&
       again.time_ns - again.last_time_ns <= kCopyWithin) {
     if (const Hint* const before = asked_before(again, evidence)) {
@@ -111,8 +128,9 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   const bool needless = again.resent && (wait < kShortestTimeout || (again.acked && wait < kLongDelay));
   if (needless && !numbered) return {Reason::kReordered, false, {}, again.time_ns - again.last_time_ns};
   if (wait < kShortestTimeout) return {Reason::kUnknown, false, {}, wait};
-  const bool odd = !again.seen || (again.acked && evidence.reordered);
-  return {Reason::kTimeout, wait >= kMillisecond && (numbered || !odd || wait >= kLongDelay), {}, wait};
+  // Sooner than half of that, it may as well be the first one, held back by the network.
+  const bool odd = wait < kLongDelay / 2 || again.acked || may_be_answer(again, evidence);
+  return {Reason::kTimeout, wait >= kMillisecond && (numbered || !odd), {}, wait};
 }
 
 std::optional<Reason> stated_reason(std::string_view comment) {
