@@ -20,7 +20,7 @@ case ${1:-} in
 esac
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $packages
-build release uroce_bench_udp uroce_bench_verbs uroce_bench_micro uroce
+build release uroce_bench_udp uroce_bench_verbs uroce_bench_micro uroce_bench_path uroce rdma_server rdma_client
 say "measuring (machines differ, and other programs disturb: look at the ratios)"
 # Debian's, which its matplotlib belongs to.
 exec /usr/bin/python3 "$ROOT/tests/bench/bench.py" "${options[@]}" --json "$ROOT/build/bench.json" "$@"

@@ -162,13 +162,37 @@ def points_of_perftest(runs):
                     with perftest.load(has_load):
                         return run(row, seconds, before)
                 return conditioned
-            if row.raw == "blast":
+            if row.raw == "small":
+                yield Point(name, "thousand/s", under(perftest.thousands), under(perftest.raw_thousands), f"raw UDP, {row.bytes} B",
+                            row.target, 0, row.why)
+            elif row.raw == "blast":
                 yield Point(name, "Gb/s", under(perftest.gigabits), under(perftest.raw_gigabits), f"raw UDP, {row.bytes} B",
                             row.target, why=row.why)
             else:
                 yield Point(name, "us", runs.time(name, "ours", under(perftest.latency), "average_us"),
                             runs.time(name, "baseline", under(perftest.raw_latency), "average_us"), f"raw {row.raw}",
                             row.target, 1, row.why)
+
+
+def pair(measure_both):
+    """Two functions for a Point whose figures are measured together."""
+    latest = []
+
+    def ours(seconds):
+        latest[:] = measure_both(seconds)
+        return latest[0]
+    return ours, lambda seconds: latest[1]
+
+
+def points_of_services_and_tools():
+    """Beside RC's WRITE with perftest, which other rows compare with raw datagrams."""
+    for command in ("ib_write_bw -c UC -s 65536", "ib_send_bw -c UD -s 4096"):
+        yield Point(f"perftest, {command}", "Gb/s", *pair(lambda seconds, c=command: perftest.beside_rc(c, seconds)),
+                    "ib_write_bw, RC", ">= 0.85")
+    yield Point("rdma_client, WRITE 64 KiB", "Gb/s", *pair(lambda seconds: (
+        measure.rdma_client(seconds, 32), perftest.gigabits(perftest.ROWS[0], seconds, []))), "ib_write_bw", ">= 0.95")
+    yield Point("rdma_client, WRITE 64 KiB, depth 128", "Gb/s", *pair(lambda seconds: (
+        measure.rdma_client(seconds, 128), measure.rdma_client(seconds, 16))), "depth 16", ">= 0.95")
 
 
 def points(runs):
@@ -208,6 +232,7 @@ def points(runs):
 
     if measure.installed("ib_write_bw"):
         yield from points_of_perftest(runs)
+        yield from points_of_services_and_tools()
     yield from points_of_shared_memory(runs)
     yield from points_of_networks(runs)
 

@@ -60,6 +60,20 @@ def raw_pingpong(seconds, bytes, via, before=()):
     return _json([*before, os.path.join(BIN, "uroce_bench_udp"), "pingpong", via, str(bytes), str(seconds)])
 
 
+def rdma_client(seconds, depth):
+    """rdma_client's WRITEs of 64 KiB over one QP, as perftest's."""
+    program = lambda name: os.path.join(BIN, name)
+    server = subprocess.Popen([program("rdma_server"), "--port", "18572"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        done = _json([program("rdma_client"), "127.0.0.1", "--port", "18572", "--op", "write", "--size", "64K", "--num-qp", "1",
+                      "--depth", str(depth), "--iters", str(max(100, int(seconds * 20_000))), "--json"])
+        server.wait(timeout=10)
+    finally:
+        server.kill()
+        server.wait()
+    return done["initiated"]["gbit_per_s"]
+
+
 def _with_server(server, client, ready, env=None):
     """Output of `client`, which is run once `server` has printed `ready`."""
     with tempfile.TemporaryFile("w+") as errors, \

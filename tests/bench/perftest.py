@@ -31,7 +31,7 @@ QUIET, ONE_CORE, LOAD = CONDITIONS = [("", [], False), ("one core, ", ["taskset"
 class Row:
     """A program of perftest with its arguments, and what raw datagrams do instead."""
     command: str
-    raw: str             # "blast", or the way of the ping-pong.
+    raw: str             # "blast", in Gb/s; "small", in messages; or the way of the ping-pong.
     target: str          # For ours / raw: the average where it is a time.
     bytes: int           # In a raw datagram.
     rounds: int = 0      # In a second, for a ping-pong.
@@ -46,6 +46,7 @@ ROWS = (
     Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD)),
     Row("ib_read_bw -s 65536", "blast", ">= 0.85", 4112),
     Row("ib_send_bw -s 65536", "blast", ">= 0.85", 4112),
+    Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18),
     Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, conditions=(QUIET, ONE_CORE, LOAD)),
     Row("ib_write_lat -s 2", "io_uring", "<= 4", 36, 10_000, MEMORY, (QUIET, ONE_CORE, LOAD)),
     Row("ib_send_lat -s 2 -e", "blocking", "<= 1.5", 20, 10_000, EVENTS, (QUIET, ONE_CORE, LOAD)),
@@ -80,6 +81,15 @@ def gigabits(row, seconds, before):
     return run(f"{row.command} -D {max(1, round(seconds))}", before)[3] * 8 * 2**20 / 1e9
 
 
+def beside_rc(command, seconds):
+    """Gb/s of `command` and, right behind it, of RC's WRITE: both differ from minute to minute."""
+    return gigabits(Row(command, "", "", 0), seconds, []), gigabits(ROWS[0], seconds, [])
+
+
+def thousands(row, seconds, before):
+    return run(f"{row.command} -D {max(1, round(seconds))}", before)[4] * 1e3
+
+
 def latency(row, seconds, before):
     """As of the raw ping-pong."""
     numbers = run(f"{row.command} -n {max(100, round(row.rounds * seconds))}", before)
@@ -88,6 +98,10 @@ def latency(row, seconds, before):
 
 def raw_gigabits(row, seconds, before):
     return measure.raw(seconds, row.bytes, before)["packets_per_second"] * 4096 * 8e-9
+
+
+def raw_thousands(row, seconds, before):
+    return measure.raw(seconds, row.bytes, before)["packets_per_second"] / 1e3
 
 
 def raw_latency(row, seconds, before):

@@ -48,11 +48,11 @@ inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
 /// UC and UD: for so long a packet counts against the window. Then it has left the peer's receive buffer, or is lost;
 /// nothing tells. With kWindowBytes that is a pace of 0.3 GB/s.
 inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
-/// The same where the window is one of kHostWindowBytes: 1.1 GB/s, nine tenths of what RC gets.
-inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{200};
+/// The same where the window is one of kHostWindowBytes: 1.3 GB/s, about as much as RC gets.
+inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{170};
 /// In such a window, a datagram to another host, whose buffers we do not know, counts so many times: that is the pace
 /// of kWindowBytes.
-inline constexpr std::uint64_t kUnackedElsewhere = 4;
+inline constexpr std::uint64_t kUnackedElsewhere = 5;
 static_assert(kHostWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <= kWindowBytes / kUnackedHold.count());
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
