@@ -84,7 +84,8 @@ class Runner {
     std::size_t count = 0;
     Instant done = now;
     if (!leaves_to_poller(now)) {
-      if (!masked() && polls_.follows_posts(now)) mask();  // The answer is for the polls that follow.
+      // The answer is for the polls that follow. To wake the background thread for that would take longer than it saves.
+      if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
       count = transmit(now);
       if (count > 0) port_->flush();
       tell_progress();
@@ -362,7 +363,7 @@ class Runner {
     // usually a moved retransmission timer, is worth one turn for nothing.
     const bool has_time = asleep_until_ > now && asleep_until_ != Instant::max();
     const Instant latest = progress.received > 0 ? now + kSleepAfterPackets : Instant::max();
-    asleep_until_ = std::min(nic_.next_deadline().value_or(latest), has_time ? asleep_until_ : latest);
+    asleep_until_ = std::min({nic_.next_deadline().value_or(latest), latest, has_time ? asleep_until_ : latest});
     wake_at_ = asleep_until_ == Instant::max() ? std::nullopt : std::optional(asleep_until_);
     return false;
   }

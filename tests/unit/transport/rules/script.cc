@@ -27,6 +27,7 @@ Script::Script(Setup s)
     : memory(1 << 20),
       nic(nic::NicConfig{.gids = {{}, kUs},
                          .window_bytes = s.window_bytes,
+                         .host_window_bytes = s.host_window_bytes,
                          .advertise_credits = s.credits,
                          .strict = s.strict,
                          .trace = s.trace}),

@@ -48,6 +48,7 @@ struct Setup {
   bool sq_sig_all = false;
   bool credits = true;                      ///< NicConfig::advertise_credits.
   std::uint64_t window_bytes = 160 * 1024;  ///< As NicConfig has it.
+  std::uint64_t host_window_bytes = 0;      ///< The same.
   bool strict = false;                      ///< NicConfig::strict.
   std::uint32_t srq_wr = 0;                 ///< Not 0: the QP is attached to an SRQ of so many receives.
   QpState state = QpState::kRts;

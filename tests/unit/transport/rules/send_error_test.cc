@@ -83,6 +83,27 @@ TEST_P(Unacked, TheWindowPacesThem) {
   s.ignore_rest();
 }
 
+// Buffers on this host take more, if ours are as large; of those elsewhere nobody knows.
+TEST(UdPace, IsFasterToThisHost) {
+  const auto burst = [](bool is_here, Duration then) {
+    Script s{{.type = nic::QpType::kUd, .mtu_code = 5, .max_wr = 256, .host_window_bytes = nic::kHostWindowBytes}};
+    nic::UdTarget target = s.target();
+    if (is_here) target.path.destination = target.path.source;
+    for (std::uint64_t id = 0; id < 200; ++id)
+      s.post_send(id, SendOp::kSend, 4096, [&](nic::SendWr& wr) { wr.target = &target; });
+    s.advance(then);
+    const std::size_t count = s.pending_count();
+    s.ignore_rest();
+    return count;
+  };
+  const std::size_t here = burst(true, 0us), elsewhere = burst(false, 0us);
+  EXPECT_GE(here, nic::kHostWindowBytes / nic::PeerWindow::cost(4096));
+  EXPECT_LE(elsewhere, nic::kWindowBytes / nic::PeerWindow::cost(4096));
+  EXPECT_GE(elsewhere, 10u);
+  EXPECT_EQ(burst(true, nic::kUnackedHostHold), 2 * here);
+  EXPECT_EQ(burst(false, nic::kUnackedHostHold), 2 * elsewhere);
+}
+
 // 11.6.2: longer than the port's MTU is an error of the WR, of UD.
 TEST(UdLength, NoLongerThanTheMtu) {
   Script s{{.type = nic::QpType::kUd}};
