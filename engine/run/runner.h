@@ -84,7 +84,8 @@ class Runner {
     std::size_t count = 0;
     Instant done = now;
     if (!leaves_to_poller(now)) {
-      // The answer is for the polls that follow. To wake the background thread for that would take longer than it saves.
+      // The answer is for the polls that follow. To wake the background thread for that would take longer than it
+      // saves.
       if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
       count = transmit(now);
       if (count > 0) port_->flush();
