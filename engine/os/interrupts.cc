@@ -100,6 +100,7 @@ void Interrupts::close() {
   event_.close();
   alarm_.reset();
   sockets_.clear();
+  has_rare_ = false;
 }
 
 }  // namespace uroce::engine

@@ -44,13 +44,22 @@ class PollWatch {
     const bool goes_on = is_recent(now, kPollPause);
     last_.store(count(now), std::memory_order_relaxed);
     row_.store(goes_on ? row_.load(std::memory_order_relaxed) + 1 : 1, std::memory_order_relaxed);
+    if (waits(now)) has_stopped_.store(false, std::memory_order_relaxed);
     const std::int64_t posted = posted_.exchange(0, std::memory_order_relaxed);
     if (posted != 0) after_posts_.learn(count(now) - posted <= kPollPause.count());
     if (!found_.load(std::memory_order_relaxed)) return;
     found_.store(false, std::memory_order_relaxed);
     loyalty_.learn(goes_on);
   }
-  /// A call that posted something ended at `now`. That another one follows says nothing.
+  /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late.
+  /// Returns false then: nobody has polled in between.
+  bool on_post(Instant now) {
+    const std::int64_t posted = posted_.load(std::memory_order_relaxed);
+    const bool is_late = posted != 0 && count(now) - posted > kPostPause.count();
+    if (is_late) on_absence();
+    return !is_late;
+  }
+  /// It ended at `now`.
   void on_posted(Instant now) { posted_.store(count(now), std::memory_order_relaxed); }
   /// The work that a poll gave rise to ended at `now`: it is no pause. `found`: packets had come.
   void on_poll_done(Instant now, bool found) {
@@ -61,6 +70,8 @@ class PollWatch {
   void on_call_done(Instant now) { last_.store(count(now), std::memory_order_relaxed); }
   /// The poller says that it is going to sleep.
   void on_stop() {
+    has_stopped_.store(true, std::memory_order_relaxed);
+    posted_.store(0, std::memory_order_relaxed);
     row_.store(0, std::memory_order_relaxed);
     found_.store(false, std::memory_order_relaxed);
   }
@@ -83,8 +94,11 @@ class PollWatch {
   }
   /// Whether it will go on when it has found something.
   bool is_loyal(Instant now) const { return loyalty_.holds() && !is_strict(now); }
-  /// Whether it will poll at once when it has posted something.
-  bool follows_posts(Instant now) const { return after_posts_.holds() && !is_strict(now); }
+  /// Whether it will poll at once when it has posted something. Not a program that sleeps for events: it may post from
+  /// another thread meanwhile.
+  bool follows_posts(Instant now) const {
+    return after_posts_.holds() && !is_strict(now) && !has_stopped_.load(std::memory_order_relaxed);
+  }
   /// Whether the last poll is at most `age` old.
   bool is_recent(Instant now, Duration age) const {
     return count(now) - last_.load(std::memory_order_relaxed) <= age.count();
@@ -98,8 +112,9 @@ class PollWatch {
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
   Habit loyalty_;
-  std::atomic<std::int64_t> posted_ = 0;  ///< When something was posted last that no poll has followed yet; 0: never.
-  Habit after_posts_;                     ///< Polls that follow posts.
+  std::atomic<std::int64_t> posted_ = 0;   ///< When something was posted last that no poll has followed yet; 0: never.
+  Habit after_posts_;                      ///< Polls that follow posts.
+  std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<std::int64_t> strict_until_ = 0;
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;
 };

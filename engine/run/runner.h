@@ -5,7 +5,7 @@
 // - A background thread sleeps in the kernel, for packets and for the NIC's next deadline, and turns it when nobody
 //   polls: targets of RDMA READ and WRITE, timers, programs that sleep on completion channels.
 // - While somebody polls, packets do not wake the background thread (mask(), as a driver masks the interrupts of its
-//   card while it polls). Once a millisecond it looks whether the poller is still there, and takes over when not.
+//   card while it polls). It looks every millisecond or two whether the poller is still there, and takes over when not.
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
 //   instead of two. Until it returns they do not wake the background thread; nor after that, if it usually comes back
 //   for the next event soon.
@@ -81,6 +81,7 @@ class Runner {
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
     if (in_row) polls_.on_call_done(now);
+    if (!polls_.on_post(now) && masked() && !polls_.is_loyal(now)) unmask();
     std::size_t count = 0;
     Instant done = now;
     if (!leaves_to_poller(now)) {
@@ -143,6 +144,8 @@ class Runner {
     polls_.on_poll_done(now, /*found=*/true);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
+    // What a post left to the polls behind it is here, and the program may not poll on.
+    if (masked() && !polls_.is_loyal(now)) unmask();
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -268,7 +271,13 @@ class Runner {
 
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
-      if (masked() && watch_poller()) continue;
+      if (masked()) {
+        if (watch_poller()) continue;
+      } else {
+        watches_ = 0;
+        watch_ = kPollerTrust;
+        poller_ran_ = {};
+      }
       if (turn_in_background() || linger()) continue;
       // While a program polls time and again, masking need not wake this thread.
       const Instant now = os_now();
@@ -297,8 +306,10 @@ class Runner {
   }
   /// Sleeps as port_->wait() does, but no longer than `most`.
   void sleep_watching(std::optional<Instant> deadline, Duration most) {
+    const Instant end = std::min(deadline.value_or(Instant::max()), os_now() + most);
+    watch_ends_.store(end, std::memory_order_relaxed);
     watching_.store(true, std::memory_order_seq_cst);
-    port_->wait(std::min(deadline.value_or(Instant::max()), os_now() + most));
+    port_->wait(end);
     watching_.store(false, std::memory_order_relaxed);
   }
 
@@ -316,6 +327,17 @@ class Runner {
   /// Has packets wake the background thread, and at once if there are any. With the lock held.
   void unmask() {
     masked_.store(false, std::memory_order_relaxed);
+    forget_late_sleeper(os_now());
+    update_mask();
+    // While packets were masked it did not ask the NIC how long it may sleep, nor hear what inform_background() said.
+    if (watching_.load(std::memory_order_relaxed)) asleep_until_ = watch_ends_.load(std::memory_order_relaxed);
+    informed_ = false;
+  }
+  /// Packets are no longer left to a sleeper that is not there in time.
+  void forget_late_sleeper(Instant now) {
+    if (!is_sleeper_due_ || sleeps_.is_recent(now, kPollerTrust)) return;
+    is_sleeper_due_ = false;
+    sleeps_.on_absence();
     update_mask();
   }
   /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
@@ -346,11 +368,7 @@ class Runner {
     informed_ = false;
     const bool took_over = masked();
     if (took_over) unmask();
-    if (is_sleeper_due_ && !sleeps_.is_recent(now, kPollerTrust)) {
-      is_sleeper_due_ = false;
-      sleeps_.on_absence();
-      update_mask();
-    }
+    forget_late_sleeper(now);
     // How long the poller ran while it was watched.
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     begin_turn(now);
@@ -401,7 +419,8 @@ class Runner {
   bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
   std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
   bool port_masked_ = false;                  ///< What the port was told.
-  std::atomic<bool> watching_ = false;        ///< The background thread sleeps, but not for long: watch_poller().
+  std::atomic<Instant> watch_ends_{Instant::max()};  ///< When sleep_watching() ends.
+  std::atomic<bool> watching_ = false;  ///< The background thread sleeps, but not for long: sleep_watching().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();

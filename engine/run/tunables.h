@@ -15,6 +15,9 @@ inline constexpr std::size_t kCrankBurst = 64;
 
 /// A thread that polls and does nothing else for longer than this in between has paused.
 inline constexpr Duration kPollPause = std::chrono::microseconds(10);
+/// Posts further apart than this, and no poll in between: the program does something else. A post takes up to 50 us
+/// where it has to wake another processor.
+inline constexpr Duration kPostPause = std::chrono::microseconds(100);
 /// So many polls without a pause: the thread waits for packets by polling, and will take them itself.
 inline constexpr std::uint32_t kPollsToMask = 4;
 /// Where packets had to wait because a thread did not poll again after all, so many ...
@@ -26,8 +29,9 @@ inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
 /// While a poller has come back so many times in a row when the background thread looked, ...
 inline constexpr int kWatchesToRelax = 32;
 /// ... it looks only so often: its timer and two changes of threads take 30 us of the poller's time on some virtual
-/// machines.
-inline constexpr Duration kRelaxedWatch = std::chrono::milliseconds(4);
+/// machines. When the poller has gone, it notices up to two kPollerTrust later: before a peer repeats what it has sent
+/// (nic::kAckTimeoutFloor).
+inline constexpr Duration kRelaxedWatch = std::chrono::microseconds(1900);
 /// When nobody has polled for so long, the background thread need not watch over pollers.
 inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
 

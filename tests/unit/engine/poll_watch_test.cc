@@ -125,6 +125,25 @@ TEST_F(PollWatchTest, OneThatPollsLaterOrNeverIsNot) {
   EXPECT_FALSE(follows_posts());
 }
 
+TEST_F(PollWatchTest, LatePostsShowThatNobodyPolls) {
+  EXPECT_TRUE(watch.on_post(now)) << "the first one";
+  watch.on_posted(now);
+  EXPECT_TRUE(watch.on_post(now += 100us));
+  watch.on_posted(now);
+  EXPECT_FALSE(watch.on_post(now += 101us));
+  EXPECT_TRUE(watch.on_post(now)) << "said once";
+}
+
+TEST_F(PollWatchTest, OneThatSleepsForEventsIsNotExpectedToPollWhenAnotherThreadPosts) {
+  post(32, 5us);
+  watch.on_stop();
+  EXPECT_FALSE(follows_posts());
+  poll(3, 11us);  // It looks what the event was about.
+  EXPECT_FALSE(follows_posts());
+  poll(4, 1us);
+  EXPECT_TRUE(follows_posts());
+}
+
 TEST_F(PollWatchTest, APollAfterManyPostsFollowsAllOfThem) {
   for (int i = 0; i < 32; ++i) {
     for (int k = 0; k < 20; ++k) watch.on_posted(now += 20us);  // Some of them are slow.

@@ -31,14 +31,17 @@ int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
   }
   if (nic_qp.state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   int error = 0;
+  bool is_any_posted = false;
   for (; wr != nullptr; wr = wr->next) {
     error = post_one(lock, *wr);
-    if (error == 0) continue;
-    *bad_wr = wr;
-    break;
+    if (error != 0) {
+      *bad_wr = wr;
+      break;
+    }
+    is_any_posted = true;
   }
   lock.touch(nic_qp);
-  if (std::is_same_v<Wr, struct ibv_send_wr> || lock->has_work()) lock.posted();
+  if ((std::is_same_v<Wr, struct ibv_send_wr> && is_any_posted) || lock->has_work()) lock.posted();
   return error;
 }
 

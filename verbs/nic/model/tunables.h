@@ -57,8 +57,8 @@ static_assert(kHostWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <=
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread
-/// has taken over, after about a millisecond, and when its host has a core for it. What waits for less than that goes
-/// back for nothing. (rxe waits at least a jiffy, 1 to 10 ms.)
+/// has taken over, after one to four milliseconds, and when its host has a core for it. What waits for less than that
+/// goes back for nothing. (rxe waits at least a jiffy, 1 to 10 ms.)
 inline constexpr Duration kAckTimeoutFloor = std::chrono::milliseconds{4};
 /// No peer sends to one address faster than a packet in this time, for long: how far its IPv4 Identification may have
 /// counted since it was last seen.
