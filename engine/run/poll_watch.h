@@ -42,11 +42,13 @@ class PollWatch {
   void on_poll(Instant now) {
     poller_.store(cpu_clock_of_this_thread(), std::memory_order_relaxed);
     const bool goes_on = is_recent(now, kPollPause);
-    last_.store(count(now), std::memory_order_relaxed);
+    last_.store(now, std::memory_order_relaxed);
     row_.store(goes_on ? row_.load(std::memory_order_relaxed) + 1 : 1, std::memory_order_relaxed);
     if (waits(now)) has_stopped_.store(false, std::memory_order_relaxed);
-    const std::int64_t posted = posted_.exchange(0, std::memory_order_relaxed);
-    if (posted != 0) after_posts_.learn(count(now) - posted <= kPollPause.count());
+    if (const Instant posted = posted_.load(std::memory_order_relaxed); posted != Instant{}) {
+      posted_.store(Instant{}, std::memory_order_relaxed);
+      after_posts_.learn(now - posted <= kPollPause);
+    }
     if (!found_.load(std::memory_order_relaxed)) return;
     found_.store(false, std::memory_order_relaxed);
     loyalty_.learn(goes_on);
@@ -54,24 +56,24 @@ class PollWatch {
   /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late.
   /// Returns false then: nobody has polled in between.
   bool on_post(Instant now) {
-    const std::int64_t posted = posted_.load(std::memory_order_relaxed);
-    const bool is_late = posted != 0 && count(now) - posted > kPostPause.count();
+    const Instant posted = posted_.load(std::memory_order_relaxed);
+    const bool is_late = posted != Instant{} && now - posted > kPostPause;
     if (is_late) on_absence();
     return !is_late;
   }
   /// It ended at `now`.
-  void on_posted(Instant now) { posted_.store(count(now), std::memory_order_relaxed); }
+  void on_posted(Instant now) { posted_.store(now, std::memory_order_relaxed); }
   /// The work that a poll gave rise to ended at `now`: it is no pause. `found`: packets had come.
   void on_poll_done(Instant now, bool found) {
     on_call_done(now);
     if (found) found_.store(true, std::memory_order_relaxed);
   }
   /// Another call of the program ended at `now`: no pause either.
-  void on_call_done(Instant now) { last_.store(count(now), std::memory_order_relaxed); }
+  void on_call_done(Instant now) { last_.store(now, std::memory_order_relaxed); }
   /// The poller says that it is going to sleep.
   void on_stop() {
     has_stopped_.store(true, std::memory_order_relaxed);
-    posted_.store(0, std::memory_order_relaxed);
+    posted_.store(Instant{}, std::memory_order_relaxed);
     row_.store(0, std::memory_order_relaxed);
     found_.store(false, std::memory_order_relaxed);
   }
@@ -79,11 +81,11 @@ class PollWatch {
   Duration poller_ran() const { return cpu_time(poller_.load(std::memory_order_relaxed)); }
   /// Packets were left to a poller that did not come.
   void on_absence() {
-    if (posted_.exchange(0, std::memory_order_relaxed) != 0) after_posts_.learn(false);
+    if (posted_.exchange(Instant{}, std::memory_order_relaxed) != Instant{}) after_posts_.learn(false);
   }
   /// The poller was relied on and did not come again although it was running, and packets were waiting for it.
   void on_deserted(Instant now) {
-    strict_until_.store(count(now + kStrictFor), std::memory_order_relaxed);
+    strict_until_.store(now + kStrictFor, std::memory_order_relaxed);
     loyalty_.forget();
     after_posts_.forget();
   }
@@ -100,22 +102,19 @@ class PollWatch {
     return after_posts_.holds() && !is_strict(now) && !has_stopped_.load(std::memory_order_relaxed);
   }
   /// Whether the last poll is at most `age` old.
-  bool is_recent(Instant now, Duration age) const {
-    return count(now) - last_.load(std::memory_order_relaxed) <= age.count();
-  }
+  bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
-  static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
-  bool is_strict(Instant now) const { return count(now) < strict_until_.load(std::memory_order_relaxed); }
+  bool is_strict(Instant now) const { return now < strict_until_.load(std::memory_order_relaxed); }
 
-  std::atomic<std::int64_t> last_ = 0;  ///< When the last poll, or other call, began or ended, whichever was later.
+  std::atomic<Instant> last_{};         ///< When the last poll, or other call, began or ended, whichever was later.
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
   Habit loyalty_;
-  std::atomic<std::int64_t> posted_ = 0;   ///< When something was posted last that no poll has followed yet; 0: never.
-  Habit after_posts_;                      ///< Polls that follow posts.
+  std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
+  Habit after_posts_;              ///< Polls that follow posts.
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
-  std::atomic<std::int64_t> strict_until_ = 0;
+  std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;
 };
 
@@ -125,31 +124,27 @@ class SleepWatch {
  public:
   /// It goes to sleep at `now`.
   void on_sleep(Instant now) {
-    const std::int64_t left = left_.exchange(0, std::memory_order_relaxed);
-    if (left != 0) comes_back_.learn(count(now) - left <= kSleeperPause.count());
-    last_.store(count(now), std::memory_order_relaxed);
+    const Instant left = left_.exchange(Instant{}, std::memory_order_relaxed);
+    if (left != Instant{}) comes_back_.learn(now - left <= kSleeperPause);
+    last_.store(now, std::memory_order_relaxed);
   }
   /// It has its event, and goes on with that.
   void on_event(Instant now) {
-    left_.store(count(now), std::memory_order_relaxed);
-    last_.store(count(now), std::memory_order_relaxed);
+    left_.store(now, std::memory_order_relaxed);
+    last_.store(now, std::memory_order_relaxed);
   }
   /// It was expected and has not come.
   void on_absence() {
-    left_.store(0, std::memory_order_relaxed);
+    left_.store(Instant{}, std::memory_order_relaxed);
     comes_back_.learn(false);
   }
   bool comes_back() const { return comes_back_.holds(); }
   /// Whether it went to sleep, or got its event, at most `age` ago.
-  bool is_recent(Instant now, Duration age) const {
-    return count(now) - last_.load(std::memory_order_relaxed) <= age.count();
-  }
+  bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
-  static std::int64_t count(Instant time) { return time.time_since_epoch().count(); }
-
-  std::atomic<std::int64_t> left_ = 0;  ///< When it got the event with which it is busy; 0: it is not.
-  std::atomic<std::int64_t> last_ = 0;
+  std::atomic<Instant> left_{};  ///< When it got the event with which it is busy; else Instant{}.
+  std::atomic<Instant> last_{};
   Habit comes_back_;
 };
 

@@ -225,7 +225,7 @@ class Runner {
   };
 
   /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
-  /// there is to do, within a millisecond as when a poller does. With the lock held.
+  /// there is to do, within two milliseconds. With the lock held.
   bool expects_sleeper() const {
     return sleepers_ == 1 && sleeps_.comes_back() && watching_.load(std::memory_order_relaxed);
   }

@@ -38,8 +38,8 @@ inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
 /// A thread that has slept for an event, and sleeps for the next one within this, has come back soon.
 inline constexpr Duration kSleeperPause = std::chrono::microseconds(100);
 
-/// Whether a thread polls on once it has found something, and whether it polls once it has posted something, is
-/// learned, and whether it comes back to sleep: a point each time that it does, at most so many;
+/// Three habits are learned: that a thread polls on when it has found something, that it polls when it has posted
+/// something, and that it comes back to sleep. A point each time that it does, at most so many;
 inline constexpr int kLoyaltyMax = 64;
 /// so many lost each time that it does not;
 inline constexpr int kLoyaltyLost = 2;

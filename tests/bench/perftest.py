@@ -81,11 +81,6 @@ def gigabits(row, seconds, before):
     return run(f"{row.command} -D {max(1, round(seconds))}", before)[3] * 8 * 2**20 / 1e9
 
 
-def beside_rc(command, seconds):
-    """Gb/s of `command` and, right behind it, of RC's WRITE: both differ from minute to minute."""
-    return gigabits(Row(command, "", "", 0), seconds, []), gigabits(ROWS[0], seconds, [])
-
-
 def thousands(row, seconds, before):
     return run(f"{row.command} -D {max(1, round(seconds))}", before)[4] * 1e3
 

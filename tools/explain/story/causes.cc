@@ -128,8 +128,9 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   const bool needless = again.resent && (wait < kShortestTimeout || (again.acked && wait < kLongDelay));
   if (needless && !numbered) return {Reason::kReordered, false, {}, again.time_ns - again.last_time_ns};
   if (wait < kShortestTimeout) return {Reason::kUnknown, false, {}, wait};
-  // Sooner than half of that, it may as well be the first one, held back by the network.
-  const bool odd = wait < kLongDelay / 2 || again.acked || may_be_answer(again, evidence);
+  // Sooner, it may as well be the first one, held back by the network.
+  const bool is_soon = wait < (again.seen ? kLongDelay / 2 : kLongDelay);
+  const bool odd = is_soon || again.acked || may_be_answer(again, evidence);
   return {Reason::kTimeout, wait >= kMillisecond && (numbered || !odd), {}, wait};
 }
 
