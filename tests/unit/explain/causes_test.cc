@@ -112,6 +112,10 @@ TEST(Causes, WhereATimerOrAnotherAnswerMayHaveBeenItNothingIsSure) {
   again.last_time_ns = kMs;
   EXPECT_EQ(find_cause(again, evidence).reason, Reason::kNak);
   EXPECT_FALSE(find_cause(again, evidence).sure) << "it had been silent for 3 ms";
+  again.last_time_ns = 4 * kMs - 10'000;
+  EXPECT_EQ(find_cause(again, evidence).reason, Reason::kNak);
+  EXPECT_FALSE(find_cause(again, evidence).sure) << "it has been sent since the NAK";
+  again.last_time_ns = kMs;
   evidence.used(5);
   again.time_ns = 70 * kMs;
   EXPECT_EQ(find_cause(again, evidence).reason, Reason::kTimeout);

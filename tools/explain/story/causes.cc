@@ -42,6 +42,9 @@ bool is_copy(const Repetition& again) {
   return again.same_bytes && again.ip_id != 0 && again.ip_id == again.last_ip_id;
 }
 
+/// Whether the packet has been sent since the answer came: that was the consequence.
+bool is_settled(const Hint& hint, const Repetition& again) { return again.seen && hint.time_ns < again.last_time_ns; }
+
 std::int64_t long_after(const Evidence& evidence) { return std::max(kMillisecond, 8 * evidence.round_trip_ns); }
 
 /// How long the requester has heard nothing new of this packet.
@@ -91,8 +94,8 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   const bool too_early = evidence.rnr && again.time_ns - evidence.rnr->time_ns < evidence.rnr->delay_ns &&
                          again.index < evidence.rnr->index && again.seen && !numbered;
   if (evidence.rnr && !evidence.rnr->used && again.index <= evidence.rnr->index && !too_early) {
-    return {Reason::kRnr, numbered || again.index == evidence.rnr->index, evidence.rnr->place,
-            again.time_ns - evidence.rnr->time_ns};
+    const bool plain = again.index == evidence.rnr->index && !is_settled(*evidence.rnr, again);
+    return {Reason::kRnr, numbered || plain, evidence.rnr->place, again.time_ns - evidence.rnr->time_ns};
   }
   const Hint* const nak = asked_by(again, evidence);
   const bool exact_implied = evidence.implied && is_for(*evidence.implied, again.index);
@@ -101,13 +104,14 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
     // A NAK acknowledges what lies before it: why go back further?
     const bool odd =
         nak->index != again.index || again.acked || (!again.seen && (evidence.reordered || wait > kMillisecond / 2));
-    return {Reason::kNak, numbered || !(odd || may_be_timeout), nak->place, wait};
+    return {Reason::kNak, numbered || !(odd || may_be_timeout || is_settled(*nak, again)), nak->place, wait};
   }
   if (evidence.implied && !evidence.implied->used) {
     const std::int64_t wait = again.time_ns - evidence.implied->time_ns;
     const bool plain = wait <= long_after(evidence) && (numbered || evidence.implied->index == again.index);
     if (wait <= kPrompt) {
-      return {Reason::kImpliedNak, plain && (numbered || !may_be_timeout), evidence.implied->place, wait};
+      const bool sure = plain && (numbered || !(may_be_timeout || is_settled(*evidence.implied, again)));
+      return {Reason::kImpliedNak, sure, evidence.implied->place, wait};
     }
   }
   if (!again.seen) {
