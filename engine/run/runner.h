@@ -88,9 +88,7 @@ class Runner {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
       if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
-      count = transmit(now);
-      if (count > 0) port_->flush();
-      tell_progress();
+      count = send(now);
       done = os_now();
       if (in_row) polls_.on_call_done(done);
     }
@@ -155,7 +153,7 @@ class Runner {
     polls_.on_stop();
     if (!masked()) return;
     unmask();
-    posted(lock);
+    inform_background(/*more=*/send(os_now()) >= kCrankBurst);
   }
 
   /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
@@ -267,6 +265,14 @@ class Runner {
   std::size_t transmit(Instant now) {
     begin_turn(now);
     return take_transmits(nic_, *port_, now);
+  }
+
+  /// Sends what there is, up to a burst, and tells of what came of it. Returns how many packets.
+  std::size_t send(Instant now) {
+    const std::size_t count = transmit(now);
+    if (count > 0) port_->flush();
+    tell_progress();
+    return count;
   }
 
   void run() {

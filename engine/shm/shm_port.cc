@@ -32,6 +32,8 @@ constexpr Duration kRetryFull = 100us;
 /// call. A thread that sleeps is woken by them all the same.
 constexpr Duration kUdpBusy = 1ms;
 constexpr Duration kUdpLook = 100us;
+/// The same for a thread that lingers, which it does not do for long.
+constexpr Duration kUdpLookLingering = 20us;
 constexpr std::uint32_t kTurnsPerClock = 8;
 
 /// Bytes 5 to 7 of the BTH.
@@ -342,7 +344,7 @@ bool ShmPort::wait(std::optional<Instant> deadline) {
     }
     // A thread that looks again and again looks at the rings: the sockets need a system call.
     if (is_look && !sources_.empty() && now < socket_look_at_) return false;
-    socket_look_at_ = now + kUdpLook;
+    socket_look_at_ = now + kUdpLookLingering;
   }
   const bool woken = udp_->wait(deadline);
   const std::lock_guard lock(wait_mutex_);

@@ -39,7 +39,7 @@ class Recordings : public testing::Test {
   }
   /// What a user reads.
   std::string explained() const {
-    const std::string command = std::string(UROCE_BIN_DIR "/uroce explain --packets ") + folder;
+    const std::string command = "'" UROCE_BIN_DIR "/uroce' explain --packets " + folder;
     std::FILE* const pipe = ::popen(command.c_str(), "r");
     std::string text;
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);

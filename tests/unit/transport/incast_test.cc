@@ -9,18 +9,18 @@ namespace uroce::test {
 namespace {
 
 constexpr std::size_t kMessage = 256 * 1024;
-constexpr Duration kPerPacket = 3us;      ///< That the receiver takes for one.
-constexpr Duration kPerPacketSent = 2us;  ///< That a sender takes.
-constexpr int kBuffer = 25;               ///< Packets of 4 KiB that net.core.rmem_default holds.
+constexpr Duration kPerPacket = 3us;  ///< That the receiver takes for one.
+constexpr int kBuffer = 25;           ///< Packets of 4 KiB that net.core.rmem_default holds.
 
 /// Senders with a QP each to one receiver, which reads its packets one by one from a buffer of kBuffer. Between them is
 /// a path that takes `path` in each direction.
 class Incast : public testing::Test {
  protected:
-  explicit Incast(std::size_t sender_count = 8, Duration path = {})
-      : kSenders(sender_count), posted(sender_count), done(sender_count) {
+  /// `per_packet_sent`: that the senders together take for one.
+  explicit Incast(std::size_t count = 8, Duration path = {}, Duration per_packet_sent = {})
+      : posted(count), done(count) {
     receiver.node = world.attach(receiver.nic, {receiver.gid});
-    for (std::size_t i = 0; i < kSenders; ++i) {
+    for (std::size_t i = 0; i < posted.size(); ++i) {
       const auto n = static_cast<std::uint8_t>(10 + i);
       Side& side = senders.emplace_back(Gid::from_v4(10, 0, 0, n), 0x10000000, options);
       side.node = world.attach(side.nic, {side.gid});
@@ -28,10 +28,9 @@ class Incast : public testing::Test {
       side.bring_up(connected_attr(options, side, receiver, 0x100, 0x100));
       receiver.bring_up(connected_attr(options, receiver, side, 0x100, 0x100));
     }
-    world.set_filter([this, path](engine::sim::Packet& packet, Instant now) {
+    world.set_filter([this, path, per_packet_sent](engine::sim::Packet& packet, Instant now) {
       if (packet.to != receiver.node) return engine::sim::Verdict::delay(path);
-      // A single sender takes its time as well.
-      sent_at = kSenders == 1 ? std::max(sent_at, now) + kPerPacketSent : now;
+      sent_at = std::max(sent_at, now) + per_packet_sent;
       free_at = std::max(free_at, sent_at);
       if (free_at - sent_at > kBuffer * kPerPacket) return engine::sim::Verdict::drop();
       free_at += kPerPacket;
@@ -41,7 +40,7 @@ class Incast : public testing::Test {
   /// Everybody sends for `time`, without a pause.
   void run(Duration time) {
     for (const Instant end = world.now() + time; world.now() < end; world.run_for(100us)) {
-      for (std::size_t i = 0; i < kSenders; ++i) {
+      for (std::size_t i = 0; i < posted.size(); ++i) {
         for (const Completion& c : senders[i].poll()) {
           ASSERT_EQ(c.status, WcStatus::kSuccess);
           --posted[i];
@@ -65,7 +64,6 @@ class Incast : public testing::Test {
     return total;
   }
 
-  const std::size_t kSenders;
   PairOptions options{.mtu_code = 5};
   engine::sim::World world;
   Side receiver{Gid::from_v4(10, 0, 0, 1), 0x20000000, options};
@@ -77,7 +75,7 @@ class Incast : public testing::Test {
 
 TEST_F(Incast, IsNoStormAndFair) {
   run(300ms);  // In which they find their shares.
-  done.assign(kSenders, 0);
+  done.assign(done.size(), 0);
   const std::uint64_t sent_before = sent(), repeated_before = sum(&nic::Counters::retransmitted_pkts);
   run(500ms);
   const double packets = static_cast<double>(sent() - sent_before);
@@ -86,12 +84,12 @@ TEST_F(Incast, IsNoStormAndFair) {
   EXPECT_GT(packets, 0.9 * (500ms / kPerPacket)) << "and the receiver is busy";
   double total = 0, squares = 0;
   for (const double n : done) total += n, squares += n * n;
-  EXPECT_GE(total * total / (static_cast<double>(kSenders) * squares), 0.9) << "Jain's index";
+  EXPECT_GE(total * total / (static_cast<double>(done.size()) * squares), 0.9) << "Jain's index";
 }
 
 class FarReceiver : public Incast {
  protected:
-  FarReceiver() : Incast(1, 500us) {}
+  FarReceiver() : Incast(1, 500us, 2us) {}
 };
 
 /// The path is long, but what waits, waits in the small buffer.
