@@ -32,6 +32,7 @@
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
 #include "engine/run/crank.h"
+#include "engine/run/place_watch.h"
 #include "engine/run/poll_watch.h"
 #include "proto/base/check.h"
 
@@ -48,7 +49,10 @@ class Runner {
   /// Starts the background thread. `nic` must outlive the runner.
   Runner(N& nic, std::unique_ptr<Port> port, OnProgress on_progress = {}, BeforeTurn before_turn = {})
       : nic_(nic), port_(std::move(port)), on_progress_(std::move(on_progress)), before_turn_(std::move(before_turn)) {
-    thread_ = start_background_thread([this] { run(); });
+    thread_ = start_background_thread([this] {
+      ask_for_short_slices();
+      run();
+    });
   }
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -80,6 +84,7 @@ class Runner {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
+    place_.on_call();
     if (in_row) polls_.on_call_done(now);
     if (!polls_.on_post(now) && masked() && !polls_.is_loyal(now)) unmask();
     std::size_t count = 0;
@@ -114,6 +119,7 @@ class Runner {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     polls_.on_poll(now);
+    place_.on_call();
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -139,6 +145,7 @@ class Runner {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     polls_.on_poll(now);
+    place_.on_call();
     polls_.on_poll_done(now, /*found=*/true);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
@@ -285,6 +292,7 @@ class Runner {
         poller_ran_ = {};
       }
       if (turn_in_background() || linger()) continue;
+      leave_program_alone();
       // While a program polls time and again, masking need not wake this thread.
       const Instant now = os_now();
       if (is_sleeper_due_ || polls_.is_recent(now, kPollsOver) || sleeps_.is_recent(now, kPollsOver)) {
@@ -293,6 +301,13 @@ class Runner {
         port_->wait(wake_at_);
       }
       received_since_sleep_ = 0;
+    }
+  }
+
+  void leave_program_alone() {
+    const int processor = ::sched_getcpu();
+    if (place_.is_in_the_way(os_now(), processor, received_since_sleep_, [this] { return polls_.poller_ran(); })) {
+      leave_processor(processor);
     }
   }
 
@@ -412,6 +427,7 @@ class Runner {
   std::mutex mutex_;
   std::atomic<int> waiting_ = 0;  ///< Threads that wait for mutex_.
   PollWatch polls_;
+  PlaceWatch place_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
   Duration poller_ran_{};                  ///< While the background thread watched it, the last time.

@@ -54,6 +54,12 @@ inline constexpr Duration kSleepAfterPackets = std::chrono::milliseconds(4);
 /// processor takes (30 us on some virtual machines).
 inline constexpr Duration kLockSpin = std::chrono::microseconds(20);
 
+/// After so many wake-ups in a row on the processor on which the program runs without a pause, the background thread
+/// moves to another one, ...
+inline constexpr int kWakesInTheWay = 8;
+/// ... at most once in this time: it takes some 100 us, and the scheduler may want it where it was.
+inline constexpr Duration kMovePause = std::chrono::milliseconds(10);
+
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
 /// In a stream, the background thread looks for more for so long before it sleeps.
