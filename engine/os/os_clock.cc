@@ -2,6 +2,7 @@
 #include "engine/os/os_clock.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -30,6 +31,12 @@ clockid_t cpu_clock_of_this_thread() {
 }
 
 Duration cpu_time(clockid_t clock) { return read_clock(clock); }
+
+long preemptions_of_this_thread() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
 
 timespec time_until(Instant deadline) {
   const Duration left = std::max(deadline - os_now(), Duration{});

@@ -53,13 +53,22 @@ class PollWatch {
     found_.store(false, std::memory_order_relaxed);
     loyalty_.learn(goes_on);
   }
-  /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late.
-  /// Returns false then: nobody has polled in between.
-  bool on_post(Instant now) {
+  /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late, and
+  /// not because the thread was kept from running: `preemptions()` is how often it was. Returns false then: nobody has
+  /// polled in between.
+  template <class Preemptions>
+  bool on_post(Instant now, const Preemptions& preemptions) {
     const Instant posted = posted_.load(std::memory_order_relaxed);
-    const bool is_late = posted != Instant{} && now - posted > kPostPause;
-    if (is_late) on_absence();
-    return !is_late;
+    if (posted == Instant{} || now - posted <= kPostPause) return true;
+    const long count = preemptions();
+    if (preempted_.exchange(count, std::memory_order_relaxed) != count) return true;
+    on_absence();
+    return false;
+  }
+  /// Whether a post at `now` comes right behind another one.
+  bool continues_posts(Instant now) const {
+    const Instant posted = posted_.load(std::memory_order_relaxed);
+    return posted != Instant{} && now - posted <= kPostRow;
   }
   /// It ended at `now`.
   void on_posted(Instant now) { posted_.store(now, std::memory_order_relaxed); }
@@ -111,8 +120,9 @@ class PollWatch {
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
   Habit loyalty_;
-  std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
-  Habit after_posts_;              ///< Polls that follow posts.
+  std::atomic<Instant> posted_{};    ///< When something was posted last that no poll has followed yet; else Instant{}.
+  Habit after_posts_;                ///< Polls that follow posts.
+  std::atomic<long> preempted_ = 0;  ///< How often the thread that posts had been when it was late last.
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;

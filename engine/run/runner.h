@@ -79,17 +79,17 @@ class Runner {
   Port& port() { return *port_; }
 
   /// To be called, with the lock held, after a call on the NIC that may have produced packets or an earlier deadline.
-  /// Sends at once unless a poller is about to.
+  /// Sends at once unless a poller is about to, or the program that posts more.
   void posted(const std::unique_lock<std::mutex>& lock) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
     place_.on_call();
     if (in_row) polls_.on_call_done(now);
-    if (!polls_.on_post(now) && masked() && !polls_.is_loyal(now)) unmask();
+    if (!polls_.on_post(now, preemptions_of_this_thread) && masked() && !polls_.is_loyal(now)) unmask();
     std::size_t count = 0;
     Instant done = now;
-    if (!leaves_to_poller(now)) {
+    if (!leaves_to_poller(now) && !leaves_to_next_call(now)) {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
       if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
@@ -149,8 +149,10 @@ class Runner {
     polls_.on_poll_done(now, /*found=*/true);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
-    // What a post left to the polls behind it is here, and the program may not poll on.
-    if (masked() && !polls_.is_loyal(now)) unmask();
+    if (!masked() || polls_.is_loyal(now)) return;
+    // What posts left to the polls behind them is here, and the program may not poll on.
+    if (posts_left_ > 0) send(now);
+    unmask();
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -266,7 +268,8 @@ class Runner {
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
-  void begin_turn(Instant now) const {
+  void begin_turn(Instant now) {
+    posts_left_ = 0;
     if (before_turn_) before_turn_(now);
   }
   std::size_t transmit(Instant now) {
@@ -274,10 +277,14 @@ class Runner {
     return take_transmits(nic_, *port_, now);
   }
 
-  /// Sends what there is, up to a burst, and tells of what came of it. Returns how many packets.
+  /// Sends what there is, and tells of what came of it: up to a burst, unless nobody else would go on soon. Returns
+  /// kCrankBurst if there may be more.
   std::size_t send(Instant now) {
-    const std::size_t count = transmit(now);
-    if (count > 0) port_->flush();
+    std::size_t count = 0;
+    do {
+      count = transmit(now);
+      if (count > 0) port_->flush();
+    } while (count >= kCrankBurst && masked());
     tell_progress();
     return count;
   }
@@ -339,6 +346,12 @@ class Runner {
   bool leaves_to_poller(Instant now) const {
     return masked() && polls_.is_loyal(now) && polls_.is_recent(now, kPollerTrust);
   }
+  /// Whether a post in a row, to be called once for each, waits for the next one or for the poll behind the last: one
+  /// system call for all of them.
+  bool leaves_to_next_call(Instant now) {
+    if (!masked() || !polls_.follows_posts(now) || !polls_.continues_posts(now)) return false;
+    return ++posts_left_ < kPostsTogether;
+  }
   /// Leaves packets to the polling threads. With the lock held.
   void mask() {
     masked_.store(true, std::memory_order_seq_cst);
@@ -392,11 +405,13 @@ class Runner {
     forget_late_sleeper(now);
     // How long the poller ran while it was watched.
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
+    const bool had_posts = posts_left_ > 0;
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
-    if (took_over && progress.received > 0) polls_.on_absence();
-    if (is_deserted && progress.received > 0) polls_.on_deserted(now);
+    const bool was_needed = progress.received > 0 || had_posts;
+    if (took_over && was_needed) polls_.on_absence();
+    if (is_deserted && was_needed) polls_.on_deserted(now);
     // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
     if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
     // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
@@ -427,6 +442,7 @@ class Runner {
   std::mutex mutex_;
   std::atomic<int> waiting_ = 0;  ///< Threads that wait for mutex_.
   PollWatch polls_;
+  int posts_left_ = 0;  ///< Posts of a row that were not sent yet. Guarded by mutex_.
   PlaceWatch place_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.

@@ -18,6 +18,11 @@ inline constexpr Duration kPollPause = std::chrono::microseconds(10);
 /// Posts further apart than this, and no poll in between: the program does something else. A post takes up to 50 us
 /// where it has to wake another processor.
 inline constexpr Duration kPostPause = std::chrono::microseconds(100);
+/// A post within this time after another one: the program could as well have posted a list. For one that polls when it
+/// has posted, ...
+inline constexpr Duration kPostRow = std::chrono::microseconds(2);
+/// ... so many of them are sent together.
+inline constexpr int kPostsTogether = 16;
 /// So many polls without a pause: the thread waits for packets by polling, and will take them itself.
 inline constexpr std::uint32_t kPollsToMask = 4;
 /// Where packets had to wait because a thread did not poll again after all, so many ...

@@ -30,6 +30,9 @@ class PollWatchTest : public testing::Test {
       poll(polls - 1, 1us);
     }
   }
+  bool begin_post(Duration pause = {}, long preemptions_so_far = 0) {
+    return watch.on_post(now += pause, [=] { return preemptions_so_far; });
+  }
   bool follows_posts() const { return watch.follows_posts(now); }
   bool waits() const { return watch.waits(now); }
   bool is_loyal() const { return watch.is_loyal(now); }
@@ -126,12 +129,32 @@ TEST_F(PollWatchTest, OneThatPollsLaterOrNeverIsNot) {
 }
 
 TEST_F(PollWatchTest, LatePostsShowThatNobodyPolls) {
-  EXPECT_TRUE(watch.on_post(now)) << "the first one";
+  EXPECT_TRUE(begin_post()) << "the first one";
   watch.on_posted(now);
-  EXPECT_TRUE(watch.on_post(now += 100us));
+  EXPECT_TRUE(begin_post(100us));
   watch.on_posted(now);
-  EXPECT_FALSE(watch.on_post(now += 101us));
-  EXPECT_TRUE(watch.on_post(now)) << "said once";
+  EXPECT_FALSE(begin_post(101us));
+  EXPECT_TRUE(begin_post()) << "said once";
+}
+
+TEST_F(PollWatchTest, APostIsLateForNoReasonOfTheProgramsWhenItsThreadWasPreempted) {
+  post(33, 5us);
+  watch.on_posted(now);
+  EXPECT_TRUE(begin_post(200us, /*preemptions_so_far=*/7));
+  EXPECT_TRUE(follows_posts());
+  EXPECT_FALSE(begin_post(200us, 7)) << "not this time";
+  watch.on_posted(now);
+  EXPECT_FALSE(begin_post(200us, 7));
+  EXPECT_FALSE(follows_posts());
+}
+
+TEST_F(PollWatchTest, APostContinuesARowRightBehindAnotherOne) {
+  EXPECT_FALSE(watch.continues_posts(now));
+  watch.on_posted(now);
+  EXPECT_TRUE(watch.continues_posts(now + 2us));
+  EXPECT_FALSE(watch.continues_posts(now + 3us));
+  poll(1, 1us);
+  EXPECT_FALSE(watch.continues_posts(now));
 }
 
 TEST_F(PollWatchTest, OneThatSleepsForEventsIsNotExpectedToPollWhenAnotherThreadPosts) {

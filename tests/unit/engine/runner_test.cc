@@ -271,6 +271,37 @@ TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
   a->sleep_until(replies(1));
 }
 
+class PostRowTest : public RunnerTest {
+ protected:
+  /// Posts rows of three, after a pause, and polls until it has their answers and not beyond, until the last post of a
+  /// row waits: a row may also be too slow for that.
+  void post_until_some_wait() {
+    const Instant limit = os_now() + 5s;
+    while (true) {
+      for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
+      for (int i = 0; i < 3; ++i) a->post(address(2), tag++);
+      if (a->sent_packets() < tag) break;
+      a->poll_until(replies(tag));
+      ASSERT_LT(os_now(), limit);
+    }
+    EXPECT_GE(tag, 3u * engine::kLoyaltyNeeded) << "too early to know";
+  }
+  std::uint64_t tag = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, PostRowTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(PostRowTest, WithoutThePollsTheBackgroundThreadSends) {
+  post_until_some_wait();
+  a->sleep_until(replies(tag));
+}
+
+TEST_P(PostRowTest, APollThatFindsSomethingSends) {
+  post_until_some_wait();
+  a->runner().found(a->runner().lock());
+  EXPECT_EQ(a->sent_packets(), tag);
+}
+
 TEST_P(RunnerTest, BurstsLargerThanACrankTurnAllGoOut) {
   constexpr std::uint64_t kRequests = 1000;
   {
