@@ -18,8 +18,8 @@ namespace uroce::engine {
 /// this host come from elsewhere, and on the peer's processor the background thread is woken at once.
 class PlaceWatch {
  public:
-  /// A thread of the program calls, on the processor on which it runs.
-  void on_call(int processor = ::sched_getcpu()) { program_.store(processor, std::memory_order_relaxed); }
+  /// A thread of the program posts something, on the processor on which it runs.
+  void on_post(int processor = ::sched_getcpu()) { program_.store(processor, std::memory_order_relaxed); }
 
   /// The background thread was woken at `now` on `processor`, for so many packets. Returns whether it should leave that
   /// processor. `program_ran()`: the processor time that the program's thread has had; asked seldom.
@@ -44,7 +44,7 @@ class PlaceWatch {
   }
 
  private:
-  std::atomic<int> program_ = -1;  ///< The processor on which it called last.
+  std::atomic<int> program_ = -1;  ///< The processor on which it posted last.
   // The background thread's own:
   int wakes_ = 0;          ///< In a row on the program's processor.
   Instant since_{};        ///< The first of them, ...

@@ -84,7 +84,7 @@ class Runner {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
-    place_.on_call();
+    place_.on_post();
     if (in_row) polls_.on_call_done(now);
     if (!polls_.on_post(now, preemptions_of_this_thread) && masked() && !polls_.is_loyal(now)) unmask();
     std::size_t count = 0;
@@ -119,7 +119,6 @@ class Runner {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     polls_.on_poll(now);
-    place_.on_call();
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -145,7 +144,6 @@ class Runner {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     polls_.on_poll(now);
-    place_.on_call();
     polls_.on_poll_done(now, /*found=*/true);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 class PlaceWatchTest : public testing::Test {
  protected:
-  PlaceWatchTest() { watch.on_call(kProgram); }
+  PlaceWatchTest() { watch.on_post(kProgram); }
   /// Wakes up so many times, every 50 us, in which the program runs for `ran`. Returns how often it should have moved.
   int wake(int times, int processor, std::size_t packets = 1, Duration ran = 50us) {
     int moves = 0;
