@@ -152,6 +152,7 @@ class Faulty {
     if (!dead_) nic_.on_timeout(now);
   }
 
+  void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     if (!active_) return nic_.poll_transmit(now, frame);
     while (!dead_) {

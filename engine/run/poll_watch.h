@@ -135,27 +135,37 @@ class SleepWatch {
   /// It goes to sleep at `now`.
   void on_sleep(Instant now) {
     const Instant left = left_.exchange(Instant{}, std::memory_order_relaxed);
-    if (left != Instant{}) comes_back_.learn(now - left <= kSleeperPause);
+    if (left != Instant{}) {
+      comes_back_.learn(now - left <= kSleeperPause);
+      posts_.learn(has_posted_.load(std::memory_order_relaxed));
+    }
     last_.store(now, std::memory_order_relaxed);
   }
   /// It has its event, and goes on with that.
   void on_event(Instant now) {
+    has_posted_.store(false, std::memory_order_relaxed);
     left_.store(now, std::memory_order_relaxed);
     last_.store(now, std::memory_order_relaxed);
   }
+  /// Something is posted.
+  void on_post() { has_posted_.store(true, std::memory_order_relaxed); }
   /// It was expected and has not come.
   void on_absence() {
     left_.store(Instant{}, std::memory_order_relaxed);
     comes_back_.learn(false);
   }
   bool comes_back() const { return comes_back_.holds(); }
+  /// Whether it posts something before.
+  bool posts() const { return posts_.holds(); }
   /// Whether it went to sleep, or got its event, at most `age` ago.
   bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
   std::atomic<Instant> left_{};  ///< When it got the event with which it is busy; else Instant{}.
   std::atomic<Instant> last_{};
+  std::atomic<bool> has_posted_ = false;
   Habit comes_back_;
+  Habit posts_;
 };
 
 }  // namespace uroce::engine

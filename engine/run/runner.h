@@ -85,6 +85,7 @@ class Runner {
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
     place_.on_post();
+    sleeps_.on_post();
     if (in_row) polls_.on_call_done(now);
     if (!polls_.on_post(now, preemptions_of_this_thread) && masked() && !polls_.is_loyal(now)) unmask();
     std::size_t count = 0;
@@ -180,8 +181,7 @@ class Runner {
       if (ready < 0) return error;
       if (polled.front().revents != 0) return 0;
       const NoCancellation whole;
-      while (turn_for_sleeper() >= kCrankBurst) continue;
-      if (is_ready()) return 0;
+      if (turn_for_sleeper(is_ready)) return 0;
     }
   }
 
@@ -207,6 +207,7 @@ class Runner {
       if (!is_mine_) return;
       runner.sleeps_.on_sleep(os_now());
       runner.is_sleeper_due_ = false;
+      if (runner.has_kept_) runner.send(os_now());
       runner.update_mask();
     }
     ~SleepersTurn() {
@@ -234,14 +235,28 @@ class Runner {
   bool expects_sleeper() const {
     return sleepers_ == 1 && sleeps_.comes_back() && watching_.load(std::memory_order_relaxed);
   }
-  /// Returns how many packets were sent.
-  std::size_t turn_for_sleeper() {
+  /// Takes what has come. Returns whether the sleeper has its event. Then the answer to what woke it waits for what it
+  /// posts, if it usually posts something and comes back: the peer is woken once for both.
+  template <class IsReady>
+  bool turn_for_sleeper(const IsReady& is_ready) {
     const std::unique_lock held = queue_up();
-    const Instant now = os_now();
-    begin_turn(now);
-    const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
-    inform_background(/*more=*/false);
-    return progress.transmitted;
+    while (true) {
+      const Instant now = os_now();
+      begin_turn(now);
+      const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
+      const bool has_event = is_ready();
+      if (has_event && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
+        keep_answers();
+      } else if (send(now) + progress.transmitted >= kCrankBurst) {
+        continue;
+      }
+      inform_background(/*more=*/false);
+      return has_event || is_ready();
+    }
+  }
+  void keep_answers() {
+    has_kept_ = true;
+    if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
   /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
@@ -268,6 +283,7 @@ class Runner {
   }
   void begin_turn(Instant now) {
     posts_left_ = 0;
+    has_kept_ = false;
     if (before_turn_) before_turn_(now);
   }
   std::size_t transmit(Instant now) {
@@ -440,7 +456,8 @@ class Runner {
   std::mutex mutex_;
   std::atomic<int> waiting_ = 0;  ///< Threads that wait for mutex_.
   PollWatch polls_;
-  int posts_left_ = 0;  ///< Posts of a row that were not sent yet. Guarded by mutex_.
+  int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by mutex_.
+  bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by mutex_.
   PlaceWatch place_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.

@@ -40,6 +40,9 @@ inline constexpr Duration kRelaxedWatch = std::chrono::microseconds(1900);
 /// When nobody has polled for so long, the background thread need not watch over pollers.
 inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
 
+/// The answers to so many packets, a message and the ACK before it, may wait for what a sleeper that was woken by them
+/// posts. A stream's do not: its sender may need them.
+inline constexpr std::size_t kAnswersKept = 2;
 /// A thread that has slept for an event, and sleeps for the next one within this, has come back soon.
 inline constexpr Duration kSleeperPause = std::chrono::microseconds(100);
 

@@ -30,6 +30,8 @@ class EchoNic {
     path.source_port = source_port;
     queue_.push_back({path, make(kRequest, tag, size)});
   }
+  /// Packets that it has to send.
+  std::size_t queued() const { return queue_.size(); }
   void set_timer(Instant deadline) { deadline_ = deadline; }
 
   void on_datagram(const proto::Datagram& datagram, Instant now) {

@@ -29,6 +29,7 @@ class NicWithCm {
     nic_.on_timeout(now);
     if (const auto deadline = cm_.next_deadline(); deadline && *deadline <= now) cm_.on_timeout(now);
   }
+  void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     // Management first: it is rare, and must not wait behind a stream.
     if (auto out = cm_.poll_transmit(now, frame)) return out;

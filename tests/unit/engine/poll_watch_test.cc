@@ -233,6 +233,19 @@ TEST_F(SleepWatchTest, OneThatComesBackLateIsNot) {
   EXPECT_FALSE(watch.comes_back());
 }
 
+TEST_F(SleepWatchTest, OneThatPostsBeforeItComesBackIsKnownToDoSo) {
+  sleep(100, 1us);
+  EXPECT_FALSE(watch.posts());
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_FALSE(watch.posts());
+    watch.on_post();
+    sleep(1, 1us);
+  }
+  EXPECT_TRUE(watch.posts());
+  sleep(17, 1us);
+  EXPECT_FALSE(watch.posts());
+}
+
 TEST_F(SleepWatchTest, AbsenceIsCountedOnce) {
   sleep(65, 1us);
   for (int i = 0; i < 16; ++i) {

@@ -72,6 +72,9 @@ class Station {
     const std::unique_lock lock = runner_.lock();
     return runner_.leaves_packets_to_program();
   }
+  std::size_t queued() {
+    return with_nic([](const EchoNic& nic) { return nic.queued(); });
+  }
   std::uint64_t sent_packets() {
     const std::unique_lock lock = runner_.lock();
     return runner_.port().counters().sent_packets;
@@ -87,6 +90,8 @@ class Station {
   }
   /// Readable when a reply has come that nobody has been told of.
   engine::WakeEvent& event() { return event_; }
+  /// From here on also when a request has.
+  void tell_of_requests() { tells_of_requests_ = true; }
   /// The thread that took the last reply from the network.
   std::thread::id taker() {
     const std::unique_lock lock = runner_.lock();
@@ -96,7 +101,8 @@ class Station {
  private:
   void on_progress() {
     progress_.notify_all();
-    if (std::exchange(told_, nic_.replies.size()) == nic_.replies.size()) return;
+    const std::size_t count = tells_of_requests_ ? nic_.received.size() : nic_.replies.size();
+    if (std::exchange(told_, count) == count) return;
     taker_ = std::this_thread::get_id();
     event_.signal();
   }
@@ -105,6 +111,7 @@ class Station {
   std::condition_variable progress_;
   engine::WakeEvent event_;
   std::size_t told_ = 0;
+  bool tells_of_requests_ = false;
   std::thread::id taker_;
   engine::Runner<EchoNic> runner_;
 };
@@ -386,6 +393,53 @@ TEST_P(RunnerTest, PacketsAreLeftToASleeperWhoComesBackSoonAndNotForLongIfItDoes
   while (a->leaves_packets_to_program() && os_now() < limit) std::this_thread::yield();
   EXPECT_FALSE(a->leaves_packets_to_program());
 }
+
+class KeptAnswerTest : public RunnerTest {
+ protected:
+  void SetUp() override {
+    RunnerTest::SetUp();
+    if (b) b->tell_of_requests();
+  }
+  /// b sleeps for a's requests, posts one itself if it is to, and comes back soon, until an answer waits for what it
+  /// does next or `limit` has passed. Returns whether one waits.
+  bool is_kept(bool posts, Instant limit) {
+    while (os_now() < limit) {
+      a->post(address(2), tag++);
+      EXPECT_EQ(b->sleep_for_event(), 0);
+      b->event().clear();
+      if (b->queued() > 0) return true;
+      if (posts) b->post(address(1), tag);
+    }
+    return false;
+  }
+  void sleep_until_one_is_kept() {
+    EXPECT_TRUE(is_kept(/*posts=*/true, os_now() + 5s));
+    EXPECT_GE(tag, engine::kLoyaltyNeeded / 2) << "too early to know: b is woken by answers, too";
+  }
+  std::uint64_t tag = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, KeptAnswerTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(KeptAnswerTest, GoesWithWhatIsPosted) {
+  sleep_until_one_is_kept();
+  b->post(address(1), 1);
+  EXPECT_EQ(b->queued(), 0u);
+}
+
+TEST_P(KeptAnswerTest, GoesWhenTheSleeperIsBack) {
+  sleep_until_one_is_kept();
+  b->event().signal();
+  EXPECT_EQ(b->sleep_for_event(), 0);
+  EXPECT_EQ(b->queued(), 0u);
+}
+
+TEST_P(KeptAnswerTest, GoesWithoutTheSleeper) {
+  sleep_until_one_is_kept();
+  a->sleep_until(replies(tag));
+}
+
+TEST_P(KeptAnswerTest, IsNotWhereTheSleeperPostsNothing) { EXPECT_FALSE(is_kept(/*posts=*/false, os_now() + 50ms)); }
 
 TEST_P(RunnerTest, TimersRunWhileSomebodySleepsAndPacketsAreTakenWhenNobodyDoes) {
   Sleeper sleeper(*a);

@@ -104,6 +104,7 @@ class Recorded {
     recorder_.done();
   }
   void on_timeout(Instant now) { nic_.on_timeout(now); }
+  void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     recorder_.sending();
     const std::optional<proto::Transmit> out = nic_.poll_transmit(now, frame);

@@ -29,7 +29,9 @@ int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
     *bad_wr = wr;
     return refuse_without_nic();
   }
-  if (nic_qp.state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
+  const bool completes_at_once = nic_qp.state() == nic::QpState::kErr;
+  if (completes_at_once) lock->set_time(engine::os_now());
+  const bool had_work = lock->has_work();
   int error = 0;
   bool is_any_posted = false;
   for (; wr != nullptr; wr = wr->next) {
@@ -41,7 +43,8 @@ int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
     is_any_posted = true;
   }
   lock.touch(nic_qp);
-  if ((std::is_same_v<Wr, struct ibv_send_wr> && is_any_posted) || lock->has_work()) lock.posted();
+  const bool gave_work = lock->has_work() && (!had_work || completes_at_once);
+  if ((std::is_same_v<Wr, struct ibv_send_wr> && is_any_posted) || gave_work) lock.posted();
   return error;
 }
 

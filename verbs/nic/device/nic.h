@@ -74,6 +74,8 @@ class Nic {
   /// Before calls that may complete WRs and have no time of their own: what they complete bears this one.
   void set_time(Instant now);
 
+  /// Until there is nothing left to send, answers of a QP go out before its requests: they have waited for those.
+  void answer_first();
   /// Has `qp`, if it has packets to send, send them before all others.
   void prefer(Qp* qp);
   /// True when there may be packets or events to poll. For calls after which there seldom are.

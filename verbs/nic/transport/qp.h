@@ -39,6 +39,8 @@ class Qp {
   const QpInit& init() const { return c_.init; }
   /// Its inner state.
   QpInside inside() const;
+  /// If it has both, the next packet is an answer and not a request.
+  void answer_first() { answer_next_ = true; }
   /// After the next packet it is the turn of another QP.
   void set_last_of_turn(bool is_last) { c_.last_of_turn = is_last; }
   PeerWindow& window() const { return *c_.window; }

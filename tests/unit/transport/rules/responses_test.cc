@@ -14,6 +14,22 @@ TEST(Ack, Coalesces) {
   for (std::uint64_t id : {1u, 2u, 3u}) s.expect_done(id, WcStatus::kSuccess);
 }
 
+// What waited for the program's next post goes out before it: the peer's completions come in the order of what
+// happened.
+TEST(AnswerFirst, UntilNothingIsLeft) {
+  Script s;
+  s.post_recv(1, 64);
+  s.recv_and_keep_answer(send_only(0).ack_req());
+  s.post_send(2, SendOp::kWrite, 3 * kMtu);
+  s.expect(ack(0));
+  s.expect(write_first(0, 3 * kMtu));
+  s.expect(write_middle(1));
+  s.expect(write_last(2));
+  s.expect_done(1, WcStatus::kSuccess);
+  s.recv(ack(2));
+  s.expect_done(2, WcStatus::kSuccess);
+}
+
 // IBTA 9.7.3.?: the last packet of a message asks for an ACK, and in a long one so does every sixteenth.
 TEST(AckRequest, AtTheEndOfAMessageAndNowAndThen) {
   Script s;

@@ -206,6 +206,11 @@ void Script::recv_on(const proto::Path& path, const Pkt& packet) {
   collect();
 }
 
+void Script::recv_and_keep_answer(const Pkt& packet) {
+  deliver(path_to_us(), packet);
+  nic.answer_first();
+}
+
 void Script::recv_together(const std::vector<Pkt>& packets) {
   for (const Pkt& p : packets) deliver(path_to_us(), p);
   collect();

@@ -77,6 +77,8 @@ class Script {
   void recv(const Pkt& packet);
   /// Several that arrive together: the NIC is not asked for answers in between.
   void recv_together(const std::vector<Pkt>& packets);
+  /// The NIC is not asked for the answer until the next step, and told that it comes before what is posted by then.
+  void recv_and_keep_answer(const Pkt& packet);
   /// The same packet on another path, for instance from another address.
   void recv_on(const proto::Path& path, const Pkt& packet);
 
