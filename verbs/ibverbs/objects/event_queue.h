@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
@@ -46,7 +47,11 @@ class EventQueue {
     if (is_inherited()) return;
     const std::scoped_lock lock(mutex_);
     items_.push_back(std::move(item));
-    add_token();
+    if (taker_in_this_thread_ == this) {
+      ++untold_;
+    } else {
+      add_token();
+    }
   }
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, or
@@ -62,13 +67,24 @@ class EventQueue {
         if (!items_.empty()) {
           out = std::move(items_.front());
           items_.pop_front();
-          drop_token();
+          if (untold_ > 0) {
+            --untold_;
+          } else {
+            drop_token();
+          }
+          tell_rest();
           on_taken(out);
           return 0;
         }
       }
       if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return EAGAIN;
-      if (const int error = sleep(fd_)) return error;
+      taker_in_this_thread_ = this;
+      const int error = sleep(fd_);
+      taker_in_this_thread_ = nullptr;
+      if (error == 0) continue;
+      const std::scoped_lock lock(mutex_);
+      tell_rest();
+      return error;
     }
   }
   template <class OnTaken>
@@ -91,12 +107,19 @@ class EventQueue {
   void remove_if(Predicate predicate) {
     if (is_inherited()) return;
     const std::scoped_lock lock(mutex_);
-    const std::size_t removed = std::erase_if(items_, predicate);
-    for (std::size_t i = 0; i < removed; ++i) drop_token();
+    std::size_t tokens = items_.size() - untold_;
+    std::erase_if(items_, predicate);
+    untold_ = std::min(untold_, items_.size());
+    for (; tokens > items_.size() - untold_; --tokens) drop_token();
   }
 
  private:
   // The counter of the semaphore equals items_.size(): one token an item, so that an edge-triggered epoll sees each.
+  // Except for items that the thread that is about to take one has pushed itself, while it waited: nobody else need
+  // know of the first of them, and the others get their tokens when it has taken that.
+  void tell_rest() {
+    for (; untold_ > 0; --untold_) add_token();
+  }
   void add_token() {
     const std::uint64_t one = 1;
     UROCE_ASSERT(write(fd_, &one, sizeof one) == sizeof one);
@@ -117,6 +140,8 @@ class EventQueue {
   int fd_;
   std::mutex mutex_;
   std::deque<Item> items_;
+  std::size_t untold_ = 0;  ///< How many of them have no token.
+  static inline thread_local EventQueue* taker_in_this_thread_ = nullptr;
 };
 
 }  // namespace uroce::ibv

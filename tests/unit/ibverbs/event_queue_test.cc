@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The descriptor says what the queue holds; the events that a thread brings itself do not take the way through it.
+#include "verbs/ibverbs/objects/event_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace uroce::ibv::test {
+namespace {
+
+class EventQueueTest : public testing::Test {
+ protected:
+  /// The counter of the descriptor: how often it can be read.
+  int tokens() {
+    int count = 0;
+    while (queue.holds_any() && is_readable()) {
+      std::uint64_t one = 0;
+      EXPECT_EQ(::read(queue.fd(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+      ++count;
+    }
+    const std::uint64_t back = static_cast<std::uint64_t>(count);
+    EXPECT_TRUE(count == 0 || ::write(queue.fd(), &back, sizeof back) == sizeof back);
+    return count;
+  }
+  bool is_readable() {
+    pollfd look{queue.fd(), POLLIN, 0};
+    return ::poll(&look, 1, 0) == 1;
+  }
+  /// Takes one; a wait pushes `items` and returns `error`. Returns 0 or an errno value.
+  int take(const std::vector<int>& items = {}, int error = 0) {
+    return queue.take(
+        taken, [](int) {},
+        [&](int) {
+          for (const int item : items) queue.push(item);
+          EXPECT_FALSE(!items.empty() && is_readable()) << "nobody else need know yet";
+          return error;
+        });
+  }
+
+  EventQueue<int> queue;
+  int taken = 0;
+};
+
+TEST_F(EventQueueTest, EachItemHasAToken) {
+  for (const int item : {1, 2, 3}) queue.push(item);
+  EXPECT_EQ(tokens(), 3);
+  EXPECT_EQ(take(), 0);
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(tokens(), 2);
+  queue.remove_if([](int item) { return item == 2; });
+  EXPECT_EQ(tokens(), 1);
+}
+
+TEST_F(EventQueueTest, WhatTheWaitingThreadBringsItselfNeedsNone) {
+  EXPECT_EQ(take({1}), 0);
+  EXPECT_EQ(taken, 1);
+  EXPECT_FALSE(is_readable());
+}
+
+TEST_F(EventQueueTest, WhatItBringsAndLeavesGetsOne) {
+  EXPECT_EQ(take({1, 2, 3}), 0);
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(tokens(), 2);
+  EXPECT_EQ(take(), 0);
+  EXPECT_EQ(taken, 2);
+  EXPECT_EQ(tokens(), 1);
+}
+
+TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsInterrupted) {
+  EXPECT_EQ(take({1, 2}, EINTR), EINTR);
+  EXPECT_EQ(tokens(), 2);
+}
+
+TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
+  queue.push(1);
+  EXPECT_EQ(take(), 0);
+  int waits = 0;
+  EXPECT_EQ(queue.take(
+                taken, [](int) {},
+                [&](int) {
+                  queue.push(2 + waits);
+                  if (++waits == 1) queue.remove_if([](int item) { return item == 2; });
+                  return 0;
+                }),
+            0);
+  EXPECT_EQ(taken, 3);
+  EXPECT_FALSE(is_readable());
+}
+
+TEST_F(EventQueueTest, OtherQueuesGetTheirsAtOnce) {
+  EventQueue<int> other;
+  EXPECT_EQ(queue.take(
+                taken, [](int) {},
+                [&](int) {
+                  other.push(1);
+                  pollfd look{other.fd(), POLLIN, 0};
+                  EXPECT_EQ(::poll(&look, 1, 0), 1);
+                  queue.push(2);
+                  return 0;
+                }),
+            0);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test
