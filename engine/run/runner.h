@@ -216,6 +216,11 @@ class Runner {
       if (is_mine_) {
         runner_.sleeps_.on_event(os_now());
         runner_.is_sleeper_due_ = runner_.expects_sleeper();
+        if (runner_.is_sleeper_due_) {
+          runner_.have_it_watch();
+        } else if (runner_.has_kept_) {
+          runner_.send(os_now());
+        }
         runner_.has_sleeper_ = false;
         runner_.update_mask();
       }
@@ -232,9 +237,7 @@ class Runner {
 
   /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
   /// there is to do, within two milliseconds. With the lock held.
-  bool expects_sleeper() const {
-    return sleepers_ == 1 && sleeps_.comes_back() && watching_.load(std::memory_order_relaxed);
-  }
+  bool expects_sleeper() const { return sleepers_ == 1 && sleeps_.comes_back(); }
   /// Takes what has come. Returns whether the sleeper has its event. Then the answer to what woke it waits for what it
   /// posts, if it usually posts something and comes back: the peer is woken once for both.
   template <class IsReady>
@@ -370,7 +373,12 @@ class Runner {
   void mask() {
     masked_.store(true, std::memory_order_seq_cst);
     update_mask();
-    if (!watching_.load(std::memory_order_seq_cst)) port_->wake();  // It must not sleep for long now.
+    have_it_watch();
+  }
+  /// The background thread must not sleep for long now: it is to look whether somebody is still there. To be called
+  /// when that has been noted.
+  void have_it_watch() {
+    if (!watching_.load(std::memory_order_seq_cst)) port_->wake();
   }
   /// Has packets wake the background thread, and at once if there are any. With the lock held.
   void unmask() {

