@@ -39,7 +39,7 @@ class Row:
     conditions: tuple = (QUIET,)
 
 
-EVENTS = "the ACK of each message often wakes the program once more; arming, fetching and polling an event are system calls, too"
+EVENTS = "two events for each message: to arm, fetch and look for one are system calls"
 MEMORY = "the program polls its memory and not its CQ: the background thread moves the packets, and has to get a core first"
 
 ROWS = (
