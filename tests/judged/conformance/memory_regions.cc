@@ -37,7 +37,10 @@ std::string reg(std::size_t length, unsigned int access) {
 
 std::string reg_unmapped() {
   Side side(0);
-  void* hole = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Where no other thread is given memory meanwhile.
+  const std::uintptr_t low = 0x10000000;
+  void* hole =
+      mmap(reinterpret_cast<void*>(low), 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   munmap(hole, 4096);
   return told(v().ibv_reg_mr(side.pd, hole, 4096, kAllAccess));
 }
