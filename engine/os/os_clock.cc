@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::engine {
 namespace {
@@ -32,10 +33,11 @@ clockid_t cpu_clock_of_this_thread() {
 
 Duration cpu_time(clockid_t clock) { return read_clock(clock); }
 
-long preemptions_of_this_thread() {
+bool was_preempted() {
+  static thread_local long before = 0;
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nivcsw;
+  return std::exchange(before, usage.ru_nivcsw) != usage.ru_nivcsw;
 }
 
 timespec time_until(Instant deadline) {

@@ -21,8 +21,8 @@ clockid_t cpu_clock_of_this_thread();
 /// Its reading. 0 once that thread has ended.
 Duration cpu_time(clockid_t clock);
 
-/// How often the calling thread had to leave its processor to others so far.
-long preemptions_of_this_thread();
+/// Whether the calling thread had to leave its processor to others since it asked last.
+bool was_preempted();
 
 /// How long from now until `deadline`, not negative, as ppoll() wants it.
 timespec time_until(Instant deadline);

@@ -15,12 +15,12 @@ inline bool has_one_processor() {
 }
 
 /// Has the calling thread run on another processor than `processor`, if it may use others. The kernel may move it back
-/// at any time: what it may use is as before.
+/// at any time: what it may use is as before (also if somebody changes that in this very moment).
 void leave_processor(int processor);
 
 /// Asks the scheduler to let the calling thread run soon after it wakes up, and for a short time only: slices of 100 us
 /// instead of milliseconds (Linux 6.12 and later: EEVDF with custom slices, sched_setattr(2)). Its share of the
-/// processor remains the same. Older kernels, and containers that forbid it, change nothing.
+/// processor remains the same. Older kernels, and containers that refuse it, change nothing.
 void ask_for_short_slices();
 
 /// One step of a short wait for another processor: leaves the pipeline to a hyperthread.

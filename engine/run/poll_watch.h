@@ -54,14 +54,12 @@ class PollWatch {
     loyalty_.learn(goes_on);
   }
   /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late, and
-  /// not because the thread was kept from running: `preemptions()` is how often it was. Returns false then: nobody has
-  /// polled in between.
-  template <class Preemptions>
-  bool on_post(Instant now, const Preemptions& preemptions) {
+  /// not because the thread was kept from running: `was_preempted()` since it was late last. Returns false then: nobody
+  /// has polled in between.
+  template <class WasPreempted>
+  bool on_post(Instant now, const WasPreempted& was_preempted) {
     const Instant posted = posted_.load(std::memory_order_relaxed);
-    if (posted == Instant{} || now - posted <= kPostPause) return true;
-    const long count = preemptions();
-    if (preempted_.exchange(count, std::memory_order_relaxed) != count) return true;
+    if (posted == Instant{} || now - posted <= kPostPause || was_preempted()) return true;
     on_absence();
     return false;
   }
@@ -120,16 +118,15 @@ class PollWatch {
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
   Habit loyalty_;
-  std::atomic<Instant> posted_{};    ///< When something was posted last that no poll has followed yet; else Instant{}.
-  Habit after_posts_;                ///< Polls that follow posts.
-  std::atomic<long> preempted_ = 0;  ///< How often the thread that posts had been when it was late last.
+  std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
+  Habit after_posts_;              ///< Polls that follow posts.
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;
 };
 
-/// Watches a thread that sleeps for events, and says whether it comes back for the next one soon. Any thread may call
-/// anything.
+/// Watches a thread that sleeps for events, and says whether it comes back for the next one soon, and posts something
+/// before. Any thread may call anything.
 class SleepWatch {
  public:
   /// It goes to sleep at `now`.

@@ -78,28 +78,31 @@ class Runner {
   /// The port, for acquire_source_port() and the counters. Only with the lock held.
   Port& port() { return *port_; }
 
+  /// Whether what a call gave rise to may wait for the program's next call: it was a post.
+  enum class Wait : std::uint8_t { kNo, kForNextCall };
   /// To be called, with the lock held, after a call on the NIC that may have produced packets or an earlier deadline.
-  /// Sends at once unless a poller is about to, or the program that posts more.
-  void posted(const std::unique_lock<std::mutex>& lock) {
+  /// Sends at once, unless a poll or another post will do so in a moment.
+  void posted(const std::unique_lock<std::mutex>& lock, Wait wait = Wait::kNo) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
     place_.on_post();
     sleeps_.on_post();
     if (in_row) polls_.on_call_done(now);
-    if (!polls_.on_post(now, preemptions_of_this_thread) && masked() && !polls_.is_loyal(now)) unmask();
-    std::size_t count = 0;
+    if (!polls_.on_post(now, was_preempted) && masked() && !polls_.is_loyal(now)) unmask();
+    bool more = false;
     Instant done = now;
-    if (!leaves_to_poller(now) && !leaves_to_next_call(now)) {
+    if (!leaves_to_poller(now) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
       if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
-      count = send(now);
+      more = send(now, masked() ? kBurstsUnderMask : 1);
+      if (more && masked()) unmask();
       done = os_now();
       if (in_row) polls_.on_call_done(done);
     }
     polls_.on_posted(done);
-    inform_background(/*more=*/count >= kCrankBurst);
+    inform_background(more);
   }
 
   /// Sends what there is, up to a burst, with the lock held: before something is destroyed that has answers to send.
@@ -128,7 +131,7 @@ class Runner {
         nic_, *port_, now, leaves_to_poller(now) ? Answers::kNextTurn : Answers::kAtOnce, [this] { tell_progress(); });
     // The program may have found what it waited for.
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
-    inform_background(/*more=*/false);
+    inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     const bool was_idle = progress.received == 0 && progress.transmitted == 0;
     if (was_idle && one_processor_) {
       held.unlock();
@@ -150,8 +153,9 @@ class Runner {
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
     if (!masked() || polls_.is_loyal(now)) return;
     // What posts left to the polls behind them is here, and the program may not poll on.
-    if (posts_left_ > 0) send(now);
+    const bool more = posts_left_ > 0 && send(now, kBurstsUnderMask);
     unmask();
+    if (more) inform_background(more);
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -161,7 +165,7 @@ class Runner {
     polls_.on_stop();
     if (!masked()) return;
     unmask();
-    inform_background(/*more=*/send(os_now()) >= kCrankBurst);
+    inform_background(send(os_now()));
   }
 
   /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
@@ -173,6 +177,7 @@ class Runner {
     if (turn.is_mine()) {
       for (const int socket : port_->packet_fds()) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
     }
+    if (is_ready()) return 0;  // To take the turn may have sent something, and completed it.
     while (true) {
       const bool may_sleep = !turn.is_mine() || port_->expect_packets(true);
       const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
@@ -201,28 +206,30 @@ class Runner {
   class SleepersTurn {
    public:
     explicit SleepersTurn(Runner& runner) : runner_(runner) {
+      const NoCancellation whole;
       const std::unique_lock held = runner.lock();
       ++runner.sleepers_;
       is_mine_ = !runner.port_->packet_fds().empty() && !std::exchange(runner.has_sleeper_, true);
       if (!is_mine_) return;
       runner.sleeps_.on_sleep(os_now());
       runner.is_sleeper_due_ = false;
-      if (runner.has_kept_) runner.send(os_now());
       runner.update_mask();
+      if (runner.has_kept_ || runner.posts_left_ > 0) runner.inform_background(runner.send(os_now()));
     }
     ~SleepersTurn() {
+      const NoCancellation whole;
       if (is_mine_) runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
       const std::unique_lock held = runner_.lock();
       if (is_mine_) {
         runner_.sleeps_.on_event(os_now());
         runner_.is_sleeper_due_ = runner_.expects_sleeper();
+        runner_.has_sleeper_ = false;
+        runner_.update_mask();
         if (runner_.is_sleeper_due_) {
           runner_.have_it_watch();
         } else if (runner_.has_kept_) {
-          runner_.send(os_now());
+          runner_.inform_background(runner_.send(os_now()));
         }
-        runner_.has_sleeper_ = false;
-        runner_.update_mask();
       }
       --runner_.sleepers_;
     }
@@ -238,22 +245,24 @@ class Runner {
   /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
   /// there is to do, within two milliseconds. With the lock held.
   bool expects_sleeper() const { return sleepers_ == 1 && sleeps_.comes_back(); }
-  /// Takes what has come. Returns whether the sleeper has its event. Then the answer to what woke it waits for what it
-  /// posts, if it usually posts something and comes back: the peer is woken once for both.
+  /// Takes what has come. Returns whether the sleeper has its event. Then what that gave rise to, the answer above all,
+  /// waits for what the sleeper posts, if it usually posts something and comes back: the peer is woken once for both.
   template <class IsReady>
   bool turn_for_sleeper(const IsReady& is_ready) {
-    const std::unique_lock held = queue_up();
     while (true) {
+      const std::unique_lock held = queue_up();
       const Instant now = os_now();
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
       const bool has_event = is_ready();
-      if (has_event && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
+      bool more = progress.transmitted >= kCrankBurst;
+      if (has_event && !more && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
         keep_answers();
-      } else if (send(now) + progress.transmitted >= kCrankBurst) {
-        continue;
+      } else {
+        more |= send(os_now());
       }
-      inform_background(/*more=*/false);
+      if (more && !has_event) continue;
+      inform_background(more);
       return has_event || is_ready();
     }
   }
@@ -294,16 +303,16 @@ class Runner {
     return take_transmits(nic_, *port_, now);
   }
 
-  /// Sends what there is, and tells of what came of it: up to a burst, unless nobody else would go on soon. Returns
-  /// kCrankBurst if there may be more.
-  std::size_t send(Instant now) {
-    std::size_t count = 0;
-    do {
-      count = transmit(now);
+  /// Sends what there is, up to so many bursts, and tells of what came of it. Returns whether there may be more.
+  bool send(Instant now, int bursts = 1) {
+    bool more = true;
+    for (int i = 0; more && i < bursts; ++i) {
+      const std::size_t count = transmit(i == 0 ? now : os_now());
       if (count > 0) port_->flush();
-    } while (count >= kCrankBurst && masked());
+      more = count >= kCrankBurst;
+    }
     tell_progress();
-    return count;
+    return more;
   }
 
   void run() {

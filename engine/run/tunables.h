@@ -23,6 +23,8 @@ inline constexpr Duration kPostPause = std::chrono::microseconds(100);
 inline constexpr Duration kPostRow = std::chrono::microseconds(2);
 /// ... so many of them are sent together.
 inline constexpr int kPostsTogether = 16;
+/// A post under a mask sends so many bursts: nobody else would soon. If that is not all, the background thread goes on.
+inline constexpr int kBurstsUnderMask = 4;
 /// So many polls without a pause: the thread waits for packets by polling, and will take them itself.
 inline constexpr std::uint32_t kPollsToMask = 4;
 /// Where packets had to wait because a thread did not poll again after all, so many ...
@@ -46,8 +48,9 @@ inline constexpr std::size_t kAnswersKept = 2;
 /// A thread that has slept for an event, and sleeps for the next one within this, has come back soon.
 inline constexpr Duration kSleeperPause = std::chrono::microseconds(100);
 
-/// Three habits are learned: that a thread polls on when it has found something, that it polls when it has posted
-/// something, and that it comes back to sleep. A point each time that it does, at most so many;
+/// Four habits are learned: that a thread polls on when it has found something, that it polls when it has posted
+/// something, that it comes back to sleep, and that it posts something before. A point each time that it does, at most
+/// so many;
 inline constexpr int kLoyaltyMax = 64;
 /// so many lost each time that it does not;
 inline constexpr int kLoyaltyLost = 2;

@@ -30,8 +30,8 @@ class PollWatchTest : public testing::Test {
       poll(polls - 1, 1us);
     }
   }
-  bool begin_post(Duration pause = {}, long preemptions_so_far = 0) {
-    return watch.on_post(now += pause, [=] { return preemptions_so_far; });
+  bool begin_post(Duration pause = {}, bool was_preempted = false) {
+    return watch.on_post(now += pause, [=] { return was_preempted; });
   }
   bool follows_posts() const { return watch.follows_posts(now); }
   bool waits() const { return watch.waits(now); }
@@ -140,11 +140,11 @@ TEST_F(PollWatchTest, LatePostsShowThatNobodyPolls) {
 TEST_F(PollWatchTest, APostIsLateForNoReasonOfTheProgramsWhenItsThreadWasPreempted) {
   post(33, 5us);
   watch.on_posted(now);
-  EXPECT_TRUE(begin_post(200us, /*preemptions_so_far=*/7));
+  EXPECT_TRUE(begin_post(200us, /*was_preempted=*/true));
   EXPECT_TRUE(follows_posts());
-  EXPECT_FALSE(begin_post(200us, 7)) << "not this time";
+  EXPECT_FALSE(begin_post(200us)) << "not this time";
   watch.on_posted(now);
-  EXPECT_FALSE(begin_post(200us, 7));
+  EXPECT_FALSE(begin_post(200us));
   EXPECT_FALSE(follows_posts());
 }
 

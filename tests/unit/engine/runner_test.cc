@@ -65,7 +65,7 @@ class Station {
   void post(const proto::Gid& to, std::uint64_t tag) {
     std::unique_lock lock = runner_.lock();
     nic_.post(to, tag);
-    runner_.posted(lock);
+    runner_.posted(lock, engine::Runner<EchoNic>::Wait::kForNextCall);
   }
   void set_timer(Instant deadline) {
     std::unique_lock lock = runner_.lock();

@@ -181,6 +181,8 @@ class NicLock {
   engine::Port& port() const { return adapter_.runner_.port(); }
   /// To be called after the NIC got something to send: sends it, or has it sent.
   void posted() { adapter_.runner_.posted(lock_); }
+  /// The same after WRs were posted: more of them may follow, and be sent together with these.
+  void posted_wrs() { adapter_.runner_.posted(lock_, decltype(adapter_.runner_)::Wait::kForNextCall); }
   /// To be called by a thread that polls and has found nothing: moves packets.
   void poll() { adapter_.runner_.poll(lock_); }
   /// To be called by a thread that polls and has found something.

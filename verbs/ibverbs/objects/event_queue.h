@@ -15,13 +15,15 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/os/no_cancellation.h"
 #include "proto/base/check.h"
 #include "verbs/ibverbs/host/fork.h"
 
 namespace uroce::ibv {
 
-/// A queue whose descriptor is readable while it holds something. Users poll the descriptor, and may make it
-/// non-blocking, as with the real one; they never read it. Any thread may call anything.
+/// A queue whose descriptor is readable while it holds something, except what a thread in take() has pushed itself and
+/// is about to take. Users poll the descriptor, and may make it non-blocking, as with the real one; they never read it.
+/// Any thread may call anything.
 ///
 /// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
 /// what it inherited gives it nothing, and it leaves it as it is.
@@ -78,13 +80,9 @@ class EventQueue {
         }
       }
       if ((fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return EAGAIN;
-      taker_in_this_thread_ = this;
-      const int error = sleep(fd_);
-      taker_in_this_thread_ = nullptr;
-      if (error == 0) continue;
-      const std::scoped_lock lock(mutex_);
-      tell_rest();
-      return error;
+      Taker taker(*this);
+      if (const int error = sleep(fd_)) return error;
+      taker.is_awake = true;
     }
   }
   template <class OnTaken>
@@ -114,6 +112,23 @@ class EventQueue {
   }
 
  private:
+  /// What this thread pushes while it waits needs no token. If it ends otherwise than awake, interrupted or cancelled,
+  /// it tells what it has pushed.
+  struct Taker {
+    explicit Taker(EventQueue& owner) : queue(owner) { taker_in_this_thread_ = &owner; }
+    ~Taker() {
+      taker_in_this_thread_ = nullptr;
+      if (is_awake) return;
+      const engine::NoCancellation whole;
+      const std::scoped_lock lock(queue.mutex_);
+      queue.tell_rest();
+    }
+    Taker(const Taker&) = delete;
+    Taker& operator=(const Taker&) = delete;
+    EventQueue& queue;
+    bool is_awake = false;
+  };
+
   // The counter of the semaphore equals items_.size(): one token an item, so that an edge-triggered epoll sees each.
   // Except for items that the thread that is about to take one has pushed itself, while it waited: nobody else need
   // know of the first of them, and the others get their tokens when it has taken that.

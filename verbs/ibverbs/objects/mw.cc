@@ -71,7 +71,7 @@ int bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
   if (nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // It completes at once.
   if (const int error = lock->post_send(nic_qp, wr)) return error;
   mw->rkey = new_key;
-  lock.posted();
+  lock.posted_wrs();
   return 0;
 }
 

@@ -44,7 +44,7 @@ int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
   }
   lock.touch(nic_qp);
   const bool gave_work = lock->has_work() && (!had_work || completes_at_once);
-  if ((std::is_same_v<Wr, struct ibv_send_wr> && is_any_posted) || gave_work) lock.posted();
+  if ((std::is_same_v<Wr, struct ibv_send_wr> && is_any_posted) || gave_work) lock.posted_wrs();
   return error;
 }
 

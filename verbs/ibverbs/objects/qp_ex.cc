@@ -206,7 +206,7 @@ int post_all(QueuePair& qp) {
   int error = 0;
   for (std::size_t i = 0; i < wrs.size() && error == 0; ++i) error = lock->post_send(qp.nic_qp, *nth(i));
   lock.touch(*qp.nic_qp);
-  lock.posted();
+  lock.posted_wrs();
   return error;
 }
 

@@ -91,7 +91,6 @@ struct Nic::Core final : QpEnv {
 
   QpTable qps;
   Scheduler scheduler;
-  bool answers_first = false;  ///< Until nothing is left to send.
   DeadlineHeap deadlines;
   MulticastTable multicast;
   CqHealth cq_health;
@@ -168,7 +167,6 @@ std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
   c.trace.now = now;
   while (Qp* const qp = c.scheduler.next()) {
     proto::Transmit out;
-    if (c.answers_first) qp->answer_first();
     const TxStatus status = qp->poll_transmit(now, frame, out);
     c.deadlines.update(*qp);
     c.fail_overflowed();
@@ -178,11 +176,10 @@ std::optional<proto::Transmit> Nic::poll_transmit(Instant now, MutBytes frame) {
     c.trace.note<TraceKind::kPacketOut>(out.sender, out.size);
     return out;
   }
-  c.answers_first = false;
   return std::nullopt;
 }
 
-void Nic::answer_first() { core_->answers_first = !core_->scheduler.empty(); }
+void Nic::answer_first() { core_->scheduler.answer_first(); }
 
 std::optional<Instant> Nic::next_deadline() const {
   const DeadlineHeap& heap = core_->deadlines;

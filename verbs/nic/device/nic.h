@@ -74,7 +74,7 @@ class Nic {
   /// Before calls that may complete WRs and have no time of their own: what they complete bears this one.
   void set_time(Instant now);
 
-  /// Until there is nothing left to send, answers of a QP go out before its requests: they have waited for those.
+  /// QPs that have something to send now begin with an answer, if they have one: before what is posted later.
   void answer_first();
   /// Has `qp`, if it has packets to send, send them before all others.
   void prefer(Qp* qp);

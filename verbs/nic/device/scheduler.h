@@ -33,6 +33,10 @@ class Scheduler {
     qp.links.ready = true;
     ready_.push_front(&qp);
   }
+  /// All that have something to send begin with an answer.
+  void answer_first() {
+    for (Qp* const qp : ready_) qp->answer_first();
+  }
   /// The QP to ask for a packet; null when there is none. Then say with asked() what it gave.
   Qp* next() {
     admit_waiting();

@@ -16,7 +16,7 @@ TEST(Ack, Coalesces) {
 
 // What waited for the program's next post goes out before it: the peer's completions come in the order of what
 // happened.
-TEST(AnswerFirst, UntilNothingIsLeft) {
+TEST(AnswerFirst, BeforeWhatIsPostedLater) {
   Script s;
   s.post_recv(1, 64);
   s.recv_and_keep_answer(send_only(0).ack_req());
