@@ -43,7 +43,7 @@ def on_terminal(*args):
     ours, its = os.openpty()
     with subprocess.Popen([UROCE, "explain", *map(str, args)], stdin=subprocess.DEVNULL, stdout=its, stderr=its) as process:
         os.close(its)
-        text = b""
+        text = bytearray()
         try:
             while more := os.read(ours, 1 << 16):
                 text += more
