@@ -3,7 +3,9 @@
 #include "verbs/ibverbs/objects/event_queue.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <thread>
 #include <vector>
 
 namespace uroce::ibv::test {
@@ -70,6 +72,21 @@ TEST_F(EventQueueTest, WhatItBringsAndLeavesGetsOne) {
 TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsInterrupted) {
   EXPECT_EQ(take({1, 2}, EINTR), EINTR);
   EXPECT_EQ(tokens(), 2);
+}
+
+TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
+  std::thread([this] {
+    queue.take(
+        taken, [](int) {},
+        [this](int) {
+          queue.push(1);
+          ::pthread_cancel(::pthread_self());
+          ::pthread_testcancel();
+          return 0;
+        });
+  }).join();
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(tokens(), 1);
 }
 
 TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
