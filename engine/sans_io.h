@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What engine/ can drive: anything that turns packets and time into packets and a deadline. The four calls are the
-// whole contract between a NIC and the outside; the same object runs over io_uring and inside the simulator.
+// whole contract between a NIC and the outside; the same object runs over io_uring and inside the simulator. A NIC may
+// have answer_first() as well (verbs/nic/device/nic.h), for an order of packets that an engine prefers.
 #pragma once
 
 #include <concepts>

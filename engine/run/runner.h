@@ -155,7 +155,7 @@ class Runner {
     // What posts left to the polls behind them is here, and the program may not poll on.
     const bool more = posts_left_ > 0 && send(now, kBurstsUnderMask);
     unmask();
-    if (more) inform_background(more);
+    if (more) inform_background(more);  // Else it looks soon anyway: no wake-up for a deadline.
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -325,9 +325,9 @@ class Runner {
         poller_ran_ = {};
       }
       if (turn_in_background() || linger()) continue;
-      leave_program_alone();
-      // While a program polls time and again, masking need not wake this thread.
       const Instant now = os_now();
+      leave_program_alone(now);
+      // While a program polls time and again, masking need not wake this thread.
       if (is_sleeper_due_ || polls_.is_recent(now, kPollsOver) || sleeps_.is_recent(now, kPollsOver)) {
         sleep_watching(wake_at_, kPollerTrust);
       } else {
@@ -337,9 +337,11 @@ class Runner {
     }
   }
 
-  void leave_program_alone() {
+  /// Moves this thread to another processor when it keeps interrupting the program that it works for.
+  void leave_program_alone(Instant now) {
+    if (one_processor_) return;
     const int processor = ::sched_getcpu();
-    if (place_.is_in_the_way(os_now(), processor, received_since_sleep_, [this] { return polls_.poller_ran(); })) {
+    if (place_.is_in_the_way(now, processor, received_since_sleep_, [this] { return polls_.poller_ran(); })) {
       leave_processor(processor);
     }
   }
