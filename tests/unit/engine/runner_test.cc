@@ -485,6 +485,9 @@ TEST_P(RunnerTest, ManyThreadsSleepForOneEvent) {
 }
 
 TEST_P(RunnerTest, ASleeperMayBeCancelled) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "The thread sanitizer does not see what a thread that was cancelled in poll() locks afterwards.";
+#endif
   Sleeper sleeper(*a);
   ASSERT_EQ(::pthread_cancel(sleeper->native_handle()), 0);
   sleeper->join();
