@@ -32,6 +32,7 @@
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
 #include "engine/run/crank.h"
+#include "engine/run/crowd_watch.h"
 #include "engine/run/place_watch.h"
 #include "engine/run/poll_watch.h"
 #include "proto/base/check.h"
@@ -133,10 +134,15 @@ class Runner {
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     const bool was_idle = progress.received == 0 && progress.transmitted == 0;
+    CrowdWatch& crowd = CrowdWatch::of_this_thread();
+    const bool is_crowded = crowd.on_turn(this, now, was_idle, was_preempted);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
       held = lock();
+    } else if (is_crowded && leaves_to_poller(now) && !has_sleeper_) {
+      const bool came = sleep_for_packets(held, now);
+      crowd.on_slept(os_now(), !came);
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
@@ -149,6 +155,7 @@ class Runner {
     const Instant now = os_now();
     polls_.on_poll(now);
     polls_.on_poll_done(now, /*found=*/true);
+    CrowdWatch::of_this_thread().on_found();
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
     if (!masked() || polls_.is_loyal(now)) return;
@@ -271,6 +278,26 @@ class Runner {
     if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
+  /// Sleeps for a thread that polls, without the lock, until packets come, or for the time that kCrowdedSleep and the
+  /// NIC's next deadline leave. Returns whether it was not for the whole of that time.
+  bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant now) {
+    const std::span<const int> sockets = port_->packet_fds();
+    if (sockets.empty()) return false;
+    std::vector<pollfd> polled;
+    for (const int socket : sockets) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+    const Instant end = std::min(nic_.next_deadline().value_or(Instant::max()), now + kCrowdedSleep);
+    has_sleeper_ = poller_sleeps_ = true;
+    held.unlock();
+    const NoCancellation whole;
+    const timespec most = time_until(end);
+    const bool came = !port_->expect_packets(true) || ::ppoll(polled.data(), polled.size(), &most, nullptr) != 0;
+    port_->expect_packets(false);
+    held = lock();
+    has_sleeper_ = poller_sleeps_ = false;
+    update_mask();
+    return came;
+  }
+
   /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
   /// of the program do: the background thread holds the lock for some microseconds, and to sleep and be woken takes
   /// longer. It does not spin itself: it may have interrupted the thread that it waits for.
@@ -372,12 +399,12 @@ class Runner {
   bool masked() const { return masked_.load(std::memory_order_relaxed); }
   /// Whether a poller will be back in a moment, to send what there is to send.
   bool leaves_to_poller(Instant now) const {
-    return masked() && polls_.is_loyal(now) && polls_.is_recent(now, kPollerTrust);
+    return masked() && !poller_sleeps_ && polls_.is_loyal(now) && polls_.is_recent(now, kPollerTrust);
   }
   /// Whether a post in a row, to be called once for each, waits for the next one or for the poll behind the last: one
   /// system call for all of them.
   bool leaves_to_next_call(Instant now) {
-    if (!masked() || !polls_.follows_posts(now) || !polls_.continues_posts(now)) return false;
+    if (!masked() || poller_sleeps_ || !polls_.follows_posts(now) || !polls_.continues_posts(now)) return false;
     return ++posts_left_ < kPostsTogether;
   }
   /// Leaves packets to the polling threads. With the lock held.
@@ -488,7 +515,8 @@ class Runner {
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
   int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by mutex_, up to port_masked_.
-  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
+  bool poller_sleeps_ = false;                ///< In sleep_for_packets().
+  bool has_sleeper_ = false;                  ///< Packets are left to that, or to a SleepersTurn, ...
   std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
   bool port_masked_ = false;                  ///< What the port was told.
   std::atomic<Instant> watch_ends_{Instant::max()};  ///< When sleep_watching() ends.

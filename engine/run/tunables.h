@@ -71,6 +71,16 @@ inline constexpr int kWakesInTheWay = 8;
 /// ... at most once in this time: it takes some 100 us, and the scheduler may want it where it was.
 inline constexpr Duration kMovePause = std::chrono::milliseconds(10);
 
+/// A thread that polls time and again, is then kept from doing so for longer than this, and had to leave its processor
+/// to others: they want it, too. The background thread works for less at a time.
+inline constexpr Duration kPreemptedPause = std::chrono::microseconds(200);
+/// So long it is taken for true. It is not seen while the thread mostly sleeps.
+inline constexpr Duration kCrowdedFor = std::chrono::milliseconds(50);
+/// Then a thread polls for so long before it sleeps: longer than an answer takes from a peer that runs, ...
+inline constexpr Duration kCrowdedSpin = std::chrono::microseconds(30);
+/// ... and sleeps for at most so long: the background thread is to see that it is still there (kPollerTrust).
+inline constexpr Duration kCrowdedSleep = std::chrono::microseconds(500);
+
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
 /// In a stream, the background thread looks for more for so long before it sleeps.

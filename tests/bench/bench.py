@@ -155,12 +155,12 @@ def points_of_networks(runs):
 def points_of_perftest(runs):
     """Each name begins with "perftest". Times are averages: what a user waits for in all."""
     for row in perftest.ROWS:
-        for condition, before, has_load in row.conditions:
+        for condition, before, beside in row.conditions:
             name = f"perftest, {condition}{row.command}"
 
-            def under(run, row=row, before=before, has_load=has_load):
+            def under(run, row=row, before=before, beside=beside):
                 def conditioned(seconds):
-                    with perftest.load(has_load):
+                    with perftest.load(beside):
                         return run(row, seconds, before)
                 return conditioned
             if row.raw == "small":

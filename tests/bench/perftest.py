@@ -14,17 +14,19 @@ import measure
 PORT = 18571  # TCP, over which the two sides meet.
 
 BURNER = """
-import time
+import sys, time
+rest = float(sys.argv[1])
 while True:
     end = time.perf_counter() + 0.005
     while time.perf_counter() < end: pass
-    time.sleep(0.010)
+    if rest: time.sleep(rest)
 """
 
-# What a row is measured under: its name, what stands before each command, and whether a program of somebody else runs
-# beside, which keeps a third of a core busy.
-QUIET, ONE_CORE, LOAD = CONDITIONS = [("", [], False), ("one core, ", ["taskset", "-c", "0"], False),
-                                      ("beside a load, ", [], True)]
+# What a row is measured under: its name, what stands before each command, and for each program of somebody else that
+# runs beside for how many seconds it rests when it has kept a core busy for 5 ms.
+QUIET, ONE_CORE, LOAD, BUILD = CONDITIONS = [
+    ("", [], ()), ("one core, ", ["taskset", "-c", "0"], ()), ("beside a load, ", [], (0.010,)),
+    ("beside a build, ", [], (0,) * os.cpu_count())]
 
 
 @dataclass
@@ -43,11 +45,11 @@ EVENTS = "two events for each message: to arm, fetch and look for one are system
 MEMORY = "the program polls its memory and not its CQ: the background thread moves the packets, and has to get a core first"
 
 ROWS = (
-    Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD)),
+    Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
     Row("ib_read_bw -s 65536", "blast", ">= 0.85", 4112),
     Row("ib_send_bw -s 65536", "blast", ">= 0.85", 4112),
-    Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18),
-    Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, conditions=(QUIET, ONE_CORE, LOAD)),
+    Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18, conditions=(QUIET, BUILD)),
+    Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
     Row("ib_write_lat -s 2", "io_uring", "<= 4", 36, 10_000, MEMORY, (QUIET, ONE_CORE, LOAD)),
     Row("ib_send_lat -s 2 -e", "blocking", "<= 1.5", 20, 10_000, EVENTS, (QUIET, ONE_CORE, LOAD)),
 )
@@ -104,12 +106,12 @@ def raw_latency(row, seconds, before):
 
 
 @contextlib.contextmanager
-def load(wanted):
-    """While it lasts, somebody else's program runs, as on every machine that is not kept quiet."""
-    process = subprocess.Popen([sys.executable, "-c", BURNER]) if wanted else None
+def load(rests):
+    """While it lasts, somebody else's programs run, as on every machine that is not kept quiet."""
+    processes = [subprocess.Popen([sys.executable, "-c", BURNER, str(rest)]) for rest in rests]
     try:
         yield
     finally:
-        if process:
+        for process in processes:
             process.kill()
             process.wait()

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "engine/os/wake_event.h"
+#include "engine/run/crowd_watch.h"
 #include "tests/support/echo_nic.h"
 #include "tests/support/port_fixture.h"
 
@@ -289,6 +290,37 @@ TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
   poll_idly(*a);
   a->post(address(2), 1);
   a->sleep_until(replies(1));
+}
+
+/// The calling thread was kept from polling, as far as it knows.
+void be_in_a_crowd() {
+  const int nic = 0;
+  const Instant now = os_now();
+  for (const Duration age : {2ms, 2ms, 2ms, 2ms, 0ms}) {
+    engine::CrowdWatch::of_this_thread().on_turn(&nic, now - age, /*was_idle=*/true, [] { return true; });
+  }
+}
+
+long sleeps_of_this_thread() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST_P(RunnerTest, InACrowdAPollerSleeps) {
+  constexpr int kRows = 20;
+  int slept = 0;
+  std::uint64_t tag = 0;
+  for (const Instant limit = os_now() + kPatience; slept < kRows && os_now() < limit;) {
+    be_in_a_crowd();
+    a->post(address(2), tag++);
+    a->poll_until(replies(tag));
+    // The first rows make known that it polls on when it has found something.
+    const long before = sleeps_of_this_thread();
+    for (const Instant end = os_now() + 1ms; sleeps_of_this_thread() == before && os_now() < end;) a->poll();
+    if (sleeps_of_this_thread() != before) ++slept;
+  }
+  if (slept < kRows) habit_was_not_seen();
 }
 
 class PostRowTest : public RunnerTest {
