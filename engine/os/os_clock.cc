@@ -33,11 +33,16 @@ clockid_t cpu_clock_of_this_thread() {
 
 Duration cpu_time(clockid_t clock) { return read_clock(clock); }
 
-bool was_preempted() {
-  static thread_local long before = 0;
+long preemptions() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
-  return std::exchange(before, usage.ru_nivcsw) != usage.ru_nivcsw;
+  return usage.ru_nivcsw;
+}
+
+bool was_preempted() {
+  static thread_local long before = 0;
+  const long now = preemptions();
+  return std::exchange(before, now) != now;
 }
 
 timespec time_until(Instant deadline) {

@@ -21,7 +21,9 @@ clockid_t cpu_clock_of_this_thread();
 /// Its reading. 0 once that thread has ended.
 Duration cpu_time(clockid_t clock);
 
-/// Whether the calling thread had to leave its processor to others since it asked last.
+/// How often the calling thread has had to leave its processor to others. A system call.
+long preemptions();
+/// Whether that has happened since it asked this last.
 bool was_preempted();
 
 /// How long from now until `deadline`, not negative, as ppoll() wants it.

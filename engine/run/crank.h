@@ -15,6 +15,7 @@ namespace uroce::engine {
 struct Progress {
   std::size_t received = 0;
   std::size_t transmitted = 0;
+  bool timed = false;  ///< Timers ran.
 };
 
 /// Takes up to kCrankBurst packets from `nic` into the frames of `port`, which it does not flush. Returns how many.
@@ -64,6 +65,7 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
   now = sink.arrival.value_or(now);
   const std::optional<Instant> deadline = nic.next_deadline();
   const bool is_due = deadline && *deadline <= now;
+  progress.timed = is_due;
   if (is_due) nic.on_timeout(now);
   on_progress();
   if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {

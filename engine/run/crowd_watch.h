@@ -21,41 +21,55 @@ class CrowdWatch {
     return watch;
   }
 
-  /// The thread has polled, and turns the crank of `nic` at `now`; `was_idle`: for nothing. Returns whether it should
-  /// sleep. `was_preempted()`: whether it had to leave its processor to others since it was asked last; asked seldom.
-  template <class WasPreempted>
-  bool on_turn(const void* nic, Instant now, bool was_idle, const WasPreempted& was_preempted) {
-    const bool goes_on = now - last_ <= kPreemptedPause;
-    if (!goes_on && row_ >= kPollsToMask && was_preempted()) crowded_until_ = now + kCrowdedFor;
-    row_ = goes_on ? row_ + 1 : 1;
+  /// The thread has polled, and turns the crank of `nic` at `now`; `was_idle`: nothing came of it. `preemptions()`: how
+  /// often it has had to leave its processor to others; asked when a row of polls begins, and behind a pause in one.
+  template <class Preemptions>
+  void on_turn(const void* nic, Instant now, bool was_idle, const Preemptions& preemptions) {
+    const Duration pause = now - last_;
     last_ = now;
-    if (!was_idle || nic_ != nic) {
-      nic_ = nic;
-      on_found();
-      return false;
+    if (pause <= kPreemptedPause) {
+      if (++row_ == kPollsToMask) preemptions_ = preemptions();
+    } else {
+      if (row_ >= kPollsToMask && preemptions() != preemptions_) crowded_until_ = now + kCrowdedFor;
+      row_ = 1;
     }
-    if (idle_since_ == Instant{}) idle_since_ = now;
-    return now < crowded_until_ && !has_slept_in_vain_ && now - idle_since_ >= kCrowdedSpin;
+    if (nic_ != nic) {
+      nic_ = nic;
+      nic_since_ = now;
+    }
+    if (!was_idle) {
+      on_found();
+    } else if (idle_since_ == Instant{} || pause > kPollPause) {
+      idle_since_ = now;
+    }
+  }
+  /// Whether the thread, which has found nothing behind that turn either, should sleep. It does not where it polls
+  /// several NICs, one after the other.
+  bool should_sleep() const {
+    return last_ < crowded_until_ && !has_slept_in_vain_ && idle_since_ != Instant{} &&
+           last_ - idle_since_ >= kCrowdedSpin && last_ - nic_since_ >= kCrowdedFor;
   }
   /// A poll has found something.
   void on_found() {
     idle_since_ = {};
     has_slept_in_vain_ = false;
   }
-  /// It slept until `now`. When nothing came, it does not sleep again before something has: it may wait for something
-  /// that is no packet.
+  /// It slept until `now`. `in_vain`: the time was up. Then it does not sleep again before something has come: it may
+  /// wait for something that is no packet.
   void on_slept(Instant now, bool in_vain) {
     last_ = now;
     has_slept_in_vain_ = in_vain;
   }
 
  private:
-  const void* nic_ = nullptr;  ///< Of the last turn. A thread that polls two is not to sleep for one of them.
-  Instant last_{};             ///< Turn, or end of a sleep.
-  std::uint32_t row_ = 0;      ///< Turns without a pause.
-  Instant idle_since_{};       ///< The first turn for nothing since one that was not; Instant{}: none.
-  bool has_slept_in_vain_ = false;
+  Instant last_{};         ///< Turn, or end of a sleep.
+  std::uint32_t row_ = 0;  ///< Turns without a pause of kPreemptedPause.
+  long preemptions_ = 0;   ///< When the row began.
   Instant crowded_until_{};
+  const void* nic_ = nullptr;  ///< Of the last turn, ...
+  Instant nic_since_{};        ///< ... and since when of that NIC alone.
+  Instant idle_since_{};       ///< The first of a row of turns for nothing; Instant{}: the last one was not.
+  bool has_slept_in_vain_ = false;
 };
 
 }  // namespace uroce::engine

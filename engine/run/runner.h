@@ -9,6 +9,8 @@
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
 //   instead of two. Until it returns they do not wake the background thread; nor after that, if it usually comes back
 //   for the next event soon.
+// - Where others want its processor, a thread that polls sleeps for the next packet, too, for a short time
+//   (crowd_watch.h).
 //
 // One mutex guards NIC and port. Nobody overtakes a thread that waits for it (see lock()): a thread that polls in a
 // tight loop would otherwise take it again before a thread that posts has woken up.
@@ -87,6 +89,7 @@ class Runner {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
+    note_caller(now);
     place_.on_post();
     sleeps_.on_post();
     if (in_row) polls_.on_call_done(now);
@@ -123,6 +126,7 @@ class Runner {
   void poll(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
+    note_caller(now);
     polls_.on_poll(now);
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
@@ -133,26 +137,39 @@ class Runner {
     // The program may have found what it waited for.
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
-    const bool was_idle = progress.received == 0 && progress.transmitted == 0;
-    CrowdWatch& crowd = CrowdWatch::of_this_thread();
-    const bool is_crowded = crowd.on_turn(this, now, was_idle, was_preempted);
+    const bool was_idle = progress.received == 0 && progress.transmitted == 0 && !progress.timed;
+    CrowdWatch::of_this_thread().on_turn(this, now, was_idle, preemptions);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
       held = lock();
-    } else if (is_crowded && leaves_to_poller(now) && !has_sleeper_) {
-      const bool came = sleep_for_packets(held, now);
-      crowd.on_slept(os_now(), !came);
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
     polls_.on_poll_done(os_now(), progress.received > 0);
   }
 
+  /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
+  /// want its processor it sleeps here, without the lock, until packets come, kCrowdedSleep at most.
+  void found_nothing(std::unique_lock<std::mutex>& held) {
+    UROCE_ASSERT(held.owns_lock());
+    CrowdWatch& crowd = CrowdWatch::of_this_thread();
+    if (!crowd.should_sleep() || one_processor_) return;
+    const Instant now = os_now();
+    // Nobody else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
+    const bool is_alone = now - alone_since_ >= kCrowdedFor && sleepers_ == 0 && !is_sleeper_due_ && !has_sleeper_;
+    if (!is_alone || !leaves_to_poller(now) || port_->packet_fds().empty() || port_->tx_frame().empty()) return;
+    const bool in_vain = !sleep_for_packets(held, now);
+    const Instant end = os_now();
+    crowd.on_slept(end, in_vain);
+    polls_.on_poll_done(end, /*found=*/false);
+  }
+
   /// To be called, with the lock held, by a thread that polled and found something.
   void found(const std::unique_lock<std::mutex>& lock) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
+    note_caller(now);
     polls_.on_poll(now);
     polls_.on_poll_done(now, /*found=*/true);
     CrowdWatch::of_this_thread().on_found();
@@ -278,14 +295,13 @@ class Runner {
     if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
-  /// Sleeps for a thread that polls, without the lock, until packets come, or for the time that kCrowdedSleep and the
-  /// NIC's next deadline leave. Returns whether it was not for the whole of that time.
+  /// Sleeps for a thread that polls, without the lock, until packets come, the NIC has something to do, or
+  /// kCrowdedSleep has passed. Returns false for the last.
   bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant now) {
-    const std::span<const int> sockets = port_->packet_fds();
-    if (sockets.empty()) return false;
     std::vector<pollfd> polled;
-    for (const int socket : sockets) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
-    const Instant end = std::min(nic_.next_deadline().value_or(Instant::max()), now + kCrowdedSleep);
+    for (const int fd : port_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    const Instant latest = now + kCrowdedSleep;
+    const Instant end = std::min(nic_.next_deadline().value_or(latest), latest);
     has_sleeper_ = poller_sleeps_ = true;
     held.unlock();
     const NoCancellation whole;
@@ -294,8 +310,13 @@ class Runner {
     port_->expect_packets(false);
     held = lock();
     has_sleeper_ = poller_sleeps_ = false;
-    update_mask();
-    return came;
+    return came || end < latest;
+  }
+
+  /// Notes which thread of the program calls. With the lock held.
+  void note_caller(Instant now) {
+    const void* const caller = &CrowdWatch::of_this_thread();
+    if (std::exchange(caller_, caller) != caller) alone_since_ = now;
   }
 
   /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
@@ -436,7 +457,8 @@ class Runner {
   }
   /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
   void update_mask() {
-    const bool wanted = masked() || has_sleeper_ || is_sleeper_due_;
+    // A poller sleeps under the mask only, and may lose it to the background thread meanwhile.
+    const bool wanted = masked() || (has_sleeper_ && !poller_sleeps_) || is_sleeper_due_;
     if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
@@ -515,10 +537,12 @@ class Runner {
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
   int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by mutex_, up to port_masked_.
-  bool poller_sleeps_ = false;                ///< In sleep_for_packets().
-  bool has_sleeper_ = false;                  ///< Packets are left to that, or to a SleepersTurn, ...
+  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn, or to sleep_for_packets(), ...
   std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
   bool port_masked_ = false;                  ///< What the port was told.
+  bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by mutex_, ...
+  const void* caller_ = nullptr;              ///< ... as the CrowdWatch of the thread that called last, ...
+  Instant alone_since_{};                     ///< ... and since when it has been the only one.
   std::atomic<Instant> watch_ends_{Instant::max()};  ///< When sleep_watching() ends.
   std::atomic<bool> watching_ = false;  ///< The background thread sleeps, but not for long: sleep_watching().
   std::atomic<bool> stop_ = false;

@@ -74,7 +74,9 @@ inline constexpr Duration kMovePause = std::chrono::milliseconds(10);
 /// A thread that polls time and again, is then kept from doing so for longer than this, and had to leave its processor
 /// to others: they want it, too. The background thread works for less at a time.
 inline constexpr Duration kPreemptedPause = std::chrono::microseconds(200);
-/// So long it is taken for true. It is not seen while the thread mostly sleeps.
+/// So long that is taken for true: a thread that mostly sleeps is not preempted, and would not notice that others still
+/// want its processor. For so long, too, a thread must have been the only one that uses its NIC, and that NIC the only
+/// one that it polls: nothing wakes it but packets for this one.
 inline constexpr Duration kCrowdedFor = std::chrono::milliseconds(50);
 /// Then a thread polls for so long before it sleeps: longer than an answer takes from a peer that runs, ...
 inline constexpr Duration kCrowdedSpin = std::chrono::microseconds(30);

@@ -48,6 +48,7 @@ class Station {
   void poll() {
     std::unique_lock lock = runner_.lock();
     runner_.poll(lock);
+    runner_.found_nothing(lock);
   }
   /// Polls until `done(nic)` holds.
   template <class Predicate>
@@ -292,35 +293,87 @@ TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
   a->sleep_until(replies(1));
 }
 
-/// The calling thread was kept from polling, as far as it knows.
-void be_in_a_crowd() {
-  const int nic = 0;
-  const Instant now = os_now();
-  for (const Duration age : {2ms, 2ms, 2ms, 2ms, 0ms}) {
-    engine::CrowdWatch::of_this_thread().on_turn(&nic, now - age, /*was_idle=*/true, [] { return true; });
+class CrowdTest : public RunnerTest {
+ protected:
+  void SetUp() override {
+    RunnerTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (engine::has_one_processor()) GTEST_SKIP() << "There polls give the processor away.";
   }
-}
-
-long sleeps_of_this_thread() {
-  rusage usage{};
-  ::getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
-}
-
-TEST_P(RunnerTest, InACrowdAPollerSleeps) {
-  constexpr int kRows = 20;
-  int slept = 0;
-  std::uint64_t tag = 0;
-  for (const Instant limit = os_now() + kPatience; slept < kRows && os_now() < limit;) {
-    be_in_a_crowd();
+  /// This thread was kept from polling, as far as it knows.
+  void be_in_a_crowd() {
+    const Instant now = os_now();
+    for (const Duration later : {0ms, 0ms, 0ms, 0ms, 1ms}) {
+      engine::CrowdWatch::of_this_thread().on_turn(&a->runner(), now + later, /*was_idle=*/true,
+                                                   [&] { return later.count(); });
+    }
+  }
+  /// Polls for what does not come, until a poll sleeps, but for no longer than a millisecond. Returns how long it
+  /// slept: a poll that took a while, and nearly no processor time.
+  Duration poll_until_asleep() {
+    const clockid_t ran = engine::cpu_clock_of_this_thread();
+    for (const Instant end = os_now() + 1ms; os_now() < end;) {
+      const Instant before = os_now();
+      const Duration ran_before = engine::cpu_time(ran);
+      a->poll();
+      const Duration took = os_now() - before;
+      if (took >= 40us && engine::cpu_time(ran) - ran_before < took / 2) return took;
+    }
+    return {};
+  }
+  std::size_t received() {
+    return a->with_nic([](const EchoNic& nic) { return nic.received.size(); });
+  }
+  /// One message, after which it polls on. Some of them make that known.
+  void exchange() {
     a->post(address(2), tag++);
     a->poll_until(replies(tag));
-    // The first rows make known that it polls on when it has found something.
-    const long before = sleeps_of_this_thread();
-    for (const Instant end = os_now() + 1ms; sleeps_of_this_thread() == before && os_now() < end;) a->poll();
-    if (sleeps_of_this_thread() != before) ++slept;
   }
-  if (slept < kRows) habit_was_not_seen();
+  static constexpr int kRows = 10;
+  std::uint64_t tag = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, CrowdTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(CrowdTest, APollerSleeps) {
+  int slept = 0;
+  for (const Instant limit = os_now() + kPatience; slept < kRows && os_now() < limit;) {
+    exchange();
+    be_in_a_crowd();
+    if (poll_until_asleep() >= engine::kCrowdedSleep) ++slept;
+  }
+  if (slept < kRows) return habit_was_not_seen();
+  for (const Instant limit = os_now() + 5s; a->leaves_packets_to_program() && os_now() < limit;) continue;
+  EXPECT_FALSE(a->leaves_packets_to_program()) << "The background thread takes over when it has gone.";
+}
+
+TEST_P(CrowdTest, APacketWakesThePoller) {
+  int woken = 0;
+  for (const Instant limit = os_now() + kPatience; woken < kRows && os_now() < limit;) {
+    exchange();
+    be_in_a_crowd();
+    const std::size_t before = received();
+    const std::jthread peer([&, start = os_now()] {
+      while (os_now() < start + 200us) continue;
+      b->post(address(1), tag);
+    });
+    const Duration slept = poll_until_asleep();
+    a->poll();
+    if (slept > Duration{} && slept < engine::kCrowdedSleep * 3 / 4 && received() > before) ++woken;
+  }
+  if (woken < kRows) return habit_was_not_seen();
+}
+
+TEST_P(CrowdTest, WhereSeveralThreadsUseTheNicNoneSleeps) {
+  int slept = 0;
+  for (const Instant end = os_now() + 200ms; os_now() < end;) {
+    exchange();
+    std::thread([&] { a->post(address(2), tag++); }).join();
+    a->poll_until(replies(tag));
+    be_in_a_crowd();
+    if (poll_until_asleep() >= engine::kCrowdedSleep) ++slept;
+  }
+  EXPECT_LT(slept, kRows) << "A preempted poll looks the same, but seldom.";
 }
 
 class PostRowTest : public RunnerTest {

@@ -185,6 +185,8 @@ class NicLock {
   void posted_wrs() { adapter_.runner_.posted(lock_, decltype(adapter_.runner_)::Wait::kForNextCall); }
   /// To be called by a thread that polls and has found nothing: moves packets.
   void poll() { adapter_.runner_.poll(lock_); }
+  /// To be called when it has found nothing behind that either: may sleep for packets, without the lock.
+  void found_nothing() { adapter_.runner_.found_nothing(lock_); }
   /// To be called by a thread that polls and has found something.
   void found() const { adapter_.runner_.found(lock_); }
   /// The caller will sleep for a completion.

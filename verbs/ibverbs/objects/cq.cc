@@ -138,7 +138,8 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   lock.poll();
   const int taken = take(ours, num_entries, wc);
   // Programs arm the CQ, look once more for what came in between, and sleep.
-  if (std::exchange(ours.armed_since_poll, false) && taken == 0) lock.stop_polling();
+  const bool is_armed = std::exchange(ours.armed_since_poll, false);
+  if (taken == 0) is_armed ? lock.stop_polling() : lock.found_nothing();
   return taken;
 }
 

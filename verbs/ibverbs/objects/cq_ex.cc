@@ -107,7 +107,8 @@ int advance_to_first(CompletionQueue& cq) {
   // Nothing there: the thread that polls turns the crank.
   lock.poll();
   const bool has_come = advance(cq);
-  if (std::exchange(cq.armed_since_poll, false) && !has_come) lock.stop_polling();
+  const bool is_armed = std::exchange(cq.armed_since_poll, false);
+  if (!has_come) is_armed ? lock.stop_polling() : lock.found_nothing();
   return has_come ? 0 : ENOENT;
 }
 
