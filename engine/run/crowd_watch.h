@@ -13,7 +13,7 @@ namespace uroce::engine {
 /// not run when the packet comes, and the peer on this host, from which that should come, does not run meanwhile. A
 /// thread that sleeps keeps its share, and runs soon after it is woken.
 ///
-/// There is one for each thread.
+/// There is one for each thread: of_this_thread().
 class CrowdWatch {
  public:
   static CrowdWatch& of_this_thread() {
@@ -47,7 +47,7 @@ class CrowdWatch {
   /// several NICs, one after the other.
   bool should_sleep() const {
     return last_ < crowded_until_ && !has_slept_in_vain_ && idle_since_ != Instant{} &&
-           last_ - idle_since_ >= kCrowdedSpin && last_ - nic_since_ >= kCrowdedFor;
+           last_ - idle_since_ >= kCrowdedSpin && last_ - nic_since_ >= kAloneFor;
   }
   /// A poll has found something.
   void on_found() {

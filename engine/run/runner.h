@@ -126,7 +126,7 @@ class Runner {
   void poll(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
-    note_caller(now);
+    CrowdWatch& crowd = note_caller(now);
     polls_.on_poll(now);
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
@@ -138,7 +138,7 @@ class Runner {
     if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     const bool was_idle = progress.received == 0 && progress.transmitted == 0 && !progress.timed;
-    CrowdWatch::of_this_thread().on_turn(this, now, was_idle, preemptions);
+    crowd.on_turn(this, now, was_idle, preemptions);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
@@ -157,7 +157,7 @@ class Runner {
     if (!crowd.should_sleep() || one_processor_) return;
     const Instant now = os_now();
     // Nobody else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
-    const bool is_alone = now - alone_since_ >= kCrowdedFor && sleepers_ == 0 && !is_sleeper_due_ && !has_sleeper_;
+    const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
     if (!is_alone || !leaves_to_poller(now) || port_->packet_fds().empty() || port_->tx_frame().empty()) return;
     const bool in_vain = !sleep_for_packets(held, now);
     const Instant end = os_now();
@@ -169,10 +169,9 @@ class Runner {
   void found(const std::unique_lock<std::mutex>& lock) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
-    note_caller(now);
+    note_caller(now).on_found();
     polls_.on_poll(now);
     polls_.on_poll_done(now, /*found=*/true);
-    CrowdWatch::of_this_thread().on_found();
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
     if (!masked() || polls_.is_loyal(now)) return;
@@ -233,7 +232,8 @@ class Runner {
       const NoCancellation whole;
       const std::unique_lock held = runner.lock();
       ++runner.sleepers_;
-      is_mine_ = !runner.port_->packet_fds().empty() && !std::exchange(runner.has_sleeper_, true);
+      is_mine_ =
+          !runner.port_->packet_fds().empty() && !runner.poller_sleeps_ && !std::exchange(runner.has_sleeper_, true);
       if (!is_mine_) return;
       runner.sleeps_.on_sleep(os_now());
       runner.is_sleeper_due_ = false;
@@ -302,21 +302,22 @@ class Runner {
     for (const int fd : port_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     const Instant latest = now + kCrowdedSleep;
     const Instant end = std::min(nic_.next_deadline().value_or(latest), latest);
-    has_sleeper_ = poller_sleeps_ = true;
+    poller_sleeps_ = true;
     held.unlock();
     const NoCancellation whole;
     const timespec most = time_until(end);
     const bool came = !port_->expect_packets(true) || ::ppoll(polled.data(), polled.size(), &most, nullptr) != 0;
     port_->expect_packets(false);
     held = lock();
-    has_sleeper_ = poller_sleeps_ = false;
+    poller_sleeps_ = false;
     return came || end < latest;
   }
 
-  /// Notes which thread of the program calls. With the lock held.
-  void note_caller(Instant now) {
-    const void* const caller = &CrowdWatch::of_this_thread();
-    if (std::exchange(caller_, caller) != caller) alone_since_ = now;
+  /// Notes which thread of the program calls, and returns its watch. With the lock held.
+  CrowdWatch& note_caller(Instant now) {
+    CrowdWatch& crowd = CrowdWatch::of_this_thread();
+    if (std::exchange(caller_, &crowd) != &crowd) alone_since_ = now;
+    return crowd;
   }
 
   /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
@@ -457,8 +458,7 @@ class Runner {
   }
   /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
   void update_mask() {
-    // A poller sleeps under the mask only, and may lose it to the background thread meanwhile.
-    const bool wanted = masked() || (has_sleeper_ && !poller_sleeps_) || is_sleeper_due_;
+    const bool wanted = masked() || has_sleeper_ || is_sleeper_due_;
     if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
@@ -537,11 +537,11 @@ class Runner {
   std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
   int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by mutex_, up to port_masked_.
-  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn, or to sleep_for_packets(), ...
+  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
   std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
   bool port_masked_ = false;                  ///< What the port was told.
   bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by mutex_, ...
-  const void* caller_ = nullptr;              ///< ... as the CrowdWatch of the thread that called last, ...
+  const CrowdWatch* caller_ = nullptr;        ///< ... as is that of the thread that called last, ...
   Instant alone_since_{};                     ///< ... and since when it has been the only one.
   std::atomic<Instant> watch_ends_{Instant::max()};  ///< When sleep_watching() ends.
   std::atomic<bool> watching_ = false;  ///< The background thread sleeps, but not for long: sleep_watching().

@@ -75,13 +75,15 @@ inline constexpr Duration kMovePause = std::chrono::milliseconds(10);
 /// to others: they want it, too. The background thread works for less at a time.
 inline constexpr Duration kPreemptedPause = std::chrono::microseconds(200);
 /// So long that is taken for true: a thread that mostly sleeps is not preempted, and would not notice that others still
-/// want its processor. For so long, too, a thread must have been the only one that uses its NIC, and that NIC the only
-/// one that it polls: nothing wakes it but packets for this one.
+/// want its processor.
 inline constexpr Duration kCrowdedFor = std::chrono::milliseconds(50);
 /// Then a thread polls for so long before it sleeps: longer than an answer takes from a peer that runs, ...
 inline constexpr Duration kCrowdedSpin = std::chrono::microseconds(30);
 /// ... and sleeps for at most so long: the background thread is to see that it is still there (kPollerTrust).
 inline constexpr Duration kCrowdedSleep = std::chrono::microseconds(500);
+/// It sleeps only when it has been the only thread that uses its NIC for so long, and that NIC the only one that it
+/// polls: nothing but packets for this one wakes it.
+inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);
 
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;

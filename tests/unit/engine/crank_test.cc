@@ -40,8 +40,9 @@ class SlowPort final : public engine::Port {
 TEST(Crank, PacketsArriveAfterWhatWasSentBeforeThem) {
   EchoNic nic({});
   SlowPort port;
-  turn_crank(nic, port, os_now(), engine::Answers::kNextTurn, [] {});
+  const engine::Progress progress = turn_crank(nic, port, os_now(), engine::Answers::kNextTurn, [] {});
   EXPECT_GE(nic.last_activity, port.sent);
+  EXPECT_FALSE(progress.timed);
 }
 
 TEST(Crank, TimersThatAreDueWhenPacketsArriveAreNotLeftToTheNextTurn) {
@@ -49,8 +50,9 @@ TEST(Crank, TimersThatAreDueWhenPacketsArriveAreNotLeftToTheNextTurn) {
   SlowPort port;
   const Instant begin = os_now();
   nic.set_timer(begin + 10us);
-  turn_crank(nic, port, begin, engine::Answers::kNextTurn, [] {});
+  const engine::Progress progress = turn_crank(nic, port, begin, engine::Answers::kNextTurn, [] {});
   EXPECT_EQ(nic.timeouts, 1);
+  EXPECT_TRUE(progress.timed);
 }
 
 }  // namespace
