@@ -118,6 +118,7 @@ Instant os_now() { return fuzz::now_; }
 std::chrono::nanoseconds wall_clock_now() { return fuzz::now_.time_since_epoch(); }
 clockid_t cpu_clock_of_this_thread() { return {}; }
 Duration cpu_time(clockid_t) { return {}; }
+long preemptions() { return 0; }
 bool was_preempted() { return false; }
 timespec time_until(Instant) { return {}; }
 
