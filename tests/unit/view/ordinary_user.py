@@ -110,13 +110,20 @@ def check_nothing_left():
         assert not left, f"left behind: {left}"
 
 
+def empty(directory):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", directory], check=True)
+
+
 def inside(cmake, build):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    for directory in ("/tmp", "/dev/shm"):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", directory], check=True)
+    empty("/dev/shm")
+    # The build may be below /tmp, which goes out of sight.
     subprocess.run([cmake, "--install", build, "--prefix", PREFIX, "--component", "command"], check=True,
-                   stdout=subprocess.DEVNULL)
+                   stdout=subprocess.DEVNULL, env={**os.environ, "DESTDIR": "/dev/shm"})
     os.chdir("/")
+    empty("/tmp")
+    shutil.move("/dev/shm" + PREFIX, PREFIX)
+    os.rmdir("/dev/shm/tmp")
     check_view()
     for command in PAIRS:
         pair(command)
