@@ -179,6 +179,7 @@ class Faulty {
   }
 
   void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
+  std::uint64_t silent_writes() const { return nic_.silent_writes(); }
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     if (!active_) return nic_.poll_transmit(now, frame);
     while (!dead_) {

@@ -40,6 +40,7 @@ class PollWatch {
  public:
   /// A poll begins at `now`.
   void on_poll(Instant now) {
+    on_call();
     poller_.store(cpu_clock_of_this_thread(), std::memory_order_relaxed);
     const bool goes_on = is_recent(now, kPollPause);
     last_.store(now, std::memory_order_relaxed);
@@ -58,6 +59,7 @@ class PollWatch {
   /// has polled in between.
   template <class WasPreempted>
   bool on_post(Instant now, const WasPreempted& was_preempted) {
+    on_call();
     const Instant posted = posted_.load(std::memory_order_relaxed);
     if (posted == Instant{} || now - posted <= kPostPause || was_preempted()) return true;
     on_absence();
@@ -77,6 +79,17 @@ class PollWatch {
   }
   /// Another call of the program ended at `now`: no pause either.
   void on_call_done(Instant now) { last_.store(now, std::memory_order_relaxed); }
+  /// Packets are no longer left to the thread, which has found some.
+  void on_handed_back() { handed_back_.store(true, std::memory_order_relaxed); }
+  /// The background thread has taken a peer's WRITE. What the program does next may be the answer to that.
+  void on_written() {
+    found_.store(false, std::memory_order_relaxed);
+    if (handed_back_.exchange(false, std::memory_order_relaxed)) awaits_write_.learn(true);
+  }
+  /// The thread has looked out for a WRITE before it handed packets back.
+  void on_look_out(bool has_come) {
+    for (int i = 0; i < (has_come ? 1 : kLookOutsLost); ++i) awaits_write_.learn(has_come);
+  }
   /// The poller says that it is going to sleep.
   void on_stop() {
     has_stopped_.store(true, std::memory_order_relaxed);
@@ -103,6 +116,8 @@ class PollWatch {
   }
   /// Whether it will go on when it has found something.
   bool is_loyal(Instant now) const { return loyalty_.holds() && !is_strict(now); }
+  /// Whether a peer writes to its memory when it has found something, and before it calls again.
+  bool awaits_write() const { return awaits_write_.holds(); }
   /// Whether it will poll at once when it has posted something. Not a program that sleeps for events: it may post from
   /// another thread meanwhile.
   bool follows_posts(Instant now) const {
@@ -112,6 +127,11 @@ class PollWatch {
   bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
+  void on_call() {
+    if (!handed_back_.load(std::memory_order_relaxed)) return;
+    handed_back_.store(false, std::memory_order_relaxed);
+    awaits_write_.learn(false);
+  }
   bool is_strict(Instant now) const { return now < strict_until_.load(std::memory_order_relaxed); }
 
   std::atomic<Instant> last_{};         ///< When the last poll, or other call, began or ended, whichever was later.
@@ -120,6 +140,8 @@ class PollWatch {
   Habit loyalty_;
   std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
   Habit after_posts_;              ///< Polls that follow posts.
+  std::atomic<bool> handed_back_ = false;  ///< Packets were, and neither a WRITE nor a call has come since.
+  Habit awaits_write_;
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;

@@ -132,13 +132,15 @@ class Runner {
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
     begin_turn(now);
+    const Writes writes(nic_);
     const Progress progress = turn_crank(
         nic_, *port_, now, leaves_to_poller(now) ? Answers::kNextTurn : Answers::kAtOnce, [this] { tell_progress(); });
-    // The program may have found what it waited for.
-    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) unmask();
-    inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     const bool was_idle = progress.received == 0 && progress.transmitted == 0 && !progress.timed;
     crowd.on_turn(this, now, was_idle, preemptions);
+    // The program may have found what it waited for. Or see it in its memory, which says nothing of its polls.
+    bool is_written = may_react(writes);
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_written |= hand_back(held, is_written);
+    inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
@@ -146,39 +148,33 @@ class Runner {
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
-    polls_.on_poll_done(os_now(), progress.received > 0);
+    polls_.on_poll_done(os_now(), progress.received > 0 && !is_written);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
   /// want its processor it sleeps here, without the lock, until packets come, kCrowdedSleep at most.
   void found_nothing(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
-    CrowdWatch& crowd = CrowdWatch::of_this_thread();
-    if (!crowd.should_sleep() || one_processor_) return;
     const Instant now = os_now();
-    // Nobody else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
-    const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
-    if (!is_alone || !leaves_to_poller(now) || port_->packet_fds().empty() || port_->tx_frame().empty()) return;
-    const bool in_vain = !sleep_for_packets(held, now);
-    const Instant end = os_now();
-    crowd.on_slept(end, in_vain);
-    polls_.on_poll_done(end, /*found=*/false);
+    if (!should_sleep(now)) return;
+    sleep_for_packets(held, now);
+    polls_.on_poll_done(os_now(), /*found=*/false);
   }
 
   /// To be called, with the lock held, by a thread that polled and found something.
-  void found(const std::unique_lock<std::mutex>& lock) {
-    UROCE_ASSERT(lock.owns_lock());
+  void found(std::unique_lock<std::mutex>& held) {
+    UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     note_caller(now).on_found();
     polls_.on_poll(now);
-    polls_.on_poll_done(now, /*found=*/true);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
-    if (!masked() || polls_.is_loyal(now)) return;
+    if (!masked() || polls_.is_loyal(now)) return polls_.on_poll_done(now, /*found=*/true);
     // What posts left to the polls behind them is here, and the program may not poll on.
     const bool more = posts_left_ > 0 && send(now, kBurstsUnderMask);
-    unmask();
+    const bool is_written = hand_back(held, /*is_written=*/false);
     if (more) inform_background(more);  // Else it looks soon anyway: no wake-up for a deadline.
+    polls_.on_poll_done(os_now(), /*found=*/!is_written);
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -295,8 +291,16 @@ class Runner {
     if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
-  /// Sleeps for a thread that polls, without the lock, until packets come, the NIC has something to do, or
-  /// kCrowdedSleep has passed. Returns false for the last.
+  /// Whether the calling thread, which polls and has found nothing, had better sleep for the next packet. Only if nobody
+  /// else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
+  bool should_sleep(Instant now) {
+    if (one_processor_ || !CrowdWatch::of_this_thread().should_sleep()) return false;
+    const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
+    return is_alone && is_polled(now) && (polls_.is_loyal(now) || polls_.awaits_write()) &&
+           !port_->packet_fds().empty() && !port_->tx_frame().empty();
+  }
+  /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or kCrowdedSleep has
+  /// passed. Returns false for the last.
   bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant now) {
     std::vector<pollfd> polled;
     for (const int fd : port_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
@@ -310,8 +314,62 @@ class Runner {
     port_->expect_packets(false);
     held = lock();
     poller_sleeps_ = false;
-    return came || end < latest;
+    const bool in_vain = !came && end == latest;
+    CrowdWatch::of_this_thread().on_slept(os_now(), in_vain);
+    return !in_vain;
   }
+
+  /// Leaves packets to the background thread again, behind a poll that has received some. `is_written`: peers wrote to
+  /// the program's memory. When they will do so in a moment, that is taken before: to have the background thread woken
+  /// for it costs more. Returns whether it was.
+  bool hand_back(std::unique_lock<std::mutex>& held, bool is_written) {
+    const bool looks_out = !is_written && polls_.awaits_write();
+    const bool has_come = looks_out && look_out_for_write(held);
+    unmask();
+    if (looks_out) {
+      polls_.on_look_out(has_come);
+    } else if (!is_written) {
+      polls_.on_handed_back();
+    }
+    return has_come;
+  }
+  /// Turns the crank until a peer writes to the program's memory, for kLookOut at most, or until another thread wants
+  /// the NIC.
+  bool look_out_for_write(std::unique_lock<std::mutex>& held) {
+    const Writes writes(nic_);
+    CrowdWatch& crowd = CrowdWatch::of_this_thread();
+    Instant now = os_now();
+    for (Instant end = now + kLookOut; now < end && !is_wanted(); now = os_now()) {
+      begin_turn(now);
+      const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
+      if (writes.count() > 0) return true;
+      crowd.on_turn(this, now, progress.received == 0, preemptions);
+      polls_.on_call_done(now);
+      const bool has_come = progress.received > 0 || (should_sleep(now) && sleep_for_packets(held, now));
+      if (has_come) end = os_now() + kLookOut;
+    }
+    return false;
+  }
+
+  /// What peers have written to the program's memory since this was made, with no completion to tell of it.
+  class Writes {
+   public:
+    explicit Writes(const N& nic) : nic_(nic), before_(total()) {}
+    std::uint64_t count() const { return total() - before_; }
+    /// Not a stream of them.
+    bool are_few() const { return count() > 0 && count() <= kFewWrites; }
+
+   private:
+    std::uint64_t total() const {
+      if constexpr (requires { nic_.silent_writes(); }) return nic_.silent_writes();
+      return 0;
+    }
+    const N& nic_;
+    const std::uint64_t before_;
+  };
+  /// Whether the program may react to what was written in a turn. With one processor the peer runs only while the program
+  /// polls or sleeps, so that its WRITEs come to polls.
+  bool may_react(const Writes& writes) const { return writes.are_few() && !one_processor_; }
 
   /// Notes which thread of the program calls, and returns its watch. With the lock held.
   CrowdWatch& note_caller(Instant now) {
@@ -336,9 +394,10 @@ class Runner {
   }
   /// Unless somebody holds the lock, or waits for it.
   std::unique_lock<std::mutex> try_lock() {
-    if (waiting_.load(std::memory_order_relaxed) > 0) return {};
+    if (is_wanted()) return {};
     return std::unique_lock(mutex_, std::try_to_lock);
   }
+  bool is_wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -420,8 +479,10 @@ class Runner {
 
   bool masked() const { return masked_.load(std::memory_order_relaxed); }
   /// Whether a poller will be back in a moment, to send what there is to send.
-  bool leaves_to_poller(Instant now) const {
-    return masked() && !poller_sleeps_ && polls_.is_loyal(now) && polls_.is_recent(now, kPollerTrust);
+  bool leaves_to_poller(Instant now) const { return is_polled(now) && polls_.is_loyal(now); }
+  /// Whether packets are left to a thread that polls, and did so a moment ago.
+  bool is_polled(Instant now) const {
+    return masked() && !poller_sleeps_ && polls_.is_recent(now, kPollerTrust);
   }
   /// Whether a post in a row, to be called once for each, waits for the next one or for the poll behind the last: one
   /// system call for all of them.
@@ -489,8 +550,10 @@ class Runner {
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     const bool had_posts = posts_left_ > 0;
     begin_turn(now);
+    const Writes writes(nic_);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
+    if (may_react(writes)) polls_.on_written();
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();
     if (is_deserted && was_needed) polls_.on_deserted(now);

@@ -57,6 +57,14 @@ inline constexpr int kLoyaltyLost = 2;
 /// and so many are needed to rely on it.
 inline constexpr int kLoyaltyNeeded = 32;
 
+/// Where a peer's WRITE comes when the program has found the completion of its own, ibv_poll_cq looks out for it so long
+/// before it returns: longer than a peer needs whose background thread has to wake up.
+inline constexpr Duration kLookOut = std::chrono::microseconds(50);
+/// A program may react to so many WRITEs that came together.
+inline constexpr std::uint64_t kFewWrites = 2;
+/// To have looked out in vain counts so many times.
+inline constexpr int kLookOutsLost = 4;
+
 /// After packets the background thread sleeps no longer than this: more is going to be posted, and it need not be woken
 /// for the deadlines of that. The shortest usual ones are later (nic::kAckTimeoutFloor).
 inline constexpr Duration kSleepAfterPackets = std::chrono::milliseconds(4);

@@ -30,6 +30,7 @@ class NicWithCm {
     if (const auto deadline = cm_.next_deadline(); deadline && *deadline <= now) cm_.on_timeout(now);
   }
   void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
+  std::uint64_t silent_writes() const { return nic_.silent_writes(); }
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     // Management first: it is rare, and must not wait behind a stream.
     if (auto out = cm_.poll_transmit(now, frame)) return out;

@@ -103,6 +103,37 @@ TEST_F(PollWatchTest, WhereItMattersNowAndThenIsEnough) {
   EXPECT_TRUE(is_loyal()) << "the loss for a pause is smaller than the gain for three";
 }
 
+TEST_F(PollWatchTest, AProgramThatReactsToItsMemoryIsNotLoyal) {
+  for (int i = 0; i < 200; ++i) {
+    find(1, 5us);
+    watch.on_written();
+  }
+  EXPECT_FALSE(is_loyal());
+}
+
+TEST_F(PollWatchTest, AProgramThatWaitsForWritesIsKnownToDoSo) {
+  for (int i = 0; i < engine::kLoyaltyNeeded; ++i) {
+    EXPECT_FALSE(watch.awaits_write());
+    watch.on_handed_back();
+    watch.on_written();
+    poll(1, 5us);
+  }
+  EXPECT_TRUE(watch.awaits_write());
+  watch.on_look_out(true);
+  EXPECT_TRUE(watch.awaits_write());
+  watch.on_look_out(false);
+  EXPECT_FALSE(watch.awaits_write()) << "it waited, and nothing came";
+}
+
+TEST_F(PollWatchTest, OneThatCallsBeforeTheyComeIsNot) {
+  for (int i = 0; i < 200; ++i) {
+    watch.on_handed_back();
+    i % 2 == 0 ? poll(1, 5us) : static_cast<void>(begin_post());
+    watch.on_written();
+  }
+  EXPECT_FALSE(watch.awaits_write());
+}
+
 TEST_F(PollWatchTest, AProgramThatPollsOnceItHasPostedIsKnownToDoSo) {
   post(31, 5us);
   EXPECT_FALSE(follows_posts());

@@ -372,7 +372,10 @@ TEST_P(PostRowTest, WithoutThePollsTheBackgroundThreadSends) {
 
 TEST_P(PostRowTest, APollThatFindsSomethingSends) {
   if (!post_until_some_wait()) return habit_was_not_seen();
-  a->runner().found(a->runner().lock());
+  {
+    std::unique_lock lock = a->runner().lock();
+    a->runner().found(lock);
+  }
   EXPECT_EQ(a->sent_packets(), tag);
 }
 

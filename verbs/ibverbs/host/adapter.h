@@ -188,7 +188,7 @@ class NicLock {
   /// To be called when it has found nothing behind that either: may sleep for packets, without the lock.
   void found_nothing() { adapter_.runner_.found_nothing(lock_); }
   /// To be called by a thread that polls and has found something.
-  void found() const { adapter_.runner_.found(lock_); }
+  void found() { adapter_.runner_.found(lock_); }
   /// The caller will sleep for a completion.
   void stop_polling() const { adapter_.runner_.stop_polling(lock_); }
   /// The same, and never leaves it to a thread that polls: it may be this one, which polls no more.

@@ -105,6 +105,7 @@ class Recorded {
   }
   void on_timeout(Instant now) { nic_.on_timeout(now); }
   void answer_first() { nic_.answer_first(); }  ///< As the NIC has it.
+  std::uint64_t silent_writes() const { return nic_.silent_writes(); }
   std::optional<proto::Transmit> poll_transmit(Instant now, MutBytes frame) {
     recorder_.sending();
     const std::optional<proto::Transmit> out = nic_.poll_transmit(now, frame);

@@ -96,6 +96,8 @@ class Nic {
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
+  /// WRITEs of peers so far that no completion tells of: a program that watches its memory sees them.
+  std::uint64_t silent_writes() const { return counters_.rcvd_writes; }
 
  private:
   void deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);

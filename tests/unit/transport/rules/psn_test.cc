@@ -32,6 +32,7 @@ TEST_P(StartPsn, TheNumberSpaceIsHalvedAroundTheExpected) {
   EXPECT_EQ(s.nic.counters().duplicate_request, 4u);
   for (std::int64_t ahead : {expected + 1, expected + 2, expected + half - 1}) s.recv(write_only(ahead, 8).ack_req());
   EXPECT_EQ(s.nic.counters().out_of_seq_request, 3u);
+  EXPECT_EQ(s.nic.counters().rcvd_writes, 1u);
   s.expect(sequence_nak(expected).msn(1));
   s.expect_silence();
 }

@@ -21,6 +21,7 @@ TEST(Srq, ReceivesAreTakenInOrder) {
   EXPECT_EQ(s.expect_done(8, WcStatus::kSuccess).imm, 5u);
   EXPECT_EQ(s.memory[99], 0xA1);
   EXPECT_TRUE(s.srq->empty());
+  EXPECT_EQ(s.nic.counters().rcvd_writes, 0u) << "a completion tells of it";
 }
 
 // IBTA 9.7.7.2: nobody can be promised a receive that others may take.

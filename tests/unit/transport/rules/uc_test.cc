@@ -150,6 +150,7 @@ TEST_F(Uc, Writes) {
   EXPECT_EQ(c.byte_len, 2 * kMtu + 8);
   EXPECT_EQ(c.imm, 9u);
   EXPECT_TRUE(holds(5000, kMtu, 1) && holds(5000 + kMtu, kMtu, 2) && holds(5000 + 2 * kMtu, 8, 3));
+  EXPECT_EQ(s.nic.counters().rcvd_writes, 1u) << "a completion tells of the second one";
 }
 
 // 9.8.2.?: what a WRITE has no right to, it does not write, and nobody hears of it. Zero bytes need no right (C9-88).

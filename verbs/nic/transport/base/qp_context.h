@@ -58,6 +58,8 @@ struct QpContext {
     env.trace.note<kKind>(qpn, a, b);
   }
   void note_received(std::size_t payload) const { env.trace.counters.rcvd_payload_bytes += payload; }
+  /// A WRITE of the peer is complete, and gives no completion here.
+  void note_written() const { ++env.trace.counters.rcvd_writes; }
   void note_sent(std::size_t payload) const { env.trace.counters.sent_payload_bytes += payload; }
 
   void complete(Cq& cq, Completion completion) const {

@@ -82,6 +82,8 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
     if (packet.op().consumes_receive) {
       receives_.hold();
       receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+    } else {
+      c_.note_written();
     }
     finish_message();
   }

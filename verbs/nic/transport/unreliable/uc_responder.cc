@@ -104,6 +104,8 @@ bool UcResponder::take_write(const PacketView& packet) {
   if (packet.op().consumes_receive) {
     receives_.hold();
     receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
+  } else if (packet.op().ends()) {
+    c_.note_written();
   }
   return true;
 }

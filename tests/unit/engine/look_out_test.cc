@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread that has found its completion looks out for the peer's WRITE, where that is the rule.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "engine/run/runner.h"
+#include "proto/packet.h"
+
+namespace uroce::test {
+namespace {
+
+using namespace std::chrono_literals;
+using engine::os_now;
+
+/// What an exchange() with the network brings.
+enum class Step : std::uint8_t { kNothing, kAck, kWrite };
+
+/// A network that does what it is told.
+class ScriptedPort final : public engine::Port {
+ public:
+  /// With the runner's lock held: what the next calls of exchange() bring.
+  void script(std::initializer_list<Step> steps) {
+    const std::scoped_lock lock(mutex_);
+    steps_.insert(steps_.end(), steps);
+    changed_.notify_all();
+  }
+
+  std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
+    std::unique_lock lock(mutex_);
+    if (steps_.empty()) return 0;
+    const auto step = static_cast<std::uint8_t>(steps_.front());
+    steps_.pop_front();
+    lock.unlock();
+    if (step == 0) return 0;
+    sink.on_datagram({.path = {}, .payload = {&step, 1}});
+    return 1;
+  }
+  bool wait(std::optional<Instant> deadline) override {
+    std::unique_lock lock(mutex_);
+    const auto is_over = [this] { return std::exchange(is_woken_, false) || (!is_masked_ && !steps_.empty()); };
+    return changed_.wait_for(lock, std::clamp<Duration>(deadline.value_or(Instant::max()) - os_now(), 0s, 1s), is_over);
+  }
+  void mask_packets(bool masked) override {
+    const std::scoped_lock lock(mutex_);
+    is_masked_ = masked;
+    changed_.notify_all();
+  }
+  void wake() override {
+    const std::scoped_lock lock(mutex_);
+    is_woken_ = true;
+    changed_.notify_all();
+  }
+  MutBytes tx_frame() override { return frame_; }
+  void tx_commit(const proto::Transmit&) override {}
+  void flush() override {}
+  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t wanted) override { return wanted; }
+  void release_source_port(const proto::Gid&, std::uint16_t) override {}
+  void abandon_after_fork() override {}
+  engine::PortInfo info() const override { return {}; }
+  engine::PortCounters counters() const override { return {}; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Step> steps_;
+  bool is_masked_ = false;
+  bool is_woken_ = false;
+  std::array<std::uint8_t, proto::kMaxPacketSize> frame_{};
+};
+
+/// A NIC that counts the WRITEs of its peer.
+class CountingNic {
+ public:
+  void on_datagram(const proto::Datagram& datagram, Instant) {
+    if (datagram.payload.front() == static_cast<std::uint8_t>(Step::kWrite)) ++writes_;
+  }
+  void on_timeout(Instant) {}
+  std::optional<proto::Transmit> poll_transmit(Instant, MutBytes) { return std::nullopt; }
+  std::optional<Instant> next_deadline() const { return std::nullopt; }
+  std::uint64_t silent_writes() const { return writes_; }
+
+ private:
+  std::uint64_t writes_ = 0;
+};
+
+class LookOutTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (engine::has_one_processor()) GTEST_SKIP() << "There WRITEs come to polls anyway.";
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "Habits are of microseconds, which the thread sanitizer does not leave.";
+#endif
+  }
+
+  /// Polls until its completion is there, and packets are the background thread's again. Whether a WRITE was taken
+  /// meanwhile that came `nothing` turns later; if not, it may be in the network now.
+  bool poll_until_acknowledged(int nothing) {
+    std::unique_lock lock = runner.lock();
+    const std::uint64_t before = nic.silent_writes();
+    while (!runner.leaves_packets_to_program()) runner.poll(lock);
+    port.script({Step::kAck});
+    for (int i = 0; i < nothing; ++i) port.script({Step::kNothing});
+    port.script({Step::kWrite});
+    runner.poll(lock);
+    return nic.silent_writes() > before;
+  }
+  /// Watches memory until the WRITE is there.
+  void see_write(std::uint64_t count) {
+    for (const Instant limit = os_now() + 5s; os_now() < limit;) {
+      const std::unique_lock lock = runner.lock();
+      if (nic.silent_writes() == count) return;
+    }
+    FAIL() << "the background thread did not take it";
+  }
+
+  CountingNic nic;
+  ScriptedPort& port = *new ScriptedPort;
+  engine::Runner<CountingNic> runner{nic, std::unique_ptr<engine::Port>(&port)};
+};
+
+TEST_F(LookOutTest, TheThreadTakesTheWriteItselfOnceThatIsKnownToCome) {
+  std::uint64_t count = 0;
+  bool was_taken = false;
+  for (const Instant limit = os_now() + 5s; !was_taken && os_now() < limit;) {
+    was_taken = poll_until_acknowledged(/*nothing=*/5);
+    see_write(++count);
+  }
+  EXPECT_TRUE(was_taken);
+  EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, ItDoesNotWhereTheProgramCallsBeforeTheWriteComes) {
+  for (std::uint64_t count = 1; count < 3u * engine::kLoyaltyNeeded; ++count) {
+    std::unique_lock lock = runner.lock();
+    while (!runner.leaves_packets_to_program()) runner.poll(lock);
+    port.script({Step::kAck});
+    runner.poll(lock);
+    runner.posted(lock);
+    port.script({Step::kWrite});
+    ASSERT_EQ(nic.silent_writes(), count - 1);
+    lock.unlock();
+    see_write(count);
+  }
+  ASSERT_FALSE(poll_until_acknowledged(/*nothing=*/1));
+}
+
+}  // namespace
+}  // namespace uroce::test
