@@ -33,6 +33,7 @@
 #include "engine/os/no_cancellation.h"
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
+#include "engine/run/arrival_watch.h"
 #include "engine/run/crank.h"
 #include "engine/run/crowd_watch.h"
 #include "engine/run/place_watch.h"
@@ -524,18 +525,27 @@ class Runner {
   }
 
   bool is_stream() const { return received_since_sleep_ >= kStreamPackets; }
-  /// In the midst of a stream the next packets are here sooner than a sleep and a wake-up take, of which the sender,
-  /// too, pays a part. Looks out for them a little, without the lock. Returns whether something came.
-  /// On a single processor it would keep the sender from sending them.
+  /// In the midst of a stream, and where requests follow each other, the next packets are here sooner than a sleep and a
+  /// wake-up take, of which the sender, too, pays a part. Looks out for them a little, without the lock. Returns whether
+  /// something came. On a single processor it would keep the sender from sending them.
   bool linger() {
-    if (!is_stream() || one_processor_) return false;
     const Instant now = os_now();
-    const Instant end = std::min(now + kStreamLinger, wake_at_.value_or(Instant::max()));
-    // No yield(): on a busy machine that gives the core away for milliseconds.
+    const bool in_stream = is_stream();
+    if (one_processor_ || !(in_stream || stays_awake(now))) return false;
+    const Instant end = std::min(now + kLinger, wake_at_.value_or(Instant::max()));
+    // No more yields: on a busy machine each gives the core away for milliseconds.
     while (!port_->wait(now)) {
-      if (os_now() >= end) return false;
+      if (os_now() < end) continue;
+      if (!in_stream) arrivals_.on_nothing();
+      return false;
     }
     return true;
+  }
+  /// Whether the next packet usually comes soon, and nobody else wants this processor.
+  bool stays_awake(Instant now) {
+    if (masked() || !arrivals_.should_stay_awake(now)) return false;
+    ::sched_yield();
+    return arrivals_.on_yield(now, os_now());
   }
 
   /// Returns whether another turn is needed before sleeping; if not, `wake_at_` says how long to sleep.
@@ -554,6 +564,7 @@ class Runner {
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
     if (may_react(writes)) polls_.on_written();
+    if (progress.received > 0) arrivals_.on_packets(os_now());
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();
     if (is_deserted && was_needed) polls_.on_deserted(now);
@@ -590,6 +601,7 @@ class Runner {
   int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by mutex_.
   bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by mutex_.
   PlaceWatch place_;
+  ArrivalWatch arrivals_;
   Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
   std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
   Duration poller_ran_{};                  ///< While the background thread watched it, the last time.

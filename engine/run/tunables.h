@@ -95,7 +95,14 @@ inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);
 
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
-/// In a stream, the background thread looks for more for so long before it sleeps.
-inline constexpr Duration kStreamLinger = std::chrono::microseconds(50);
+/// A packet comes so soon after the one before, for which the background thread had to be woken.
+inline constexpr Duration kNextSoon = std::chrono::microseconds(100);
+/// To give the processor away takes so long where nobody else wants it. Where others do, it can take milliseconds, ...
+inline constexpr Duration kYieldForNobody = std::chrono::microseconds(10);
+/// ... and is not tried again for so long.
+inline constexpr Duration kNoYieldFor = std::chrono::milliseconds(200);
+/// In a stream, and where the next packet usually comes soon, the background thread looks for more for so long before
+/// it sleeps.
+inline constexpr Duration kLinger = std::chrono::microseconds(50);
 
 }  // namespace uroce::engine

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that has found its completion looks out for the peer's WRITE, where that is the rule.
+// Where the next packet is known to come soon, a thread that has found its completion, and the background thread, look
+// out for it.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -41,8 +43,26 @@ class ScriptedPort final : public engine::Port {
     sink.on_datagram({.path = {}, .payload = {&step, 1}});
     return 1;
   }
+  /// How often the background thread has gone to sleep, and how often it only looked whether a packet is there.
+  struct Waits {
+    std::uint64_t sleeps = 0;
+    std::uint64_t looks = 0;
+  };
+  Waits waits() {
+    const std::scoped_lock lock(mutex_);
+    return waits_;
+  }
+  /// Until it has gone to sleep since `before`, or looked twice before that, which is no end of a sleep. Whether it did.
+  bool has_looked_since(const Waits& before) {
+    std::unique_lock lock(mutex_);
+    const auto has_looked = [&] { return waits_.looks > before.looks + 1; };
+    EXPECT_TRUE(changed_.wait_for(lock, 5s, [&] { return has_looked() || waits_.sleeps > before.sleeps; }));
+    return has_looked();
+  }
   bool wait(std::optional<Instant> deadline) override {
     std::unique_lock lock(mutex_);
+    ++(deadline && *deadline <= os_now() ? waits_.looks : waits_.sleeps);
+    changed_.notify_all();
     const auto is_over = [this] { return std::exchange(is_woken_, false) || (!is_masked_ && !steps_.empty()); };
     return changed_.wait_for(lock, std::clamp<Duration>(deadline.value_or(Instant::max()) - os_now(), 0s, 1s), is_over);
   }
@@ -71,6 +91,7 @@ class ScriptedPort final : public engine::Port {
   std::deque<Step> steps_;
   bool is_masked_ = false;
   bool is_woken_ = false;
+  Waits waits_;
   std::array<std::uint8_t, proto::kMaxPacketSize> frame_{};
 };
 
@@ -89,6 +110,7 @@ class CountingNic {
   std::uint64_t writes_ = 0;
 };
 
+/// With the NIC and the network above.
 class LookOutTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -148,6 +170,24 @@ TEST_F(LookOutTest, ItDoesNotWhereTheProgramCallsBeforeTheWriteComes) {
     see_write(count);
   }
   ASSERT_FALSE(poll_until_acknowledged(/*nothing=*/1));
+}
+
+TEST_F(LookOutTest, TheBackgroundThreadStaysAwakeOnceRequestsAreKnownToFollowEachOther) {
+  std::uint64_t count = 0;
+  std::uint64_t slow_yields = 0;
+  bool stayed = false;
+  for (const Instant limit = os_now() + 5s; !stayed && os_now() < limit;) {
+    const ScriptedPort::Waits before = port.waits();
+    port.script({Step::kWrite});
+    see_write(++count);
+    stayed = port.has_looked_since(before);
+    const Instant yielded = os_now();
+    ::sched_yield();
+    if (os_now() - yielded > engine::kYieldForNobody) ++slow_yields;
+  }
+  if (!stayed && slow_yields > count / 20) GTEST_SKIP() << "Others want the processors, and it sleeps.";
+  EXPECT_TRUE(stayed);
+  EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells when the background thread had better stay awake for the next packet.
+#pragma once
+
+#include "engine/run/poll_watch.h"
+#include "engine/run/tunables.h"
+#include "proto/base/clock.h"
+
+namespace uroce::engine {
+
+/// The target of READs and atomics has a program that sleeps, or does something else, and a background thread that has to
+/// be woken for each request. Where requests follow each other, that takes longer than until the next one comes. So it
+/// stays awake for a moment, unless others want its processor.
+///
+/// Of the background thread alone.
+class ArrivalWatch {
+ public:
+  /// It has taken packets, and was done with them at `now`.
+  void on_packets(Instant now) {
+    if (done_ != Instant{}) comes_soon_.learn(now - done_ <= kNextSoon);
+    done_ = now;
+  }
+  /// Whether the next packet usually comes soon, and nobody wants the processor as far as is known.
+  bool should_stay_awake(Instant now) const { return comes_soon_.holds() && now >= crowded_until_; }
+  /// It gave its processor away at `before`, and got it back at `now`: soon if nobody else wanted it. Returns whether.
+  bool on_yield(Instant before, Instant now) {
+    if (now - before <= kYieldForNobody) return true;
+    crowded_until_ = now + kNoYieldFor;
+    return false;
+  }
+  /// It stayed awake in vain.
+  void on_nothing() {
+    for (int i = 0; i < kLookOutsLost; ++i) comes_soon_.learn(false);
+  }
+
+ private:
+  Instant done_{};
+  Instant crowded_until_{};
+  Habit comes_soon_;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the background thread stays awake for the next packet.
+#include "engine/run/arrival_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ArrivalWatchTest : public testing::Test {
+ protected:
+  void take(int times, Duration apart) {
+    for (int i = 0; i < times; ++i) watch.on_packets(now += apart);
+  }
+  bool stays_awake() const { return watch.should_stay_awake(now); }
+
+  engine::ArrivalWatch watch;
+  Instant now{1h};
+};
+
+TEST_F(ArrivalWatchTest, PacketsThatFollowEachOtherAreExpected) {
+  take(engine::kLoyaltyNeeded, 100us);
+  EXPECT_FALSE(stays_awake()) << "the first one followed nothing";
+  take(1, 100us);
+  EXPECT_TRUE(stays_awake());
+}
+
+TEST_F(ArrivalWatchTest, LaterOnesAreNot) {
+  take(200, 101us);
+  EXPECT_FALSE(stays_awake());
+}
+
+TEST_F(ArrivalWatchTest, VainWaitsAreGivenUp) {
+  take(1 + engine::kLoyaltyMax, 1us);
+  for (int i = 0; i < 4; ++i) watch.on_nothing();
+  EXPECT_TRUE(stays_awake());
+  watch.on_nothing();
+  EXPECT_FALSE(stays_awake());
+}
+
+TEST_F(ArrivalWatchTest, WhereOthersWantTheProcessorItSleepsForAWhile) {
+  take(100, 1us);
+  EXPECT_TRUE(watch.on_yield(now, now + 10us));
+  EXPECT_TRUE(stays_awake());
+  EXPECT_FALSE(watch.on_yield(now, now + 11us));
+  EXPECT_FALSE(stays_awake());
+  now += 200ms;
+  EXPECT_FALSE(stays_awake());
+  now += 1ms;
+  EXPECT_TRUE(stays_awake());
+}
+
+}  // namespace
+}  // namespace uroce::test
