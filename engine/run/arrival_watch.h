@@ -8,9 +8,9 @@
 
 namespace uroce::engine {
 
-/// The target of READs and atomics has a program that sleeps, or does something else, and a background thread that has to
-/// be woken for each request. Where requests follow each other, that takes longer than until the next one comes. So it
-/// stays awake for a moment, unless others want its processor.
+/// The target of READs and atomics has a program that sleeps, or does something else, and a background thread that has
+/// to be woken for each request. Where requests follow each other, that takes longer than until the next one comes. So
+/// it stays awake for a moment, unless others want its processor.
 ///
 /// Of the background thread alone.
 class ArrivalWatch {

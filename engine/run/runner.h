@@ -12,8 +12,7 @@
 // - Where others want its processor, a thread that polls sleeps for the next packet, too, for a short time
 //   (crowd_watch.h).
 //
-// One mutex guards NIC and port. Nobody overtakes a thread that waits for it (see lock()): a thread that polls in a
-// tight loop would otherwise take it again before a thread that posts has woken up.
+// One lock guards NIC and port (turn_lock.h).
 #pragma once
 
 #include <poll.h>
@@ -34,10 +33,13 @@
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
 #include "engine/run/arrival_watch.h"
+#include "engine/run/background_sleep.h"
 #include "engine/run/crank.h"
 #include "engine/run/crowd_watch.h"
 #include "engine/run/place_watch.h"
 #include "engine/run/poll_watch.h"
+#include "engine/run/silent_writes.h"
+#include "engine/run/turn_lock.h"
 #include "proto/base/check.h"
 
 namespace uroce::engine {
@@ -72,10 +74,10 @@ class Runner {
 
   /// Exclusive use of NIC and port. To wait for it is no pause between polls.
   std::unique_lock<std::mutex> lock() {
-    if (std::unique_lock held = try_lock()) return held;
+    if (std::unique_lock held = lock_.try_lock()) return held;
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
-    std::unique_lock held = queue_up(one_processor_ ? Duration() : kLockSpin);
+    std::unique_lock held = lock_.queue_up(one_processor_ ? Duration() : kLockSpin);
     if (in_row) polls_.on_call_done(os_now());
     return held;
   }
@@ -100,7 +102,7 @@ class Runner {
     if (!leaves_to_poller(now) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
-      if (!masked() && watching_.load(std::memory_order_relaxed) && polls_.follows_posts(now)) mask();
+      if (!masked() && background_sleep_.is_watching() && polls_.follows_posts(now)) mask();
       more = send(now, masked() ? kBurstsUnderMask : 1);
       if (more && masked()) unmask();
       done = os_now();
@@ -118,7 +120,7 @@ class Runner {
   }
   /// The same when the process exits, unless somebody holds the lock, who may never give it back.
   void send_before_exit() {
-    if (const std::unique_lock lock = try_lock()) send_now(lock);
+    if (const std::unique_lock lock = lock_.try_lock()) send_now(lock);
   }
 
   /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.
@@ -133,7 +135,7 @@ class Runner {
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
     begin_turn(now);
-    const Writes writes(nic_);
+    const SilentWrites writes(nic_);
     const Progress progress = turn_crank(
         nic_, *port_, now, leaves_to_poller(now) ? Answers::kNextTurn : Answers::kAtOnce, [this] { tell_progress(); });
     const bool was_idle = progress.received == 0 && progress.transmitted == 0 && !progress.timed;
@@ -247,7 +249,7 @@ class Runner {
         runner_.has_sleeper_ = false;
         runner_.update_mask();
         if (runner_.is_sleeper_due_) {
-          runner_.have_it_watch();
+          runner_.background_sleep_.have_it_watch();
         } else if (runner_.has_kept_) {
           runner_.inform_background(runner_.send(os_now()));
         }
@@ -271,7 +273,7 @@ class Runner {
   template <class IsReady>
   bool turn_for_sleeper(const IsReady& is_ready) {
     while (true) {
-      const std::unique_lock held = queue_up();
+      const std::unique_lock held = lock_.queue_up();
       const Instant now = os_now();
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
@@ -292,8 +294,8 @@ class Runner {
     if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
-  /// Whether the calling thread, which polls and has found nothing, had better sleep for the next packet. Only if nobody
-  /// else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
+  /// Whether the calling thread, which polls and has found nothing, had better sleep for the next packet. Only if
+  /// nobody else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
   bool should_sleep(Instant now) {
     if (one_processor_ || !CrowdWatch::of_this_thread().should_sleep()) return false;
     const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
@@ -337,10 +339,10 @@ class Runner {
   /// Turns the crank until a peer writes to the program's memory, for kLookOut at most, or until another thread wants
   /// the NIC.
   bool look_out_for_write(std::unique_lock<std::mutex>& held) {
-    const Writes writes(nic_);
+    const SilentWrites writes(nic_);
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     Instant now = os_now();
-    for (Instant end = now + kLookOut; now < end && !is_wanted(); now = os_now()) {
+    for (Instant end = now + kLookOut; now < end && !lock_.is_wanted(); now = os_now()) {
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
       if (writes.count() > 0) return true;
@@ -352,25 +354,9 @@ class Runner {
     return false;
   }
 
-  /// What peers have written to the program's memory since this was made, with no completion to tell of it.
-  class Writes {
-   public:
-    explicit Writes(const N& nic) : nic_(nic), before_(total()) {}
-    std::uint64_t count() const { return total() - before_; }
-    /// Not a stream of them.
-    bool are_few() const { return count() > 0 && count() <= kFewWrites; }
-
-   private:
-    std::uint64_t total() const {
-      if constexpr (requires { nic_.silent_writes(); }) return nic_.silent_writes();
-      return 0;
-    }
-    const N& nic_;
-    const std::uint64_t before_;
-  };
-  /// Whether the program may react to what was written in a turn. With one processor the peer runs only while the program
-  /// polls or sleeps, so that its WRITEs come to polls.
-  bool may_react(const Writes& writes) const { return writes.are_few() && !one_processor_; }
+  /// Whether the program may react to what was written in a turn. With one processor the peer runs only while the
+  /// program polls or sleeps, so that its WRITEs come to polls.
+  bool may_react(const SilentWrites<N>& writes) const { return writes.are_few() && !one_processor_; }
 
   /// Notes which thread of the program calls, and returns its watch. With the lock held.
   CrowdWatch& note_caller(Instant now) {
@@ -379,26 +365,6 @@ class Runner {
     return crowd;
   }
 
-  /// A thread that waits for `mutex_` is counted, so that nobody overtakes it. `spin`: how long it waits awake. Threads
-  /// of the program do: the background thread holds the lock for some microseconds, and to sleep and be woken takes
-  /// longer. It does not spin itself: it may have interrupted the thread that it waits for.
-  std::unique_lock<std::mutex> queue_up(Duration spin = {}) {
-    constexpr int kPauses = 16;
-    waiting_.fetch_add(1, std::memory_order_relaxed);
-    std::unique_lock held(mutex_, std::defer_lock);
-    for (const Instant end = os_now() + spin; !held.try_lock() && os_now() < end;) {
-      for (int i = 0; i < kPauses; ++i) pause_processor();
-    }
-    if (!held) held.lock();
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
-    return held;
-  }
-  /// Unless somebody holds the lock, or waits for it.
-  std::unique_lock<std::mutex> try_lock() {
-    if (is_wanted()) return {};
-    return std::unique_lock(mutex_, std::try_to_lock);
-  }
-  bool is_wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -438,9 +404,9 @@ class Runner {
       leave_program_alone(now);
       // While a program polls time and again, masking need not wake this thread.
       if (is_sleeper_due_ || polls_.is_recent(now, kPollsOver) || sleeps_.is_recent(now, kPollsOver)) {
-        sleep_watching(wake_at_, kPollerTrust);
+        background_sleep_.sleep_watching(kPollerTrust);
       } else {
-        port_->wait(wake_at_);
+        background_sleep_.sleep();
       }
       received_since_sleep_ = 0;
     }
@@ -465,26 +431,16 @@ class Runner {
     if (!is_there && !was_long) return false;
     if (watches_ > kWatchesToRelax) watch_ = kRelaxedWatch;
     const Duration ran_before = polls_.poller_ran();
-    sleep_watching(std::nullopt, watch_);
+    background_sleep_.watch_for(watch_);
     poller_ran_ = polls_.poller_ran() - ran_before;
     return true;
-  }
-  /// Sleeps as port_->wait() does, but no longer than `most`.
-  void sleep_watching(std::optional<Instant> deadline, Duration most) {
-    const Instant end = std::min(deadline.value_or(Instant::max()), os_now() + most);
-    watch_ends_.store(end, std::memory_order_relaxed);
-    watching_.store(true, std::memory_order_seq_cst);
-    port_->wait(end);
-    watching_.store(false, std::memory_order_relaxed);
   }
 
   bool masked() const { return masked_.load(std::memory_order_relaxed); }
   /// Whether a poller will be back in a moment, to send what there is to send.
   bool leaves_to_poller(Instant now) const { return is_polled(now) && polls_.is_loyal(now); }
   /// Whether packets are left to a thread that polls, and did so a moment ago.
-  bool is_polled(Instant now) const {
-    return masked() && !poller_sleeps_ && polls_.is_recent(now, kPollerTrust);
-  }
+  bool is_polled(Instant now) const { return masked() && !poller_sleeps_ && polls_.is_recent(now, kPollerTrust); }
   /// Whether a post in a row, to be called once for each, waits for the next one or for the poll behind the last: one
   /// system call for all of them.
   bool leaves_to_next_call(Instant now) {
@@ -495,21 +451,14 @@ class Runner {
   void mask() {
     masked_.store(true, std::memory_order_seq_cst);
     update_mask();
-    have_it_watch();
-  }
-  /// The background thread must not sleep for long now: it is to look whether somebody is still there. To be called
-  /// when that has been noted.
-  void have_it_watch() {
-    if (!watching_.load(std::memory_order_seq_cst)) port_->wake();
+    background_sleep_.have_it_watch();
   }
   /// Has packets wake the background thread, and at once if there are any. With the lock held.
   void unmask() {
     masked_.store(false, std::memory_order_relaxed);
     forget_late_sleeper(os_now());
     update_mask();
-    // While packets were masked it did not ask the NIC how long it may sleep, nor hear what inform_background() said.
-    if (watching_.load(std::memory_order_relaxed)) asleep_until_ = watch_ends_.load(std::memory_order_relaxed);
-    informed_ = false;
+    background_sleep_.on_unmask();
   }
   /// Packets are no longer left to a sleeper that is not there in time.
   void forget_late_sleeper(Instant now) {
@@ -525,14 +474,14 @@ class Runner {
   }
 
   bool is_stream() const { return received_since_sleep_ >= kStreamPackets; }
-  /// In the midst of a stream, and where requests follow each other, the next packets are here sooner than a sleep and a
-  /// wake-up take, of which the sender, too, pays a part. Looks out for them a little, without the lock. Returns whether
-  /// something came. On a single processor it would keep the sender from sending them.
+  /// In the midst of a stream, and where requests follow each other, the next packets are here sooner than a sleep and
+  /// a wake-up take, of which the sender, too, pays a part. Looks out for them a little, without the lock. Returns
+  /// whether something came. On a single processor it would keep the sender from sending them.
   bool linger() {
     const Instant now = os_now();
     const bool in_stream = is_stream();
     if (one_processor_ || !(in_stream || stays_awake(now))) return false;
-    const Instant end = std::min(now + kLinger, wake_at_.value_or(Instant::max()));
+    const Instant end = std::min(now + kLinger, background_sleep_.wake_at().value_or(Instant::max()));
     // No more yields: on a busy machine each gives the core away for milliseconds.
     while (!port_->wait(now)) {
       if (os_now() < end) continue;
@@ -548,11 +497,11 @@ class Runner {
     return arrivals_.on_yield(now, os_now());
   }
 
-  /// Returns whether another turn is needed before sleeping; if not, `wake_at_` says how long to sleep.
+  /// Returns whether another turn is needed before sleeping; if not, background_sleep_ knows how long.
   bool turn_in_background() {
-    const std::unique_lock held = queue_up();
+    const std::unique_lock held = lock_.queue_up();
     const Instant now = os_now();
-    informed_ = false;
+    background_sleep_.on_turn();
     const bool took_over = masked();
     if (took_over) unmask();
     forget_late_sleeper(now);
@@ -560,7 +509,7 @@ class Runner {
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     const bool had_posts = posts_left_ > 0;
     begin_turn(now);
-    const Writes writes(nic_);
+    const SilentWrites writes(nic_);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
     if (may_react(writes)) polls_.on_written();
@@ -570,56 +519,41 @@ class Runner {
     if (is_deserted && was_needed) polls_.on_deserted(now);
     // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
     if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
-    // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
-    // usually a moved retransmission timer, is worth one turn for nothing.
-    const bool has_time = asleep_until_ > now && asleep_until_ != Instant::max();
-    const Instant latest = progress.received > 0 ? now + kSleepAfterPackets : Instant::max();
-    asleep_until_ = std::min({nic_.next_deadline().value_or(latest), latest, has_time ? asleep_until_ : latest});
-    wake_at_ = asleep_until_ == Instant::max() ? std::nullopt : std::optional(asleep_until_);
+    background_sleep_.plan(now, nic_.next_deadline(), progress.received > 0);
     return false;
   }
 
   /// Wakes the background thread, with the lock held, if it sleeps although there is something for it to know: a
   /// deadline before the end of its sleep, or more packets than were sent.
   void inform_background(bool more) {
-    if (informed_ || masked()) return;  // It will look by itself, and soon.
-    if (!more) {
-      const std::optional<Instant> deadline = nic_.next_deadline();
-      if (!deadline || *deadline >= asleep_until_) return;
-    }
-    informed_ = true;
-    port_->wake();
+    if (background_sleep_.is_informed() || masked()) return;  // It will look by itself, and soon.
+    more ? background_sleep_.wake() : background_sleep_.inform(nic_.next_deadline());
   }
 
   N& nic_;
   const std::unique_ptr<Port> port_;
   const OnProgress on_progress_;
   const BeforeTurn before_turn_;
-  std::mutex mutex_;
-  std::atomic<int> waiting_ = 0;  ///< Threads that wait for mutex_.
+  TurnLock lock_;
   PollWatch polls_;
-  int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by mutex_.
-  bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by mutex_.
+  int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by lock_.
+  bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by lock_.
   PlaceWatch place_;
   ArrivalWatch arrivals_;
-  Instant asleep_until_ = Instant::max();  ///< Guarded by mutex_: when the background thread wakes up by itself.
-  std::optional<Instant> wake_at_;         ///< The same, for the background thread alone.
-  Duration poller_ran_{};                  ///< While the background thread watched it, the last time.
-  Duration watch_ = kPollerTrust;          ///< How long that was, at most.
-  int watches_ = 0;                        ///< In a row at whose end the poller was there.
-  std::size_t received_since_sleep_ = 0;   ///< By the background thread.
-  bool informed_ = false;                  ///< Guarded by mutex_: woken since its last turn.
-  std::atomic<bool> masked_ = false;       ///< Packets are left to pollers. Changed with the lock held.
+  BackgroundSleep background_sleep_{*port_};
+  Duration poller_ran_{};                 ///< While the background thread watched it, the last time.
+  Duration watch_ = kPollerTrust;         ///< How long that was, at most.
+  int watches_ = 0;                       ///< In a row at whose end the poller was there.
+  std::size_t received_since_sleep_ = 0;  ///< By the background thread.
+  std::atomic<bool> masked_ = false;      ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
-  int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by mutex_, up to port_masked_.
+  int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by lock_, up to port_masked_.
   bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
   std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
   bool port_masked_ = false;                  ///< What the port was told.
-  bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by mutex_, ...
+  bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by lock_, ...
   const CrowdWatch* caller_ = nullptr;        ///< ... as is that of the thread that called last, ...
   Instant alone_since_{};                     ///< ... and since when it has been the only one.
-  std::atomic<Instant> watch_ends_{Instant::max()};  ///< When sleep_watching() ends.
-  std::atomic<bool> watching_ = false;  ///< The background thread sleeps, but not for long: sleep_watching().
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();

@@ -57,8 +57,8 @@ inline constexpr int kLoyaltyLost = 2;
 /// and so many are needed to rely on it.
 inline constexpr int kLoyaltyNeeded = 32;
 
-/// Where a peer's WRITE comes when the program has found the completion of its own, ibv_poll_cq looks out for it so long
-/// before it returns: longer than a peer needs whose background thread has to wake up.
+/// Where a peer's WRITE comes when the program has found the completion of its own, ibv_poll_cq looks out for it so
+/// long before it returns: longer than a peer needs whose background thread has to wake up.
 inline constexpr Duration kLookOut = std::chrono::microseconds(50);
 /// A program may react to so many WRITEs that came together.
 inline constexpr std::uint64_t kFewWrites = 2;

@@ -52,7 +52,8 @@ class ScriptedPort final : public engine::Port {
     const std::scoped_lock lock(mutex_);
     return waits_;
   }
-  /// Until it has gone to sleep since `before`, or looked twice before that, which is no end of a sleep. Whether it did.
+  /// Until it has gone to sleep since `before`, or looked twice before that, which is no end of a sleep. Whether it
+  /// did.
   bool has_looked_since(const Waits& before) {
     std::unique_lock lock(mutex_);
     const auto has_looked = [&] { return waits_.looks > before.looks + 1; };

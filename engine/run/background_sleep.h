@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the background thread sleeps, and what it has to be woken for.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+
+#include "engine/os/os_clock.h"
+#include "engine/port/port.h"
+#include "engine/run/tunables.h"
+#include "proto/base/clock.h"
+
+namespace uroce::engine {
+
+/// It sleeps until the NIC's next deadline as of its last turn, or until it is woken: by packets, unless they are
+/// masked, or by a thread that knows of something earlier. While packets are left to somebody it sleeps for a short
+/// time only, and then looks whether he is still there: it need not be woken for anything.
+class BackgroundSleep {
+ public:
+  explicit BackgroundSleep(Port& port) : port_(port) {}
+
+  // By the background thread, with the NIC's lock held.
+  /// A turn begins: it will see what it was woken for.
+  void on_turn() { informed_ = false; }
+  /// It may sleep as far as that turn goes; the NIC's next `deadline`. `received`: the turn brought packets.
+  void plan(Instant now, std::optional<Instant> deadline, bool received) {
+    // An earlier time than the NIC needs does no harm, and not having to be woken for the next deadline, which is
+    // usually a moved retransmission timer, is worth one turn for nothing.
+    const bool has_time = until_ > now && until_ != Instant::max();
+    const Instant latest = received ? now + kSleepAfterPackets : Instant::max();
+    until_ = std::min({deadline.value_or(latest), latest, has_time ? until_ : latest});
+    wake_at_ = until_ == Instant::max() ? std::nullopt : std::optional(until_);
+  }
+
+  // By the background thread, without the lock.
+  /// When the sleep that was planned ends by itself.
+  std::optional<Instant> wake_at() const { return wake_at_; }
+  /// Sleeps as planned.
+  void sleep() { port_.wait(wake_at_); }
+  /// The same, but no longer than `most`.
+  void sleep_watching(Duration most) { watch(std::min(wake_at_.value_or(Instant::max()), os_now() + most)); }
+  /// Sleeps so long, whatever was planned.
+  void watch_for(Duration time) { watch(os_now() + time); }
+
+  // By other threads, with the lock held.
+  /// Whether it will look by itself, and soon.
+  bool is_watching() const { return watching_.load(std::memory_order_relaxed); }
+  /// It must not sleep for long now: it is to look whether somebody is still there. To be called when that has been
+  /// noted.
+  void have_it_watch() const {
+    if (!watching_.load(std::memory_order_seq_cst)) port_.wake();
+  }
+  /// Packets are no longer masked. Meanwhile it did not ask the NIC how long it may sleep, nor hear what inform() said.
+  void on_unmask() {
+    if (is_watching()) until_ = watch_ends_.load(std::memory_order_relaxed);
+    informed_ = false;
+  }
+  /// Whether it has been woken since its last turn.
+  bool is_informed() const { return informed_; }
+  /// Wakes it.
+  void wake() {
+    informed_ = true;
+    port_.wake();
+  }
+  /// Wakes it if `deadline` is before the end of its sleep.
+  void inform(std::optional<Instant> deadline) {
+    if (deadline && *deadline < until_) wake();
+  }
+
+ private:
+  void watch(Instant end) {
+    watch_ends_.store(end, std::memory_order_relaxed);
+    watching_.store(true, std::memory_order_seq_cst);
+    port_.wait(end);
+    watching_.store(false, std::memory_order_relaxed);
+  }
+
+  Port& port_;
+  Instant until_ = Instant::max();  ///< Guarded by the lock: when it wakes up by itself.
+  bool informed_ = false;           ///< The same.
+  std::optional<Instant> wake_at_;  ///< until_, for the background thread alone.
+  std::atomic<Instant> watch_ends_{Instant::max()};
+  std::atomic<bool> watching_ = false;
+};
+
+}  // namespace uroce::engine
