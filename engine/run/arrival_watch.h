@@ -22,10 +22,12 @@ class ArrivalWatch {
   }
   /// Whether the next packet usually comes soon, and nobody wants the processor as far as is known.
   bool should_stay_awake(Instant now) const { return comes_soon_.holds() && now >= crowded_until_; }
-  /// It gave its processor away at `before`, and got it back at `now`: soon if nobody else wanted it. Returns whether.
+  /// It gave its processor away at `before`, and got it back at `now`: soon if nobody else wanted it. Returns whether
+  /// that is so.
   bool on_yield(Instant before, Instant now) {
-    if (now - before <= kYieldForNobody) return true;
-    crowded_until_ = now + kNoYieldFor;
+    const Duration took = now - before;
+    if (took <= kYieldForNobody) return true;
+    crowded_until_ = now + took * kYieldsCost;
     return false;
   }
   /// It stayed awake in vain.

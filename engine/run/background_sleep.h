@@ -43,7 +43,7 @@ class BackgroundSleep {
   /// Sleeps so long, whatever was planned.
   void watch_for(Duration time) { watch(os_now() + time); }
 
-  // By other threads, with the lock held.
+  // By any thread, with the lock held.
   /// Whether it will look by itself, and soon.
   bool is_watching() const { return watching_.load(std::memory_order_relaxed); }
   /// It must not sleep for long now: it is to look whether somebody is still there. To be called when that has been
@@ -56,7 +56,7 @@ class BackgroundSleep {
     if (is_watching()) until_ = watch_ends_.load(std::memory_order_relaxed);
     informed_ = false;
   }
-  /// Whether it has been woken since its last turn.
+  /// Whether it has been woken since its last turn, or since packets were unmasked.
   bool is_informed() const { return informed_; }
   /// Wakes it.
   void wake() {

@@ -16,6 +16,8 @@ struct Progress {
   std::size_t received = 0;
   std::size_t transmitted = 0;
   bool timed = false;  ///< Timers ran.
+
+  bool is_idle() const { return received == 0 && transmitted == 0 && !timed; }
 };
 
 /// Takes up to kCrankBurst packets from `nic` into the frames of `port`, which it does not flush. Returns how many.

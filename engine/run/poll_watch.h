@@ -50,9 +50,8 @@ class PollWatch {
       posted_.store(Instant{}, std::memory_order_relaxed);
       after_posts_.learn(now - posted <= kPollPause);
     }
-    if (!found_.load(std::memory_order_relaxed)) return;
-    found_.store(false, std::memory_order_relaxed);
-    loyalty_.learn(goes_on);
+    is_told_.store(false, std::memory_order_relaxed);
+    if (found_.exchange(false, std::memory_order_relaxed)) loyalty_.learn(goes_on);
   }
   /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late, and
   /// not because the thread was kept from running: `was_preempted()` since it was late last. Returns false then: nobody
@@ -60,6 +59,8 @@ class PollWatch {
   template <class WasPreempted>
   bool on_post(Instant now, const WasPreempted& was_preempted) {
     on_call();
+    // Its memory may have told it to: what it polls for next, it posts now.
+    if (is_told_.exchange(false, std::memory_order_relaxed)) found_.store(false, std::memory_order_relaxed);
     const Instant posted = posted_.load(std::memory_order_relaxed);
     if (posted == Instant{} || now - posted <= kPostPause || was_preempted()) return true;
     on_absence();
@@ -72,21 +73,31 @@ class PollWatch {
   }
   /// It ended at `now`.
   void on_posted(Instant now) { posted_.store(now, std::memory_order_relaxed); }
-  /// The work that a poll gave rise to ended at `now`: it is no pause. `found`: packets had come.
-  void on_poll_done(Instant now, bool found) {
+  /// The work that a poll gave rise to ended at `now`: it is no pause. `found`: packets had come; `is_told`: WRITEs
+  /// among them, to which the program may react.
+  void on_poll_done(Instant now, bool found, bool is_told = false) {
     on_call_done(now);
     if (found) found_.store(true, std::memory_order_relaxed);
+    if (is_told) is_told_.store(true, std::memory_order_relaxed);
   }
   /// Another call of the program ended at `now`: no pause either.
   void on_call_done(Instant now) { last_.store(now, std::memory_order_relaxed); }
-  /// Packets are no longer left to the thread, which has found some.
-  void on_handed_back() { handed_back_.store(true, std::memory_order_relaxed); }
-  /// The background thread has taken a peer's WRITE. What the program does next may be the answer to that.
-  void on_written() {
-    found_.store(false, std::memory_order_relaxed);
-    if (handed_back_.exchange(false, std::memory_order_relaxed)) awaits_write_.learn(true);
+  /// Packets are no longer left to the thread, which has found some, from `now` on.
+  void on_handed_back(Instant now) { handed_back_.store(now, std::memory_order_relaxed); }
+  /// The background thread has taken a peer's WRITE at `now`. What the program does next may be the answer to that.
+  void on_written(Instant now) {
+    is_told_.store(true, std::memory_order_relaxed);
+    const Instant since = handed_back_.exchange(Instant{}, std::memory_order_relaxed);
+    if (since == Instant{}) return;
+    const bool is_soon = now - since <= kWriteSoon;
+    if (is_soon || !awaits_write_.holds()) awaits_write_.learn(is_soon);
   }
-  /// The thread has looked out for a WRITE before it handed packets back.
+  /// Whether the thread, which has found something, should look out for a WRITE before packets are handed back. Mostly,
+  /// if that is the rule; now and then not, to see what it does then.
+  bool should_look_out() {
+    return awaits_write() && look_outs_.fetch_add(1, std::memory_order_relaxed) % kLookOutsToCheck != 0;
+  }
+  /// It has done so.
   void on_look_out(bool has_come) {
     for (int i = 0; i < (has_come ? 1 : kLookOutsLost); ++i) awaits_write_.learn(has_come);
   }
@@ -94,6 +105,7 @@ class PollWatch {
   void on_stop() {
     has_stopped_.store(true, std::memory_order_relaxed);
     posted_.store(Instant{}, std::memory_order_relaxed);
+    handed_back_.store(Instant{}, std::memory_order_relaxed);
     row_.store(0, std::memory_order_relaxed);
     found_.store(false, std::memory_order_relaxed);
   }
@@ -127,21 +139,24 @@ class PollWatch {
   bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
+  /// The program calls: it did not wait for a WRITE.
   void on_call() {
-    if (!handed_back_.load(std::memory_order_relaxed)) return;
-    handed_back_.store(false, std::memory_order_relaxed);
-    awaits_write_.learn(false);
+    if (handed_back_.load(std::memory_order_relaxed) == Instant{}) return;
+    handed_back_.store(Instant{}, std::memory_order_relaxed);
+    awaits_write_.holds() ? awaits_write_.forget() : awaits_write_.learn(false);
   }
   bool is_strict(Instant now) const { return now < strict_until_.load(std::memory_order_relaxed); }
 
   std::atomic<Instant> last_{};         ///< When the last poll, or other call, began or ended, whichever was later.
   std::atomic<std::uint32_t> row_ = 0;  ///< Polls without a pause.
   std::atomic<bool> found_ = false;     ///< By the last poll.
+  std::atomic<bool> is_told_ = false;   ///< A WRITE may have told the program to do what it does next.
   Habit loyalty_;
   std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
   Habit after_posts_;              ///< Polls that follow posts.
-  std::atomic<bool> handed_back_ = false;  ///< Packets were, and neither a WRITE nor a call has come since.
+  std::atomic<Instant> handed_back_{};  ///< When packets were, and neither a WRITE nor a call has come; else Instant{}.
   Habit awaits_write_;
+  std::atomic<std::uint32_t> look_outs_ = 1;
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;

@@ -125,7 +125,7 @@ class Runner {
 
   /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.
   /// In time, the background thread leaves the network to such threads. A turn for nothing gives the processor away,
-  /// without the lock, when there is only one.
+  /// without the lock, when there is only one; and to look out for a peer's WRITE may sleep without it (kLookOutMost).
   void poll(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
@@ -138,11 +138,11 @@ class Runner {
     const SilentWrites writes(nic_);
     const Progress progress = turn_crank(
         nic_, *port_, now, leaves_to_poller(now) ? Answers::kNextTurn : Answers::kAtOnce, [this] { tell_progress(); });
-    const bool was_idle = progress.received == 0 && progress.transmitted == 0 && !progress.timed;
+    const bool was_idle = progress.is_idle();
     crowd.on_turn(this, now, was_idle, preemptions);
-    // The program may have found what it waited for. Or see it in its memory, which says nothing of its polls.
-    bool is_written = may_react(writes);
-    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_written |= hand_back(held, is_written);
+    bool is_told = may_react(writes);
+    // The program may have found what it waited for.
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_told |= hand_back(held, writes.count() > 0);
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
@@ -151,20 +151,21 @@ class Runner {
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
-    polls_.on_poll_done(os_now(), progress.received > 0 && !is_written);
+    polls_.on_poll_done(os_now(), progress.received > 0, is_told);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
   /// want its processor it sleeps here, without the lock, until packets come, kCrowdedSleep at most.
   void found_nothing(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
+    if (!CrowdWatch::of_this_thread().should_sleep()) return;
     const Instant now = os_now();
-    if (!should_sleep(now)) return;
-    sleep_for_packets(held, now);
+    if (!may_sleep(now)) return;
+    sleep_for_packets(held, now + kCrowdedSleep);
     polls_.on_poll_done(os_now(), /*found=*/false);
   }
 
-  /// To be called, with the lock held, by a thread that polled and found something.
+  /// To be called, with the lock held, by a thread that polled and found something. May sleep without it, as poll().
   void found(std::unique_lock<std::mutex>& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
@@ -175,9 +176,9 @@ class Runner {
     if (!masked() || polls_.is_loyal(now)) return polls_.on_poll_done(now, /*found=*/true);
     // What posts left to the polls behind them is here, and the program may not poll on.
     const bool more = posts_left_ > 0 && send(now, kBurstsUnderMask);
-    const bool is_written = hand_back(held, /*is_written=*/false);
+    const bool is_told = hand_back(held, /*is_written=*/false);
     if (more) inform_background(more);  // Else it looks soon anyway: no wake-up for a deadline.
-    polls_.on_poll_done(os_now(), /*found=*/!is_written);
+    polls_.on_poll_done(os_now(), /*found=*/true, is_told);
   }
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
@@ -294,20 +295,18 @@ class Runner {
     if constexpr (requires { nic_.answer_first(); }) nic_.answer_first();
   }
 
-  /// Whether the calling thread, which polls and has found nothing, had better sleep for the next packet. Only if
-  /// nobody else needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
-  bool should_sleep(Instant now) {
-    if (one_processor_ || !CrowdWatch::of_this_thread().should_sleep()) return false;
+  /// Whether the calling thread, which polls and has found nothing, may sleep for the next packet. Only if nobody else
+  /// needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
+  bool may_sleep(Instant now) {
     const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
-    return is_alone && is_polled(now) && (polls_.is_loyal(now) || polls_.awaits_write()) &&
+    return is_alone && !one_processor_ && is_polled(now) && (polls_.is_loyal(now) || polls_.awaits_write()) &&
            !port_->packet_fds().empty() && !port_->tx_frame().empty();
   }
-  /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or kCrowdedSleep has
-  /// passed. Returns false for the last.
-  bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant now) {
+  /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or until `latest`.
+  /// Returns false for the last.
+  bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant latest) {
     std::vector<pollfd> polled;
     for (const int fd : port_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    const Instant latest = now + kCrowdedSleep;
     const Instant end = std::min(nic_.next_deadline().value_or(latest), latest);
     poller_sleeps_ = true;
     held.unlock();
@@ -326,32 +325,42 @@ class Runner {
   /// the program's memory. When they will do so in a moment, that is taken before: to have the background thread woken
   /// for it costs more. Returns whether it was.
   bool hand_back(std::unique_lock<std::mutex>& held, bool is_written) {
-    const bool looks_out = !is_written && polls_.awaits_write();
-    const bool has_come = looks_out && look_out_for_write(held);
-    unmask();
-    if (looks_out) {
-      polls_.on_look_out(has_come);
-    } else if (!is_written) {
-      polls_.on_handed_back();
+    if (is_written || !polls_.should_look_out()) {
+      unmask();
+      if (!is_written) polls_.on_handed_back(os_now());
+      return false;
     }
+    const NoCancellation whole;  // The program has not got what it found.
+    const SilentWrites writes(nic_);
+    const LookOut done = look_out(held, writes);
+    const bool has_come = writes.count() > 0;
+    if (has_come || done.is_over) polls_.on_look_out(has_come);
+    if (masked()) unmask();
+    if (done.more) inform_background(done.more);
     return has_come;
   }
-  /// Turns the crank until a peer writes to the program's memory, for kLookOut at most, or until another thread wants
-  /// the NIC.
-  bool look_out_for_write(std::unique_lock<std::mutex>& held) {
-    const SilentWrites writes(nic_);
+  struct LookOut {
+    bool is_over = true;  ///< Its time was; else it was interrupted.
+    bool more = false;    ///< There is more to send.
+  };
+  /// Turns the crank until there are `writes`, its time is over, or another thread wants the NIC or has taken over.
+  LookOut look_out(std::unique_lock<std::mutex>& held, const SilentWrites<N>& writes) {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
+    LookOut done;
     Instant now = os_now();
-    for (Instant end = now + kLookOut; now < end && !lock_.is_wanted(); now = os_now()) {
+    const Instant latest = now + kLookOutMost;
+    for (Instant end = now + kLookOut; now < end && writes.count() == 0; now = os_now()) {
+      if (lock_.is_wanted() || !masked()) return {.is_over = false, .more = done.more};
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
-      if (writes.count() > 0) return true;
-      crowd.on_turn(this, now, progress.received == 0, preemptions);
+      done.more = progress.transmitted >= kCrankBurst;
+      crowd.on_turn(this, now, progress.is_idle(), preemptions);
       polls_.on_call_done(now);
-      const bool has_come = progress.received > 0 || (should_sleep(now) && sleep_for_packets(held, now));
-      if (has_come) end = os_now() + kLookOut;
+      const bool goes_on = progress.received > 0 || (crowd.should_sleep() && may_sleep(now) &&
+                                                     sleep_for_packets(held, std::min(now + kCrowdedSleep, latest)));
+      if (goes_on) end = std::min(os_now() + kLookOut, latest);
     }
-    return false;
+    return done;
   }
 
   /// Whether the program may react to what was written in a turn. With one processor the peer runs only while the
@@ -478,21 +487,24 @@ class Runner {
   /// a wake-up take, of which the sender, too, pays a part. Looks out for them a little, without the lock. Returns
   /// whether something came. On a single processor it would keep the sender from sending them.
   bool linger() {
-    const Instant now = os_now();
+    if (one_processor_) return false;
+    const Instant start = os_now();
     const bool in_stream = is_stream();
-    if (one_processor_ || !(in_stream || stays_awake(now))) return false;
-    const Instant end = std::min(now + kLinger, background_sleep_.wake_at().value_or(Instant::max()));
+    if (!in_stream && !stays_awake(start)) return false;
+    const Instant deadline = background_sleep_.wake_at().value_or(Instant::max());
     // No more yields: on a busy machine each gives the core away for milliseconds.
-    while (!port_->wait(now)) {
-      if (os_now() < end) continue;
-      if (!in_stream) arrivals_.on_nothing();
+    while (!port_->wait(start)) {
+      const Instant now = os_now();
+      if (now < std::min(start + kLinger, deadline)) continue;
+      if (!in_stream && now < deadline) arrivals_.on_nothing();
       return false;
     }
+    if (!in_stream) received_since_sleep_ = 0;  // One by one they are no stream.
     return true;
   }
-  /// Whether the next packet usually comes soon, and nobody else wants this processor.
+  /// Whether the next packet usually comes soon, behind one that was taken, and nobody else wants this processor.
   bool stays_awake(Instant now) {
-    if (masked() || !arrivals_.should_stay_awake(now)) return false;
+    if (!has_taken_ || masked() || is_sleeper_due_ || !arrivals_.should_stay_awake(now)) return false;
     ::sched_yield();
     return arrivals_.on_yield(now, os_now());
   }
@@ -512,8 +524,9 @@ class Runner {
     const SilentWrites writes(nic_);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
-    if (may_react(writes)) polls_.on_written();
-    if (progress.received > 0) arrivals_.on_packets(os_now());
+    has_taken_ = progress.received > 0;
+    if (may_react(writes)) polls_.on_written(now);
+    if (has_taken_) arrivals_.on_packets(os_now());
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();
     if (is_deserted && was_needed) polls_.on_deserted(now);
@@ -544,6 +557,7 @@ class Runner {
   Duration poller_ran_{};                 ///< While the background thread watched it, the last time.
   Duration watch_ = kPollerTrust;         ///< How long that was, at most.
   int watches_ = 0;                       ///< In a row at whose end the poller was there.
+  bool has_taken_ = false;                ///< Packets, in the background thread's last turn.
   std::size_t received_since_sleep_ = 0;  ///< By the background thread.
   std::atomic<bool> masked_ = false;      ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;

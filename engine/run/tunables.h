@@ -48,21 +48,28 @@ inline constexpr std::size_t kAnswersKept = 2;
 /// A thread that has slept for an event, and sleeps for the next one within this, has come back soon.
 inline constexpr Duration kSleeperPause = std::chrono::microseconds(100);
 
-/// Four habits are learned: that a thread polls on when it has found something, that it polls when it has posted
-/// something, that it comes back to sleep, and that it posts something before. A point each time that it does, at most
-/// so many;
+/// Habits are learned (engine/run/poll_watch.h, arrival_watch.h): that a thread polls on when it has found something,
+/// that it polls when it has posted something, that it comes back to sleep, and that it posts something before. A point
+/// each time that it does, at most so many;
 inline constexpr int kLoyaltyMax = 64;
 /// so many lost each time that it does not;
 inline constexpr int kLoyaltyLost = 2;
 /// and so many are needed to rely on it.
 inline constexpr int kLoyaltyNeeded = 32;
 
-/// Where a peer's WRITE comes when the program has found the completion of its own, ibv_poll_cq looks out for it so
-/// long before it returns: longer than a peer needs whose background thread has to wake up.
+/// A peer writes to the program's memory so soon after the program has found the completion of its own WRITE: it may be
+/// the answer. As the background thread sees it, which has to get a processor first.
+inline constexpr Duration kWriteSoon = std::chrono::milliseconds(2);
+/// Where that is the rule, ibv_poll_cq looks out for it so long before it returns: longer than a peer needs whose
+/// background thread has to wake up. For so long again when another packet comes, or it has slept (kCrowdedSleep), ...
 inline constexpr Duration kLookOut = std::chrono::microseconds(50);
+/// ... but for no longer than this in all.
+inline constexpr Duration kLookOutMost = std::chrono::microseconds(500);
+/// One in so many times it does not, to see whether the program would have called meanwhile.
+inline constexpr std::uint32_t kLookOutsToCheck = 128;
 /// A program may react to so many WRITEs that came together.
 inline constexpr std::uint64_t kFewWrites = 2;
-/// To have looked out in vain counts so many times.
+/// To have looked out for a packet in vain counts so many times.
 inline constexpr int kLookOutsLost = 4;
 
 /// After packets the background thread sleeps no longer than this: more is going to be posted, and it need not be woken
@@ -95,12 +102,12 @@ inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);
 
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
-/// A packet comes so soon after the one before, for which the background thread had to be woken.
+/// The background thread gets the next packet so soon after it was done with the one before, be it awake or asleep.
 inline constexpr Duration kNextSoon = std::chrono::microseconds(100);
 /// To give the processor away takes so long where nobody else wants it. Where others do, it can take milliseconds, ...
 inline constexpr Duration kYieldForNobody = std::chrono::microseconds(10);
-/// ... and is not tried again for so long.
-inline constexpr Duration kNoYieldFor = std::chrono::milliseconds(200);
+/// ... and the background thread does not stay awake, nor ask again, for so many times as long.
+inline constexpr int kYieldsCost = 20;
 /// In a stream, and where the next packet usually comes soon, the background thread looks for more for so long before
 /// it sleeps.
 inline constexpr Duration kLinger = std::chrono::microseconds(50);

@@ -11,7 +11,7 @@
 
 namespace uroce::engine {
 
-/// A mutex at which nobody overtakes a thread that waits for it: a thread that polls in a tight loop would otherwise
+/// A mutex that try_lock() leaves to threads that wait for it: a thread that polls in a tight loop would otherwise
 /// take it again before a thread that posts has woken up.
 class TurnLock {
  public:

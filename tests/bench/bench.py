@@ -211,6 +211,9 @@ def points(runs):
         name = f"{op.upper()} 2 B"
         yield Point(f"{name}, half round trip, polling", "us", runs.latency(name, op=op, bytes=2),
                     runs.pingpong(name, "io_uring", size), "raw io_uring", "<= 1.5")
+    yield Point("SEND 2 B, half round trip, polling", "us", runs.again("SEND 2 B", "half_round_trip_us"),
+                lambda seconds: measure.raw_pingpong(seconds, 20, "io_uring", mode="pairs")["half_round_trip_us"],
+                "raw, with ACKs", "<= 1.25")
     yield Point("SEND 2 B, half round trip, events", "us", runs.latency("SEND 2 B, events", op="send", bytes=2, events=True),
                 runs.pingpong("SEND 2 B, events", "blocking", 20), "raw blocking", "<= 1.5", 1)
 

@@ -56,8 +56,9 @@ def raw(seconds, bytes, before=()):
     return max(ways, key=lambda way: way["packets_per_second"])
 
 
-def raw_pingpong(seconds, bytes, via, before=()):
-    return _json([*before, os.path.join(BIN, "uroce_bench_udp"), "pingpong", via, str(bytes), str(seconds)])
+def raw_pingpong(seconds, bytes, via, before=(), mode="pingpong"):
+    """`mode`: "pairs" sends two datagrams each way, as many as RC does: a message, and the ACK of the one before."""
+    return _json([*before, os.path.join(BIN, "uroce_bench_udp"), mode, via, str(bytes), str(seconds)])
 
 
 def rdma_client(seconds, depth):

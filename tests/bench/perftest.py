@@ -42,7 +42,8 @@ class Row:
 
 
 EVENTS = "two events for each message: to arm, fetch and look for one are system calls"
-MEMORY = "the program polls its memory and not its CQ: the background thread moves the packets, and has to get a core first"
+MEMORY = "the program watches its memory; while it does, the background thread moves the packets, and has to get a core first"
+WHOLE = "a whole round trip beside raw's half; the target's background thread has to be awake"
 
 ROWS = (
     Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
@@ -51,6 +52,7 @@ ROWS = (
     Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18, conditions=(QUIET, BUILD)),
     Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
     Row("ib_write_lat -s 2", "io_uring", "<= 4", 36, 10_000, MEMORY, (QUIET, ONE_CORE, LOAD)),
+    Row("ib_read_lat -s 2", "io_uring", "<= 4", 36, 20_000, WHOLE, (QUIET, LOAD)),
     Row("ib_send_lat -s 2 -e", "blocking", "<= 1.5", 20, 10_000, EVENTS, (QUIET, ONE_CORE, LOAD)),
 )
 

@@ -5,10 +5,12 @@
 //   uroce_bench_udp blast    sendmmsg|io_uring         BYTES SECONDS
 //   uroce_bench_udp flood    sendmmsg|io_uring         BYTES SECONDS
 //   uroce_bench_udp pingpong spin|io_uring|blocking    BYTES SECONDS
+//   uroce_bench_udp pairs    spin|io_uring|blocking    BYTES SECONDS
 //
 // blast: one side sends as fast as it can, in batches; a window of acknowledgements keeps the receiver's buffer from
 // overflowing, so that what is counted has arrived. flood: without a window; what arrives is counted, the rest is lost.
-// pingpong: one datagram to and fro. Prints one line of JSON.
+// pingpong: one datagram to and fro. pairs: two of them, as RC sends with each message the ACK of the one before.
+// Prints one line of JSON.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -197,10 +199,14 @@ std::atomic<std::uint64_t>& shared_count() {
   for (;;) arrived.fetch_add(end.receive(), std::memory_order_relaxed);
 }
 
-[[noreturn]] void serve_pingpong(End& end) {
+void receive_all(End& end, unsigned count) {
+  for (unsigned received = 0; received < count;) received += end.receive();
+}
+
+[[noreturn]] void serve_pingpong(End& end, unsigned count) {
   for (;;) {
-    end.receive();
-    end.send(1);
+    receive_all(end, count);
+    end.send(count);
   }
 }
 
@@ -221,12 +227,12 @@ nlohmann::json flood(End& end, double seconds, const std::atomic<std::uint64_t>&
   return {{"packets_per_second", static_cast<double>(arrived.load(std::memory_order_relaxed)) / seconds_since(start)}};
 }
 
-nlohmann::json pingpong(End& end, double seconds) {
+nlohmann::json pingpong(End& end, double seconds, unsigned count) {
   std::vector<double> microseconds;
   const auto start = Clock::now();
   for (auto before = start; seconds_since(start) < seconds;) {
-    end.send(1);
-    end.receive();
+    end.send(count);
+    receive_all(end, count);
     const auto after = Clock::now();
     microseconds.push_back(std::chrono::duration<double, std::micro>(after - before).count() / 2);
     before = after;
@@ -237,12 +243,13 @@ nlohmann::json pingpong(End& end, double seconds) {
 [[noreturn]] void usage() {
   std::fprintf(stderr,
                "usage: uroce_bench_udp blast|flood sendmmsg|io_uring BYTES SECONDS\n"
-               "       uroce_bench_udp pingpong spin|io_uring|blocking BYTES SECONDS\n");
+               "       uroce_bench_udp pingpong|pairs spin|io_uring|blocking BYTES SECONDS\n");
   std::exit(64);
 }
 
 int run(const std::string& mode, const std::string& via, std::size_t size, double seconds) {
-  const bool is_pingpong = mode == "pingpong";
+  const bool is_pingpong = mode == "pingpong" || mode == "pairs";
+  const unsigned count = mode == "pairs" ? 2 : 1;
   std::atomic<std::uint64_t>& arrived = shared_count();
   Socket server, client;
   const pid_t child = fork();
@@ -250,10 +257,10 @@ int run(const std::string& mode, const std::string& via, std::size_t size, doubl
   if (child == 0) {
     const auto end = make_end(via, server, client, size, is_pingpong);
     if (mode == "flood") serve_flood(*end, arrived);
-    is_pingpong ? serve_pingpong(*end) : serve_blast(*end);
+    is_pingpong ? serve_pingpong(*end, count) : serve_blast(*end);
   }
   const auto end = make_end(via, client, server, size, is_pingpong);
-  nlohmann::json result = is_pingpong       ? pingpong(*end, seconds)
+  nlohmann::json result = is_pingpong       ? pingpong(*end, seconds, count)
                           : mode == "flood" ? flood(*end, seconds, arrived)
                                             : blast(*end, seconds);
   kill(child, SIGKILL);
@@ -273,8 +280,9 @@ int run(const std::string& mode, const std::string& via, std::size_t size, doubl
 int main(int argc, char** argv) {
   if (argc != 5) uroce::bench::usage();
   const std::string mode = argv[1], via = argv[2];
-  const bool known = ((mode == "blast" || mode == "flood") && (via == "sendmmsg" || via == "io_uring")) ||
-                     (mode == "pingpong" && (via == "spin" || via == "io_uring" || via == "blocking"));
+  const bool known =
+      ((mode == "blast" || mode == "flood") && (via == "sendmmsg" || via == "io_uring")) ||
+      ((mode == "pingpong" || mode == "pairs") && (via == "spin" || via == "io_uring" || via == "blocking"));
   const std::size_t size = std::strtoul(argv[3], nullptr, 10);
   const double seconds = std::strtod(argv[4], nullptr);
   if (!known || size < 8 || size > 65000 || seconds <= 0) uroce::bench::usage();

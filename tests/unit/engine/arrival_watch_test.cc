@@ -44,11 +44,11 @@ TEST_F(ArrivalWatchTest, WhereOthersWantTheProcessorItSleepsForAWhile) {
   take(100, 1us);
   EXPECT_TRUE(watch.on_yield(now, now + 10us));
   EXPECT_TRUE(stays_awake());
-  EXPECT_FALSE(watch.on_yield(now, now + 11us));
+  EXPECT_FALSE(watch.on_yield(now - 1ms, now));
   EXPECT_FALSE(stays_awake());
-  now += 200ms;
-  EXPECT_FALSE(stays_awake());
-  now += 1ms;
+  now += 20ms - 1us;
+  EXPECT_FALSE(stays_awake()) << "the longer others ran, the longer";
+  now += 1us;
   EXPECT_TRUE(stays_awake());
 }
 

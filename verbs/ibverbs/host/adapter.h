@@ -183,11 +183,11 @@ class NicLock {
   void posted() { adapter_.runner_.posted(lock_); }
   /// The same after WRs were posted: more of them may follow, and be sent together with these.
   void posted_wrs() { adapter_.runner_.posted(lock_, decltype(adapter_.runner_)::Wait::kForNextCall); }
-  /// To be called by a thread that polls and has found nothing: moves packets.
+  /// To be called by a thread that polls and has found nothing: moves packets. May sleep a little, without the lock.
   void poll() { adapter_.runner_.poll(lock_); }
   /// To be called when it has found nothing behind that either: may sleep for packets, without the lock.
   void found_nothing() { adapter_.runner_.found_nothing(lock_); }
-  /// To be called by a thread that polls and has found something.
+  /// To be called by a thread that polls and has found something. May sleep a little, without the lock.
   void found() { adapter_.runner_.found(lock_); }
   /// The caller will sleep for a completion.
   void stop_polling() const { adapter_.runner_.stop_polling(lock_); }

@@ -134,11 +134,11 @@ int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
     if (!ours.armed_since_poll) lock.found();
     return taken;
   }
+  // Programs arm the CQ, look once more for what came in between, and sleep.
+  const bool is_armed = std::exchange(ours.armed_since_poll, false);
   // Nothing there: the thread that polls turns the crank.
   lock.poll();
   const int taken = take(ours, num_entries, wc);
-  // Programs arm the CQ, look once more for what came in between, and sleep.
-  const bool is_armed = std::exchange(ours.armed_since_poll, false);
   if (taken == 0) is_armed ? lock.stop_polling() : lock.found_nothing();
   return taken;
 }

@@ -104,10 +104,10 @@ int advance_to_first(CompletionQueue& cq) {
     if (!std::exchange(cq.armed_since_poll, false)) lock.found();
     return 0;
   }
+  const bool is_armed = std::exchange(cq.armed_since_poll, false);
   // Nothing there: the thread that polls turns the crank.
   lock.poll();
   const bool has_come = advance(cq);
-  const bool is_armed = std::exchange(cq.armed_since_poll, false);
   if (!has_come) is_armed ? lock.stop_polling() : lock.found_nothing();
   return has_come ? 0 : ENOENT;
 }
