@@ -2,7 +2,7 @@
 // Tells when the background thread had better stay awake for the next packet.
 #pragma once
 
-#include "engine/run/poll_watch.h"
+#include "engine/run/habit.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
@@ -31,9 +31,7 @@ class ArrivalWatch {
     return false;
   }
   /// It stayed awake in vain.
-  void on_nothing() {
-    for (int i = 0; i < kLookOutsLost; ++i) comes_soon_.learn(false);
-  }
+  void on_nothing() { comes_soon_.waited_in_vain(); }
 
  private:
   Instant done_{};

@@ -3,30 +3,15 @@
 // best left to it.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
 #include "engine/os/os_clock.h"
+#include "engine/run/habit.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
 namespace uroce::engine {
-
-/// What a program usually does, in points: more of them, the more often it did as hoped.
-class Habit {
- public:
-  void learn(bool as_hoped) {
-    const int change = as_hoped ? 1 : -kLoyaltyLost;
-    points_.store(std::clamp(points_.load(std::memory_order_relaxed) + change, 0, kLoyaltyMax),
-                  std::memory_order_relaxed);
-  }
-  void forget() { points_.store(0, std::memory_order_relaxed); }
-  bool holds() const { return points_.load(std::memory_order_relaxed) >= kLoyaltyNeeded; }
-
- private:
-  std::atomic<int> points_ = 0;
-};
 
 /// Watches the polls of a program and says how far they can be relied on.
 ///
@@ -98,9 +83,7 @@ class PollWatch {
     return awaits_write() && look_outs_.fetch_add(1, std::memory_order_relaxed) % kLookOutsToCheck != 0;
   }
   /// It has done so.
-  void on_look_out(bool has_come) {
-    for (int i = 0; i < (has_come ? 1 : kLookOutsLost); ++i) awaits_write_.learn(has_come);
-  }
+  void on_look_out(bool has_come) { has_come ? awaits_write_.learn(true) : awaits_write_.waited_in_vain(); }
   /// The poller says that it is going to sleep.
   void on_stop() {
     has_stopped_.store(true, std::memory_order_relaxed);

@@ -11,6 +11,8 @@
 //   for the next event soon.
 // - Where others want its processor, a thread that polls sleeps for the next packet, too, for a short time
 //   (crowd_watch.h).
+// - Where a peer usually writes to the program's memory next, a poll that has found something waits for that awake
+//   (look_out()). So does the background thread where requests follow each other (arrival_watch.h).
 //
 // One lock guards NIC and port (turn_lock.h).
 #pragma once

@@ -48,7 +48,7 @@ inline constexpr std::size_t kAnswersKept = 2;
 /// A thread that has slept for an event, and sleeps for the next one within this, has come back soon.
 inline constexpr Duration kSleeperPause = std::chrono::microseconds(100);
 
-/// Habits are learned (engine/run/poll_watch.h, arrival_watch.h): that a thread polls on when it has found something,
+/// Habits are learned (engine/run/habit.h): that a thread polls on when it has found something,
 /// that it polls when it has posted something, that it comes back to sleep, and that it posts something before. A point
 /// each time that it does, at most so many;
 inline constexpr int kLoyaltyMax = 64;
