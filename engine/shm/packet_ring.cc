@@ -23,6 +23,20 @@ std::uint8_t* record_at(const Mapping& memory, std::uint64_t where) {
   return memory.data() + kRingHead + where % kRingBytes;
 }
 
+/// Has this processor fetch the cache lines of the next record, which the reader's holds, while the program prepares
+/// what goes in.
+void fetch_for_writing(const std::uint8_t* record, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kRecordUnit) {
+#if defined(__x86_64__)
+    // Compilers make prefetcht0 of __builtin_prefetch(, 1) unless they are told that the processor knows this one; it
+    // does nothing on one that does not. prefetcht0 leaves the reader its copy, and the write waits for that.
+    asm volatile("prefetchw %0" : : "m"(record[at]));
+#else
+    __builtin_prefetch(record + at, 1);
+#endif
+  }
+}
+
 }  // namespace
 
 bool RingWriter::has_room(std::size_t bytes) {
@@ -43,6 +57,7 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
   std::memcpy(record, &header, sizeof header);
   std::memcpy(record + sizeof header, packet, header.size);
   tail_ += bytes;
+  fetch_for_writing(record_at(memory_, tail_), bytes);  // Packets of one size follow each other.
   return true;
 }
 
@@ -79,7 +94,9 @@ std::optional<RecordHeader> RingReader::read(MutBytes out) {
     broken_.store(true, std::memory_order_relaxed);
     return std::nullopt;
   }
-  std::memcpy(out.data(), record + sizeof header, header.size);
+  std::size_t size = header.size;
+  asm("" : "+r"(size));  // With a size that it knows the limit of, gcc copies by "rep movsq": slower than memcpy.
+  std::memcpy(out.data(), record + sizeof header, size);
   head_.store(head + record_bytes(header.size), std::memory_order_relaxed);
   return header;
 }
