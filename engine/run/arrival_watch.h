@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells when the background thread had better stay awake for the next packet.
+// Tells when a thread that waits for packets had better stay awake for the next one.
 #pragma once
 
 #include "engine/run/habit.h"
@@ -10,16 +10,19 @@ namespace uroce::engine {
 
 /// The target of READs and atomics has a program that sleeps, or does something else, and a background thread that has
 /// to be woken for each request. Where requests follow each other, that takes longer than until the next one comes. So
-/// it stays awake for a moment, unless others want its processor.
+/// it stays awake for a moment, unless others want its processor. So does a thread of the program that sleeps for an
+/// event.
 ///
-/// Of the background thread alone.
+/// One thread at a time.
 class ArrivalWatch {
  public:
   /// It has taken packets, and was done with them at `now`.
   void on_packets(Instant now) {
-    if (done_ != Instant{}) comes_soon_.learn(now - done_ <= kNextSoon);
+    if (done_ != Instant{}) on_wait(now - done_);
     done_ = now;
   }
+  /// What it waited for has come after so long.
+  void on_wait(Duration took) { comes_soon_.learn(took <= kNextSoon); }
   /// Whether the next packet usually comes soon, and nobody wants the processor as far as is known.
   bool should_stay_awake(Instant now) const { return comes_soon_.holds() && now >= crowded_until_; }
   /// It gave its processor away at `before`, and got it back at `now`: soon if nobody else wanted it. Returns whether

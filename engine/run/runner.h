@@ -12,7 +12,8 @@
 // - Where others want its processor, a thread that polls sleeps for the next packet, too, for a short time
 //   (crowd_watch.h).
 // - Where a peer usually writes to the program's memory next, a poll that has found something waits for that awake
-//   (look_out()). So does the background thread where requests follow each other (arrival_watch.h).
+//   (look_out()). So do the background thread where requests follow each other, and the thread that sleeps for events
+//   where those come soon (arrival_watch.h).
 //
 // One lock guards NIC and port (turn_lock.h).
 #pragma once
@@ -194,7 +195,8 @@ class Runner {
   }
 
   /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
-  /// on_progress() makes readable, and `is_ready()` says whether it has. Returns 0, or EINTR. A cancellation point.
+  /// on_progress() makes readable, and `is_ready()` says whether it has. Where that usually comes soon, it waits awake
+  /// first, kLinger at most. Returns 0, or EINTR. A cancellation point.
   template <class IsReady>
   int sleep_until_readable(int fd, const IsReady& is_ready) {
     std::vector<pollfd> polled{{.fd = fd, .events = POLLIN, .revents = 0}};
@@ -203,16 +205,12 @@ class Runner {
       for (const int socket : port_->packet_fds()) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
     }
     if (is_ready()) return 0;  // To take the turn may have sent something, and completed it.
-    while (true) {
-      const bool may_sleep = !turn.is_mine() || port_->expect_packets(true);
-      const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
-      const int error = errno;
-      if (turn.is_mine()) port_->expect_packets(false);
-      if (ready < 0) return error;
-      if (polled.front().revents != 0) return 0;
-      const NoCancellation whole;
-      if (turn_for_sleeper(is_ready)) return 0;
-    }
+    if (!turn.is_mine()) return sleep_until_ready(polled, turn, is_ready);
+    ::pthread_testcancel();
+    const Instant start = os_now();
+    const int error = look_out_for_event(is_ready) ? 0 : sleep_until_ready(polled, turn, is_ready);
+    if (error == 0) event_arrivals_.on_wait(os_now() - start);
+    return error;
   }
 
   /// Whether packets do not wake the background thread. With the lock held.
@@ -271,26 +269,66 @@ class Runner {
   /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
   /// there is to do, within two milliseconds. With the lock held.
   bool expects_sleeper() const { return sleepers_ == 1 && sleeps_.comes_back(); }
-  /// Takes what has come. Returns whether the sleeper has its event. Then what that gave rise to, the answer above all,
-  /// waits for what the sleeper posts, if it usually posts something and comes back: the peer is woken once for both.
+  /// Sleeps, and turns the crank whenever a packet has come. `polled`: the descriptor of events, then those of packets.
   template <class IsReady>
-  bool turn_for_sleeper(const IsReady& is_ready) {
+  int sleep_until_ready(std::vector<pollfd>& polled, const SleepersTurn& turn, const IsReady& is_ready) {
     while (true) {
-      const std::unique_lock held = lock_.queue_up();
-      const Instant now = os_now();
-      begin_turn(now);
-      const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
-      const bool has_event = is_ready();
-      bool more = progress.transmitted >= kCrankBurst;
-      if (has_event && !more && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
-        keep_answers();
-      } else {
-        more |= send(os_now());
-      }
-      if (more && !has_event) continue;
-      inform_background(more);
-      return has_event || is_ready();
+      const bool may_sleep = !turn.is_mine() || port_->expect_packets(true);
+      const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
+      const int error = errno;
+      if (turn.is_mine()) port_->expect_packets(false);
+      if (ready < 0) return error;
+      if (polled.front().revents != 0) return 0;
+      const NoCancellation whole;
+      Turned turned = Turned::kUnfinished;
+      while (turned == Turned::kUnfinished) turned = turn_for_sleeper(lock_.queue_up(), is_ready);
+      if (turned == Turned::kEvent) return 0;
     }
+  }
+  /// Turns the crank for a sleeper that waits awake where events usually come soon. Returns whether it has its event.
+  template <class IsReady>
+  bool look_out_for_event(const IsReady& is_ready) {
+    const Instant start = os_now();
+    if (one_processor_ || !event_arrivals_.should_stay_awake(start)) return false;
+    ::sched_yield();
+    if (!event_arrivals_.on_yield(start, os_now())) return false;
+    const NoCancellation whole;
+    Turned turned = Turned::kNothing;
+    while (turned == Turned::kUnfinished || os_now() < start + kLinger) {
+      if (const std::unique_lock held = lock_.try_lock()) {
+        turned = turn_for_sleeper(held, is_ready);
+      } else if (is_ready()) {  // Who has the lock may have found it.
+        turned = Turned::kEvent;
+      }
+      if (turned == Turned::kEvent) return true;
+    }
+    event_arrivals_.on_nothing();
+    return false;
+  }
+  enum class Turned : std::uint8_t {
+    kNothing,
+    kEvent,       ///< The sleeper has it.
+    kUnfinished,  ///< There is more to send.
+  };
+  /// Takes what has come. If the sleeper has its event then, what that gave rise to, the answer above all, waits for
+  /// what the sleeper posts, if it usually posts something and comes back: the peer is woken once for both.
+  template <class IsReady>
+  Turned turn_for_sleeper(const std::unique_lock<std::mutex>& held, const IsReady& is_ready) {
+    UROCE_ASSERT(held.owns_lock());
+    const Instant now = os_now();
+    begin_turn(now);
+    const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
+    const bool has_event = is_ready();
+    if (progress.is_idle()) return has_event ? Turned::kEvent : Turned::kNothing;
+    bool more = progress.transmitted >= kCrankBurst;
+    if (has_event && !more && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
+      keep_answers();
+    } else {
+      more |= send(os_now());
+    }
+    if (more && !has_event) return Turned::kUnfinished;
+    inform_background(more);
+    return has_event || is_ready() ? Turned::kEvent : Turned::kNothing;
   }
   void keep_answers() {
     has_kept_ = true;
@@ -554,7 +592,8 @@ class Runner {
   int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by lock_.
   bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by lock_.
   PlaceWatch place_;
-  ArrivalWatch arrivals_;
+  ArrivalWatch arrivals_;        ///< Of the background thread, ...
+  ArrivalWatch event_arrivals_;  ///< ... and of the SleepersTurn.
   BackgroundSleep background_sleep_{*port_};
   Duration poller_ran_{};                 ///< While the background thread watched it, the last time.
   Duration watch_ = kPollerTrust;         ///< How long that was, at most.

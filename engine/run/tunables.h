@@ -102,14 +102,15 @@ inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);
 
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
-/// The background thread gets the next packet so soon after it was done with the one before, be it awake or asleep.
+/// The background thread gets the next packet so soon after it was done with the one before, be it awake or asleep; and
+/// a sleeper its event, after it came for it.
 inline constexpr Duration kNextSoon = std::chrono::microseconds(100);
 /// To give the processor away takes so long where nobody else wants it. Where others do, it can take milliseconds, ...
 inline constexpr Duration kYieldForNobody = std::chrono::microseconds(10);
-/// ... and the background thread does not stay awake, nor ask again, for so many times as long.
+/// ... and the thread does not stay awake, nor ask again, for so many times as long.
 inline constexpr int kYieldsCost = 20;
 /// In a stream, and where the next packet usually comes soon, the background thread looks for more for so long before
-/// it sleeps.
+/// it sleeps; and a sleeper where its event usually comes soon.
 inline constexpr Duration kLinger = std::chrono::microseconds(50);
 
 }  // namespace uroce::engine

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the next packet is known to come soon, a thread that has found its completion, and the background thread, look
-// out for it.
+// Where the next packet is known to come soon, a thread that has found its completion, one that sleeps for events, and
+// the background thread look out for it.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 
+#include "engine/os/wake_event.h"
 #include "engine/run/runner.h"
 #include "proto/packet.h"
 
@@ -31,6 +35,7 @@ class ScriptedPort final : public engine::Port {
     const std::scoped_lock lock(mutex_);
     steps_.insert(steps_.end(), steps);
     changed_.notify_all();
+    if (!steps_.empty()) arrived_.signal();
   }
 
   std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
@@ -39,6 +44,7 @@ class ScriptedPort final : public engine::Port {
     if (steps_.empty()) steps_.push_back(Step::kAck);
     const auto step = static_cast<std::uint8_t>(steps_.front());
     steps_.pop_front();
+    if (steps_.empty()) arrived_.clear();
     lock.unlock();
     if (step == 0) return 0;
     sink.on_datagram({.path = {}, .payload = {&step, 1}});
@@ -60,6 +66,23 @@ class ScriptedPort final : public engine::Port {
     const auto has_looked = [&] { return waits_.looks > before.looks + 1; };
     EXPECT_TRUE(changed_.wait_for(lock, 5s, [&] { return has_looked() || waits_.sleeps > before.sleeps; }));
     return has_looked();
+  }
+  /// How often a thread of the program has gone to sleep for packets.
+  std::uint64_t program_sleeps() {
+    const std::scoped_lock lock(mutex_);
+    return program_sleeps_;
+  }
+  /// Until it has done so more often than `before`.
+  void see_program_sleep(std::uint64_t before) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, 5s, [&] { return program_sleeps_ > before; }));
+  }
+  std::span<const int> packet_fds() const override { return {&arrived_fd_, 1}; }
+  bool expect_packets(bool expected) override {
+    const std::scoped_lock lock(mutex_);
+    if (expected) ++program_sleeps_;
+    changed_.notify_all();
+    return true;
   }
   /// Each of them brings something from now on.
   void flood(bool flooded) {
@@ -100,6 +123,9 @@ class ScriptedPort final : public engine::Port {
   bool is_woken_ = false;
   bool is_flooded_ = false;
   Waits waits_;
+  std::uint64_t program_sleeps_ = 0;
+  engine::WakeEvent arrived_;  ///< Readable while there are steps.
+  const int arrived_fd_ = arrived_.fd();
   std::array<std::uint8_t, proto::kMaxPacketSize> frame_{};
 };
 
@@ -165,9 +191,49 @@ class LookOutTest : public testing::Test {
     FAIL() << "the background thread did not take it";
   }
 
+  /// Sleeps until a WRITE has come, which is the event here. `steps`: what comes once it waits.
+  void sleep_for_event(std::initializer_list<Step> steps) {
+    looks = 0;
+    const auto is_ready = [&] {
+      if (looks++ == 0) port.script(steps);
+      pollfd look{event.fd(), POLLIN, 0};
+      return ::poll(&look, 1, 0) == 1;
+    };
+    EXPECT_EQ(runner.sleep_until_readable(event.fd(), is_ready), 0);
+    event.clear();
+  }
+  /// Does so until it has not slept for it. Returns how many times that took.
+  std::uint64_t learn_events() {
+    bool was_awake = false;
+    std::uint64_t count = 0;
+    for (const Instant limit = os_now() + 5s; !was_awake && os_now() < limit; ++count) {
+      const std::uint64_t sleeps = port.program_sleeps();
+      sleep_for_event({Step::kNothing, Step::kWrite});
+      was_awake = port.program_sleeps() == sleeps;
+    }
+    EXPECT_TRUE(was_awake);
+    return count;
+  }
+  /// The event comes when a thread sleeps for it, and late. Returns how often the thread has looked before it slept.
+  int sleep_for_late_event() {
+    const std::uint64_t sleeps = port.program_sleeps();
+    std::thread sleeper([this] { sleep_for_event({}); });
+    port.see_program_sleep(sleeps);
+    const int looked = looks;
+    std::this_thread::sleep_for(engine::kNextSoon);
+    port.script({Step::kWrite});
+    sleeper.join();
+    return looked;
+  }
+
   CountingNic nic;
+  engine::WakeEvent event;
+  std::atomic<int> looks = 0;  ///< For that event.
+  std::uint64_t told = 0;
   ScriptedPort& port = *new ScriptedPort;
-  engine::Runner<CountingNic> runner{nic, std::unique_ptr<engine::Port>(&port)};
+  engine::Runner<CountingNic> runner{nic, std::unique_ptr<engine::Port>(&port), [this] {
+                                       if (std::exchange(told, nic.silent_writes()) != told) event.signal();
+                                     }};
 };
 
 TEST_F(LookOutTest, TheThreadTakesTheWriteItselfOnceThatIsKnownToCome) {
@@ -217,6 +283,18 @@ TEST_F(LookOutTest, TheBackgroundThreadStaysAwakeOnceRequestsAreKnownToFollowEac
   if (!stayed && slow_rounds > count / 8) GTEST_SKIP() << "Others want the processors, or wake-ups take too long here.";
   EXPECT_TRUE(stayed);
   EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, ASleeperStaysAwakeOnceEventsAreKnownToComeSoon) {
+  EXPECT_GT(learn_events(), static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, ASleeperSleepsWhereTheEventComesLateAndSoonAtOnce) {
+  learn_events();
+  // At most: where a yield took long it did not wait awake, which is no evidence.
+  constexpr int kWaits = 1 + (engine::kLoyaltyMax - engine::kLoyaltyNeeded) / engine::kLoyaltyLost;
+  for (int i = 0; i < kWaits; ++i) sleep_for_late_event();
+  EXPECT_EQ(sleep_for_late_event(), 1);
 }
 
 }  // namespace
