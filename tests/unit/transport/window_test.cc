@@ -15,7 +15,7 @@ using nic::PeerWindow;
 using nic::SendOp;
 
 constexpr std::uint64_t kPacket = PeerWindow::cost(4096);
-constexpr std::uint64_t kQueue = 19 * kPacket, kMost = 2000 * kPacket;
+constexpr std::uint64_t kQueue = 19 * kPacket, kCrowded = 100 * kPacket, kMost = 2000 * kPacket;
 
 /// A path on which a packet takes `path` there and back, and on which one packet per `slot` gets through.
 class WindowOnAPath : public testing::Test {
@@ -43,7 +43,7 @@ class WindowOnAPath : public testing::Test {
     pause_at = free_at + 10us * std::uniform_int_distribution(0, 600)(random);
   }
   std::vector<PeerWindow*> opened;
-  PeerWindow window{kQueue, kMost, opened};
+  PeerWindow window{kQueue, kMost, kCrowded, opened};
   Duration pauses{};
   Instant pause_at = Instant::max();
   std::mt19937 random{1};
@@ -58,16 +58,58 @@ TEST_F(WindowOnAPath, StaysWhatABufferTakesOnOneHost) {
 
 TEST(Windows, APeerOnThisHostMayHaveMore) {
   const auto address = [](std::uint8_t net, std::uint8_t host) { return proto::Gid::from_v4(net, 0, 0, host); };
-  const auto limit = [&](std::uint64_t host_window, const proto::Gid& from, const proto::Gid& to) {
+  const auto limit = [&](std::uint64_t host_window, const proto::Gid& from, const proto::Gid& to,
+                         bool is_acked = true) {
     nic::NicConfig config;
     config.window_bytes = kQueue;
     config.host_window_bytes = host_window;
-    return nic::Windows(config).along({from, to})->limit();
+    return nic::Windows(config).along({from, to}, is_acked)->limit();
   };
   EXPECT_EQ(limit(3 * kQueue, address(127, 1), address(127, 2)), 3 * kQueue);
   EXPECT_EQ(limit(3 * kQueue, address(10, 1), address(10, 1)), 3 * kQueue);
   EXPECT_EQ(limit(3 * kQueue, address(10, 1), address(10, 2)), kQueue) << "of its buffers we know nothing";
   EXPECT_EQ(limit(0, address(127, 1), address(127, 2)), kQueue);
+  EXPECT_EQ(limit(9 * kQueue, address(127, 1), address(127, 2), /*is_acked=*/false), nic::kUnackedWindowBytes);
+  EXPECT_EQ(limit(9 * kQueue, address(10, 1), address(10, 2), /*is_acked=*/false), kQueue);
+}
+
+TEST(Windows, OnThisHostUnacknowledgedPacketsHaveOneOfTheirOwn) {
+  nic::NicConfig config;
+  config.host_window_bytes = nic::kHostWindowBytes;
+  nic::Windows windows(config);
+  const auto here = proto::Gid::from_v4(127, 0, 0, 1), there = proto::Gid::from_v4(10, 0, 0, 1);
+  const auto acked = windows.along({here, here}, true), unacked = windows.along({here, here}, false);
+  EXPECT_NE(acked, unacked);
+  EXPECT_EQ(windows.along({here, here}, false), unacked);
+  const auto elsewhere = windows.along({here, there}, true);
+  EXPECT_EQ(windows.along({here, there}, false), elsewhere) << "its buffers may have room for one only";
+}
+
+// Processors that have other work make everybody wait for milliseconds.
+TEST_F(WindowOnAPath, HasRoomForATurnOfOthersOnACrowdedHost) {
+  run(60us, 3us, 1'000);
+  ASSERT_EQ(window.limit(), kQueue);
+  pauses = 3ms;
+  pause_at = now;
+  run(60us, 3us, 10'000);
+  EXPECT_EQ(window.limit(), kQueue + kCrowded);
+  pause_at = Instant::max();
+  run(60us, 3us, 30'000);  // Longer than that is remembered.
+  EXPECT_EQ(window.limit(), kQueue);
+}
+
+TEST_F(WindowOnAPath, LossesOnACrowdedHostTakeThatBack) {
+  pauses = 3ms;
+  pause_at = now;
+  run(60us, 3us, 10'000);
+  ASSERT_EQ(window.limit(), kQueue + kCrowded);
+  window.on_loss(now);
+  EXPECT_LE(window.limit(), kQueue);
+  run(60us, 3us, 100'000);
+  EXPECT_LE(window.limit(), kQueue + kCrowded / 2);
+  for (int i = 0; i < 30; ++i) window.on_loss(now += 100ms);
+  run(60us, 3us, 1'000'000);
+  EXPECT_EQ(window.limit(), kQueue);
 }
 
 TEST_F(WindowOnAPath, GrowsToWhatALongPathHolds) {

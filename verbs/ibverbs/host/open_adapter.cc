@@ -34,7 +34,9 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
 void choose_windows(nic::NicConfig& config, engine::EngineChoice engine, Wire wire, std::uint32_t receive_buffer) {
   const bool is_wide = wire != Wire::kUdp && receive_buffer >= 4 * nic::kTrainWindowBytes;  // Rings have room for it.
   if (engine == engine::EngineChoice::kGso || is_wide) config.window_bytes = nic::kTrainWindowBytes;
-  if (receive_buffer >= 4 * nic::kHostWindowBytes) config.host_window_bytes = nic::kHostWindowBytes;
+  if (wire != Wire::kUdp || receive_buffer < 4 * nic::kHostWindowBytes) return;
+  config.host_window_bytes = nic::kHostWindowBytes;
+  config.crowded_bytes = std::min<std::uint64_t>(receive_buffer / 4 - nic::kHostWindowBytes, nic::kCrowdedBytes);
 }
 
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.

@@ -16,9 +16,14 @@ inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
 /// The same where packets go in trains: one costs the receive buffer half of what it does alone, and trains want room
 /// to become long.
 inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
-/// The same at a peer on this host, whose buffers are as large as ours, when ours have room for four such peers. More
-/// is slower again: packets then wait longer than caches remember them.
-inline constexpr std::uint64_t kHostWindowBytes = 480 * 1024;
+/// The same at a peer on this host, whose buffers are as large as ours, when ours have room for four such peers.
+inline constexpr std::uint64_t kHostWindowBytes = 1024 * 1024;
+/// And so much more while an answer took longer than kElsewhere within the last kCrowdedFor, if ours have room for four
+/// times all of it: processors that have other work do theirs in turns of milliseconds, and who sends must have enough
+/// under way for such a turn.
+inline constexpr std::uint64_t kCrowdedBytes = 2 * 1024 * 1024;
+inline constexpr Duration kElsewhere = std::chrono::milliseconds{2};
+inline constexpr Duration kCrowdedFor = std::chrono::milliseconds{50};
 /// What is left of that after losses: four packets of 4 KiB.
 inline constexpr std::uint64_t kLeastWindowBytes = 34 * 1024;
 /// On a path that holds twice that or more, so much may wait before the window no longer grows. Most of it waits in the
@@ -48,12 +53,15 @@ inline constexpr Duration kStallAfter = std::chrono::milliseconds{10};
 /// UC and UD: for so long a packet counts against the window. Then it has left the peer's receive buffer, or is lost;
 /// nothing tells. With kWindowBytes that is a pace of 0.3 GB/s.
 inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
-/// The same where the window is one of kHostWindowBytes: 1.3 GB/s, about as much as RC gets.
+/// No more of a larger window than this is for them: it comes at once, and receives must be posted for it.
+inline constexpr std::uint64_t kUnackedWindowBytes = 480 * 1024;
+/// The same where the window is one of kHostWindowBytes: with kUnackedWindowBytes 1.3 GB/s, about as much as RC gets.
 inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{170};
 /// In such a window, a datagram to another host, whose buffers we do not know, counts so many times: that is the pace
 /// of kWindowBytes.
 inline constexpr std::uint64_t kUnackedElsewhere = 5;
-static_assert(kHostWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <= kWindowBytes / kUnackedHold.count());
+static_assert(kUnackedWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <=
+              kWindowBytes / kUnackedHold.count());
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread

@@ -209,7 +209,7 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
 void Qp::take_path() {
   zero_ids_ = 0;
   requester_->release_window();
-  c_.window = c_.env.windows.along(c_.attr.path);
+  c_.window = c_.env.windows.along(c_.attr.path, type() == QpType::kRc);
 }
 
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {

@@ -97,7 +97,8 @@ TEST(UdPace, IsFasterToThisHost) {
     return count;
   };
   const std::size_t here = burst(true, 0us), elsewhere = burst(false, 0us);
-  EXPECT_GE(here, nic::kHostWindowBytes / nic::PeerWindow::cost(4096));
+  EXPECT_GE(here, nic::kUnackedWindowBytes / nic::PeerWindow::cost(4096));
+  EXPECT_LE(here, 1 + nic::kUnackedWindowBytes / nic::PeerWindow::cost(4096)) << "receives must be posted for it";
   EXPECT_LE(elsewhere, nic::kWindowBytes / nic::PeerWindow::cost(4096));
   EXPECT_GE(elsewhere, 10u);
   EXPECT_EQ(burst(true, nic::kUnackedHostHold), 2 * here);

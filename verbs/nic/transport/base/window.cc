@@ -34,6 +34,7 @@ Duration PeerWindow::path_time() const {
 
 void PeerWindow::on_round_trip(Duration time, Instant now) {
   last_answer_ = now;
+  if (time > kElsewhere) crowded_until_ = now + kCrowdedFor;
   note_least(time, now);
   round_trip_ = round_trip_ == Duration{} ? time : (7 * round_trip_ + time) / 8;
   if (is_looking_) return;
@@ -47,7 +48,7 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   const std::uint64_t before = wanted_pipe_;
   const Duration path = path_time();
   if (path == Duration{}) {
-    wanted_pipe_ = 0;
+    wanted_pipe_ = now < crowded_until_ ? crowded_ : 0;
   } else if (pipe_ == wanted_pipe_) {
     // Packets under way that the path does not hold are waiting in some buffer.
     const double share = 1 - static_cast<double>(path.count()) / static_cast<double>(std::max(shortest, path).count());
@@ -104,6 +105,7 @@ void PeerWindow::on_loss(Instant now) {
   too_long_ = too_long_ == Duration{} ? half_waiting : std::min(too_long_, half_waiting);
   forgets_ = now + kLossFades;
   queue_ = std::max(queue_ * 3 / 4, least_queue());
+  crowded_ /= 2;
   is_starting_ = false;
   wanted_pipe_ /= 2;
   pipe_ = 0;  // All that was under way is sent again: as much as fits the queue first, the rest as answers come.

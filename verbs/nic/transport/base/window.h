@@ -5,8 +5,8 @@
 //
 // A window is a queue and a pipe (ADR 19). The queue is what may wait in buffers: it begins with what every receive
 // buffer can take, shrinks when packets get lost or wait as long as when they were, and comes back. The pipe is what
-// the path itself holds: it stays empty on one host, and grows with the round trip for as long as packets do not have
-// to wait longer for it.
+// the path itself holds: it stays empty on one host, unless processors have other work, and grows with the round trip
+// for as long as packets do not have to wait longer for it.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +26,11 @@ class Qp;
 
 class PeerWindow {
  public:
-  /// `queue`: bytes to begin with. `most`: bytes that it can grow to. `opened` learns of a window for which QPs wait
-  /// and that has room again; it outlives the window.
-  PeerWindow(std::uint64_t queue, std::uint64_t most, std::vector<PeerWindow*>& opened)
-      : most_queue_(queue), most_(std::max(queue, most)), queue_(queue), opened_(opened) {}
+  /// `queue`: bytes to begin with. `most`: bytes that it can grow to. `crowded`: how many more than the queue there may
+  /// be on one host while its processors have other work. `opened` learns of a window for which QPs wait and that has
+  /// room again; it outlives the window.
+  PeerWindow(std::uint64_t queue, std::uint64_t most, std::uint64_t crowded, std::vector<PeerWindow*>& opened)
+      : most_queue_(queue), most_(std::max(queue, most)), crowded_(crowded), queue_(queue), opened_(opened) {}
   ~PeerWindow() { std::erase(opened_, this); }
   PeerWindow(const PeerWindow&) = delete;
   PeerWindow& operator=(const PeerWindow&) = delete;
@@ -92,6 +93,7 @@ class PeerWindow {
   void adapt_pipe(std::uint64_t queued, bool was_full);
 
   const std::uint64_t most_queue_, most_;
+  std::uint64_t crowded_;  ///< Halved by each loss.
   std::uint64_t queue_;
   std::uint64_t pipe_ = 0;         ///< Follows `wanted_pipe_` as ACKs come in: twice as much per round trip.
   std::uint64_t wanted_pipe_ = 0;  ///< Bytes.
@@ -109,7 +111,8 @@ class PeerWindow {
   Duration round_trip_{};              ///< The last one, smoothed.
   Duration shortest_in_round_{};
   Duration too_long_{};  ///< When answers take so long, packets get lost; 0: not known.
-  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, look_ends_{}, recovered_{}, forgets_{}, last_answer_{};
+  Instant epoch_ends_{}, round_begins_{}, round_ends_{}, look_ends_{}, recovered_{}, forgets_{}, last_answer_{},
+      crowded_until_{};
 };
 
 }  // namespace uroce::nic

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The windows of a NIC: one for each address that QPs are connected to, and one for all datagrams.
+// The windows of a NIC: one for each address that QPs are connected to (on this host two, as UC has its own), and one
+// for all datagrams.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <compare>
 #include <map>
 #include <memory>
 
@@ -14,22 +18,27 @@ namespace uroce::nic {
 class Windows {
  public:
   explicit Windows(const NicConfig& config)
-      : config_(config), datagrams_(std::make_shared<PeerWindow>(host_queue(), host_queue(), opened_)) {}
+      : config_(config), datagrams_(std::make_shared<PeerWindow>(unacked_here(), unacked_here(), 0, opened_)) {}
 
-  /// The window to the peer at the end of `path`. It lives as long as somebody holds it.
-  std::shared_ptr<PeerWindow> along(const proto::Path& path) {
-    std::shared_ptr<PeerWindow> window = peers_[path.destination.raw].lock();
+  /// The window to the peer at the end of `path`, for a QP whose packets are acknowledged (RC), or not (UC). It lives
+  /// as long as somebody holds it. Buffers on this host have room for both; of others we do not know.
+  std::shared_ptr<PeerWindow> along(const proto::Path& path, bool is_acked) {
+    const bool is_here = path.stays_here();
+    const Peer peer{path.destination.raw, is_here && !is_acked};
+    std::shared_ptr<PeerWindow> window = peers_[peer].lock();
     if (window == nullptr) {
       forget_unused();
-      const std::uint64_t queue = path.stays_here() ? host_queue() : config_.window_bytes;
-      peers_[path.destination.raw] = window = std::make_shared<PeerWindow>(queue, config_.most_window_bytes, opened_);
+      const std::uint64_t here = is_acked ? std::max(config_.window_bytes, config_.host_window_bytes) : unacked_here();
+      window = std::make_shared<PeerWindow>(is_here ? here : config_.window_bytes, config_.most_window_bytes,
+                                            is_here ? config_.crowded_bytes : 0, opened_);
+      peers_[peer] = window;
     }
     return window;
   }
   /// The window of UD QPs, which have no peer. It is made for those on this host.
   const std::shared_ptr<PeerWindow>& datagrams() const { return datagrams_; }
-  /// Whether buffers on this host take more than others.
-  bool has_large_host_queue() const { return host_queue() > config_.window_bytes; }
+  /// Whether buffers on this host take more than others of what nobody acknowledges.
+  bool has_large_host_queue() const { return unacked_here() > config_.window_bytes; }
 
   /// The next window for which QPs wait and that has room; null: there is none.
   PeerWindow* take_opened() {
@@ -41,14 +50,21 @@ class Windows {
   }
 
  private:
-  std::uint64_t host_queue() const { return std::max(config_.window_bytes, config_.host_window_bytes); }
+  struct Peer {
+    std::array<std::uint8_t, 16> address;
+    bool is_unacked_here;
+    friend auto operator<=>(const Peer&, const Peer&) = default;
+  };
+  std::uint64_t unacked_here() const {
+    return std::max(config_.window_bytes, std::min(config_.host_window_bytes, kUnackedWindowBytes));
+  }
   void forget_unused() {
     std::erase_if(peers_, [](const auto& entry) { return entry.second.expired(); });
   }
 
   const NicConfig& config_;
   std::vector<PeerWindow*> opened_;
-  std::map<std::array<std::uint8_t, 16>, std::weak_ptr<PeerWindow>> peers_;
+  std::map<Peer, std::weak_ptr<PeerWindow>> peers_;
   std::shared_ptr<PeerWindow> datagrams_;
 };
 
