@@ -292,13 +292,15 @@ class Runner {
     if (one_processor_ || !event_arrivals_.should_stay_awake(start)) return false;
     ::sched_yield();
     if (!event_arrivals_.on_yield(start, os_now())) return false;
+    constexpr int kPauses = 16;
     const NoCancellation whole;
     Turned turned = Turned::kNothing;
     while (turned == Turned::kUnfinished || os_now() < start + kLinger) {
       if (const std::unique_lock held = lock_.try_lock()) {
         turned = turn_for_sleeper(held, is_ready);
-      } else if (is_ready()) {  // Who has the lock may have found it.
-        turned = Turned::kEvent;
+      } else {  // Who has the lock may find it, and must not have to wait for us meanwhile.
+        for (int i = 0; i < kPauses; ++i) pause_processor();
+        if (turned != Turned::kUnfinished && is_ready()) turned = Turned::kEvent;
       }
       if (turned == Turned::kEvent) return true;
     }
@@ -319,7 +321,10 @@ class Runner {
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
     const bool has_event = is_ready();
-    if (progress.is_idle()) return has_event ? Turned::kEvent : Turned::kNothing;
+    if (progress.is_idle()) {
+      inform_background(/*more=*/false);  // Of what the turn before, if it was unfinished, gave rise to.
+      return has_event ? Turned::kEvent : Turned::kNothing;
+    }
     bool more = progress.transmitted >= kCrankBurst;
     if (has_event && !more && progress.received <= kAnswersKept && expects_sleeper() && sleeps_.posts()) {
       keep_answers();

@@ -202,15 +202,20 @@ class LookOutTest : public testing::Test {
     EXPECT_EQ(runner.sleep_until_readable(event.fd(), is_ready), 0);
     event.clear();
   }
-  /// Does so until it has not slept for it. Returns how many times that took.
+  /// Does so until it has not slept for it. Returns how many times that took; 0: this machine is too busy for it.
   std::uint64_t learn_events() {
     bool was_awake = false;
     std::uint64_t count = 0;
+    std::uint64_t slow_rounds = 0;
     for (const Instant limit = os_now() + 5s; !was_awake && os_now() < limit; ++count) {
+      const Instant begin = os_now();
       const std::uint64_t sleeps = port.program_sleeps();
       sleep_for_event({Step::kNothing, Step::kWrite});
       was_awake = port.program_sleeps() == sleeps;
+      ::sched_yield();
+      if (os_now() - begin > engine::kNextSoon) ++slow_rounds;
     }
+    if (!was_awake && slow_rounds > count / 8) return 0;
     EXPECT_TRUE(was_awake);
     return count;
   }
@@ -286,14 +291,19 @@ TEST_F(LookOutTest, TheBackgroundThreadStaysAwakeOnceRequestsAreKnownToFollowEac
 }
 
 TEST_F(LookOutTest, ASleeperStaysAwakeOnceEventsAreKnownToComeSoon) {
-  EXPECT_GT(learn_events(), static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+  const std::uint64_t count = learn_events();
+  if (count == 0) GTEST_SKIP() << "Others want the processors, or wake-ups take too long here.";
+  EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
 }
 
 TEST_F(LookOutTest, ASleeperSleepsWhereTheEventComesLateAndSoonAtOnce) {
-  learn_events();
+  if (learn_events() == 0) GTEST_SKIP() << "Others want the processors, or wake-ups take too long here.";
+  for (int i = 0; i < engine::kLoyaltyMax; ++i) sleep_for_event({Step::kWrite});
   // At most: where a yield took long it did not wait awake, which is no evidence.
   constexpr int kWaits = 1 + (engine::kLoyaltyMax - engine::kLoyaltyNeeded) / engine::kLoyaltyLost;
-  for (int i = 0; i < kWaits; ++i) sleep_for_late_event();
+  int awake = 0;
+  for (int i = 0; i < kWaits; ++i) awake += sleep_for_late_event() > 1;
+  EXPECT_LE(awake, 1 + (engine::kLoyaltyMax - engine::kLoyaltyNeeded) / (engine::kLookOutsLost * engine::kLoyaltyLost));
   EXPECT_EQ(sleep_for_late_event(), 1);
 }
 

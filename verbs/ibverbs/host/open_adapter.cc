@@ -34,9 +34,12 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
 void choose_windows(nic::NicConfig& config, engine::EngineChoice engine, Wire wire, std::uint32_t receive_buffer) {
   const bool is_wide = wire != Wire::kUdp && receive_buffer >= 4 * nic::kTrainWindowBytes;  // Rings have room for it.
   if (engine == engine::EngineChoice::kGso || is_wide) config.window_bytes = nic::kTrainWindowBytes;
-  if (wire != Wire::kUdp || receive_buffer < 4 * nic::kHostWindowBytes) return;
-  config.host_window_bytes = nic::kHostWindowBytes;
-  config.crowded_bytes = std::min<std::uint64_t>(receive_buffer / 4 - nic::kHostWindowBytes, nic::kCrowdedBytes);
+  const std::uint64_t share = receive_buffer / 4;
+  if (share < nic::kUnackedWindowBytes) return;
+  config.host_window_bytes = nic::kUnackedWindowBytes;
+  if (wire != Wire::kUdp) return;  // Rings have no room for more.
+  config.host_window_bytes = std::min(share, nic::kHostWindowBytes);
+  config.crowded_bytes = std::min(share - config.host_window_bytes, nic::kCrowdedBytes);
 }
 
 /// A port, and the slot that it receives for: without leases when it has its addresses alone.

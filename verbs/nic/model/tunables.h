@@ -16,11 +16,12 @@ inline constexpr std::uint64_t kWindowBytes = 160 * 1024;
 /// The same where packets go in trains: one costs the receive buffer half of what it does alone, and trains want room
 /// to become long.
 inline constexpr std::uint64_t kTrainWindowBytes = 640 * 1024;
-/// The same at a peer on this host, whose buffers are as large as ours, when ours have room for four such peers.
+/// The same at a peer on this host, whose buffers are taken to be as large as ours: a quarter of them, at most this.
 inline constexpr std::uint64_t kHostWindowBytes = 1024 * 1024;
-/// And so much more while an answer took longer than kElsewhere within the last kCrowdedFor, if ours have room for four
-/// times all of it: processors that have other work do theirs in turns of milliseconds, and who sends must have enough
-/// under way for such a turn.
+/// And so much more, if a quarter of ours is that large, for kCrowdedFor after an answer that took longer than
+/// kElsewhere, or twice that where so much is under way. Processors that have other work do theirs in turns of
+/// milliseconds, and who sends must have enough under way for such a turn. (Six or more peers with kHostWindowBytes
+/// each make answers take as long; losses then take it back.)
 inline constexpr std::uint64_t kCrowdedBytes = 2 * 1024 * 1024;
 inline constexpr Duration kElsewhere = std::chrono::milliseconds{2};
 inline constexpr Duration kCrowdedFor = std::chrono::milliseconds{50};

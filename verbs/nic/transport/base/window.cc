@@ -34,11 +34,12 @@ Duration PeerWindow::path_time() const {
 
 void PeerWindow::on_round_trip(Duration time, Instant now) {
   last_answer_ = now;
-  if (time > kElsewhere) crowded_until_ = now + kCrowdedFor;
   note_least(time, now);
   round_trip_ = round_trip_ == Duration{} ? time : (7 * round_trip_ + time) / 8;
   if (is_looking_) return;
   if (now < round_begins_) return;
+  // What it allows takes longer by itself.
+  if (time > (pipe_ == 0 ? kElsewhere : 2 * kElsewhere)) crowded_until_ = now + kCrowdedFor;
   shortest_in_round_ = shortest_in_round_ == Duration{} ? time : std::min(shortest_in_round_, time);
   if (now < round_ends_) return;
 
