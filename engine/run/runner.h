@@ -289,9 +289,7 @@ class Runner {
   template <class IsReady>
   bool look_out_for_event(const IsReady& is_ready) {
     const Instant start = os_now();
-    if (one_processor_ || !event_arrivals_.should_stay_awake(start)) return false;
-    ::sched_yield();
-    if (!event_arrivals_.on_yield(start, os_now())) return false;
+    if (one_processor_ || !may_stay_awake(event_arrivals_, start)) return false;
     constexpr int kPauses = 16;
     const NoCancellation whole;
     Turned turned = Turned::kNothing;
@@ -549,9 +547,13 @@ class Runner {
   }
   /// Whether the next packet usually comes soon, behind one that was taken, and nobody else wants this processor.
   bool stays_awake(Instant now) {
-    if (!has_taken_ || masked() || is_sleeper_due_ || !arrivals_.should_stay_awake(now)) return false;
+    return has_taken_ && !masked() && !is_sleeper_due_ && may_stay_awake(arrivals_, now);
+  }
+  /// Whether what `watch` watches usually comes soon, and nobody else wants this processor.
+  static bool may_stay_awake(ArrivalWatch& watch, Instant now) {
+    if (!watch.should_stay_awake(now)) return false;
     ::sched_yield();
-    return arrivals_.on_yield(now, os_now());
+    return watch.on_yield(now, os_now());
   }
 
   /// Returns whether another turn is needed before sleeping; if not, background_sleep_ knows how long.

@@ -38,7 +38,7 @@ void PeerWindow::on_round_trip(Duration time, Instant now) {
   round_trip_ = round_trip_ == Duration{} ? time : (7 * round_trip_ + time) / 8;
   if (is_looking_) return;
   if (now < round_begins_) return;
-  // What it allows takes longer by itself.
+  // With all that a crowded host may have under way, an answer takes longer by itself.
   if (time > (pipe_ == 0 ? kElsewhere : 2 * kElsewhere)) crowded_until_ = now + kCrowdedFor;
   shortest_in_round_ = shortest_in_round_ == Duration{} ? time : std::min(shortest_in_round_, time);
   if (now < round_ends_) return;
