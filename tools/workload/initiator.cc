@@ -52,7 +52,7 @@ Initiator::Initiator(RdmaResources& resources, const Workload& workload, Directi
   const bool data = any_op(workload.mix, carries_data);
   for (std::uint32_t qp = 0; qp < workload_.qps; ++qp) {
     qps_[qp].post_times.resize(workload_.depth);
-    for (std::uint64_t i = 0; data && i < workload_.depth; ++i) prepare_data(qp, i);
+    for (std::uint64_t i = 0; data && i < layout_.slots; ++i) prepare_data(qp, i);
   }
 }
 
@@ -127,7 +127,6 @@ void Initiator::post(std::uint32_t index) {
   // Without --verify the slots keep what they were filled with at the start, so that data costs nothing.
   if (workload_.verify && iteration >= workload_.depth && carries_data(op)) prepare_data(index, iteration);
   const QpMetadata& remote = peer_.qps[index];
-  const std::uint64_t slot_number = iteration % workload_.depth;
 
   SendRequest request;
   request.opcode = wr_opcode(op);
@@ -142,7 +141,8 @@ void Initiator::post(std::uint32_t index) {
       break;
     case Op::kWrite:
     case Op::kWriteImm:
-      request.remote_address = remote.address + remote_layout_.window + slot_number * remote_layout_.window_stride;
+      request.remote_address =
+          remote.address + remote_layout_.window + iteration % remote_layout_.slots * remote_layout_.window_stride;
       break;
     case Op::kRead:
       request.remote_address = remote.address + remote_layout_.source + read_offset(iteration);
@@ -159,14 +159,14 @@ void Initiator::post(std::uint32_t index) {
       request.compare_add = faa_addend(direction_, index, iteration);
       break;
   }
-  qp.post_times[slot_number] = std::chrono::steady_clock::now();
+  qp.post_times[iteration % workload_.depth] = std::chrono::steady_clock::now();
   post_send(resources_, index, request);
   ++qp.posted;
   ++posted_;
 }
 
 std::uint8_t* Initiator::slot(std::uint32_t qp, std::uint64_t iteration) const {
-  return resources_.buffer + qp * layout_.per_qp + layout_.out + iteration % workload_.depth * layout_.local_stride;
+  return resources_.buffer + qp * layout_.per_qp + layout_.out + iteration % layout_.slots * layout_.local_stride;
 }
 
 std::span<ibv_sge> Initiator::local_pieces(std::uint32_t qp, Op op, std::uint64_t iteration) {

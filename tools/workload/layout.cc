@@ -14,6 +14,9 @@ constexpr std::uint64_t kGap = 64;  ///< Between the pieces of a message.
 constexpr std::uint64_t kAlign = 64;
 constexpr std::uint64_t kReceivesAtLeast = 64;
 constexpr std::uint64_t kSmallMessage = 16384;  ///< Receives for these cost next to nothing.
+/// Slots that are not verified take so much of a side's memory, if one per QP does not take more: half of the L2 cache
+/// of the smallest processors.
+constexpr std::uint64_t kSharedBytes = 256 << 10;
 
 constexpr std::uint64_t align_up(std::uint64_t value) { return (value + kAlign - 1) / kAlign * kAlign; }
 
@@ -41,16 +44,20 @@ Layout make_layout(const Workload& w, Roles roles) {
   Layout layout;
   layout.local_stride = align_up(message + (w.sges - 1) * kGap);
   layout.window_stride = align_up(message);
+  const std::uint64_t shared = std::max<std::uint64_t>(1, kSharedBytes / (layout.local_stride * w.qps));
+  const auto slots_for = [&](std::uint64_t depth) { return w.verify ? depth : std::min(depth, shared); };
+  layout.slots = slots_for(w.depth);
+  layout.receive_slots = slots_for(w.receive_depth);
   std::uint64_t end = 0;
   const auto place = [&end](std::uint64_t bytes) {
     const std::uint64_t begin = end;
     end += bytes;
     return begin;
   };
-  if (roles.initiates) layout.out = place(layout.local_stride * w.depth);
+  if (roles.initiates) layout.out = place(layout.local_stride * layout.slots);
   if (roles.targets) {
-    if (any_op(w.mix, lands_in_receive)) layout.in = place(layout.local_stride * w.receive_depth);
-    if (any_op(w.mix, is_write)) layout.window = place(layout.window_stride * w.depth);
+    if (any_op(w.mix, lands_in_receive)) layout.in = place(layout.local_stride * layout.receive_slots);
+    if (any_op(w.mix, is_write)) layout.window = place(layout.window_stride * layout.slots);
     if (any_op(w.mix, [](Op op) { return op == Op::kRead; })) layout.source = place(align_up(message + kReadSpread));
     if (any_op(w.mix, is_atomic)) layout.counters = place(align_up(16));
   }

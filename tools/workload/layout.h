@@ -2,14 +2,16 @@
 // Where what lies in the one memory region of a side: a part per QP, and in each part, as far as the workload needs
 // them,
 //
-//   out       depth slots      what this side sends or writes from, and where its READs and atomics land
+//   out       slots            what this side sends or writes from, and where its READs and atomics land
 //   in        receive slots    where the peer's SENDs land
-//   window    depth slots      where the peer's WRITEs land
+//   window    slots            where the peer's WRITEs land
 //   source    one              what the peer READs
 //   counters  two words        what the peer's CAS and FAA work on
 //
-// Iteration i uses slot i modulo the number of slots. Both sides compute the same layout from the workload, so the
-// metadata need to name only the beginning of each QP's part.
+// Iteration i uses slot i modulo the number of slots. Data that is verified has a slot for each operation that can be
+// outstanding. Other operations share slots, as perftest's do: how much is outstanding must not decide how much of it
+// the processor's caches hold. Both sides compute the same layout from the workload, so the metadata need to name only
+// the beginning of each QP's part.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,9 @@ struct Layout {
   std::uint64_t out = 0, in = 0, window = 0, source = 0, counters = 0;  ///< Offsets within a QP's part.
   std::uint64_t local_stride = 0;                                       ///< From slot to slot of out and in.
   std::uint64_t window_stride = 0;
-  std::uint64_t per_qp = 0;  ///< Length of a QP's part.
+  std::uint64_t slots = 0;          ///< Of out and of window.
+  std::uint64_t receive_slots = 0;  ///< Of in.
+  std::uint64_t per_qp = 0;         ///< Length of a QP's part.
 };
 Layout make_layout(const Workload& workload, Roles roles);
 

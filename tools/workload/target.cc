@@ -89,7 +89,7 @@ void Target::verify_end() {
 }
 
 std::uint8_t* Target::receive_slot(std::uint32_t qp, std::uint64_t sequence) const {
-  return part(qp) + layout_.in + sequence % workload_.receive_depth * layout_.local_stride;
+  return part(qp) + layout_.in + sequence % layout_.receive_slots * layout_.local_stride;
 }
 
 std::span<ibv_sge> Target::receive_pieces(std::uint32_t qp, std::uint64_t sequence) {
@@ -136,7 +136,7 @@ void Target::verify_receive(std::uint32_t qp, const Completion& completion, std:
 }
 
 void Target::verify_write(std::uint32_t qp, std::uint64_t iteration) {
-  const std::uint8_t* base = part(qp) + layout_.window + iteration % workload_.depth * layout_.window_stride;
+  const std::uint8_t* base = part(qp) + layout_.window + iteration % layout_.slots * layout_.window_stride;
   const std::uint64_t errors = count_pattern_errors(message_seed(direction_, qp, iteration), 0, {base, workload_.size});
   judge(workload_.size, errors, qp, op_at(workload_.mix, iteration), iteration);
 }

@@ -129,6 +129,7 @@ TEST(Layout, PiecesTileTheMessageWithGapsBetween) {
 
 TEST(Layout, DepthIsReducedUntilMemorySuffices) {
   Workload w;
+  w.verify = true;
   w.size = 64 << 20;
   w.qps = 4;
   w.depth = 32;
@@ -136,6 +137,31 @@ TEST(Layout, DepthIsReducedUntilMemorySuffices) {
   EXPECT_EQ(w.depth, 4u);
   EXPECT_EQ(w.receive_depth, 4u);
   EXPECT_LE(make_layout(w, {false, true}).per_qp * w.qps, std::uint64_t{1} << 30);
+}
+
+TEST(Layout, WhatIsNotVerifiedSharesSlots) {
+  Workload w;
+  w.size = 64 << 10;
+  for (const std::uint32_t qps : {1u, 2u, 16u}) {
+    w.qps = qps;
+    w.depth = w.receive_depth = 8;
+    const Layout shallow = make_layout(w, {true, true});
+    w.depth = w.receive_depth = 512;
+    const Layout deep = make_layout(w, {true, true});
+    EXPECT_EQ(shallow.per_qp, deep.per_qp) << qps;
+    EXPECT_EQ(deep.slots, std::max(4 / qps, 1u));
+    EXPECT_EQ(deep.receive_slots, deep.slots);
+  }
+  w.depth = 2;
+  w.receive_depth = 3;
+  w.size = 1;
+  EXPECT_EQ(make_layout(w, {true, true}).slots, 2u);  // No more than there are operations.
+  EXPECT_EQ(make_layout(w, {true, true}).receive_slots, 3u);
+  w.verify = true;
+  w.size = 64 << 10;
+  w.depth = 512;
+  EXPECT_EQ(make_layout(w, {true, true}).slots, 512u);
+  EXPECT_EQ(make_layout(w, {true, true}).receive_slots, 3u);
 }
 
 TEST(Layout, WhatCannotFitIsRefused) {
@@ -166,9 +192,9 @@ TEST(Layout, AreasOfAPartDoNotOverlap) {
   w.sges = 3;
   w.bidirectional = true;
   const Layout l = make_layout(w, {true, true});
-  EXPECT_GE(l.in, l.out + l.local_stride * w.depth);
-  EXPECT_GE(l.window, l.in + l.local_stride * w.receive_depth);
-  EXPECT_GE(l.source, l.window + l.window_stride * w.depth);
+  EXPECT_GE(l.in, l.out + l.local_stride * l.slots);
+  EXPECT_GE(l.window, l.in + l.local_stride * l.receive_slots);
+  EXPECT_GE(l.source, l.window + l.window_stride * l.slots);
   EXPECT_GE(l.counters, l.source + w.size + kReadSpread);
   EXPECT_GE(l.per_qp, l.counters + 16);
   EXPECT_EQ(l.counters % 8, 0u);
