@@ -6,6 +6,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib/setup.sh"
 cd "$ROOT"
+# Tests start programs with LD_PRELOAD, which the dynamic linker splits at spaces and colons.
+case $ROOT in *[[:space:]:]*) die "tests can't run in \"$ROOT\"; move the clone to a path without spaces and colons" ;; esac
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $PACKAGES_TEST
 

@@ -115,9 +115,11 @@ BrokerStart::BrokerStart(std::string executable, Fd report)
     : executable_(std::move(executable)), report_(std::move(report)), deadline_(os_now() + kStartTimeout) {}
 
 std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor) {
+  Fd opened(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!opened) return SetupError{errno, "can't open /dev/null, which a new broker gets as its input and output"};
+  const Fd null = above_standard(std::move(opened));
   const Fd report = above_standard(std::move(descriptor));
-  const Fd null = above_standard(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
-  if (!report || !null) return SetupError{errno, "no descriptors for a new broker"};
+  if (!report || !null) return SetupError{errno, "no descriptors for a new broker; raise RLIMIT_NOFILE (ulimit -n)"};
   std::string name = "uroce-broker";
   std::string text = argument;
   const std::array<char*, 3> arguments{name.data(), text.data(), nullptr};
