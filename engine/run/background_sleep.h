@@ -40,6 +40,12 @@ class BackgroundSleep {
   void sleep() { port_.wait(wake_at_); }
   /// The same, but no longer than `most`.
   void sleep_watching(Duration most) { watch(std::min(wake_at_.value_or(Instant::max()), os_now() + most)); }
+  /// The same, but no longer than kSleeperTrust: packets are left to a thread that sleeps for events.
+  void sleep_beside_sleeper() {
+    beside_sleeper_.store(true, std::memory_order_seq_cst);
+    port_.wait(std::min(wake_at_.value_or(Instant::max()), os_now() + kSleeperTrust));
+    beside_sleeper_.store(false, std::memory_order_relaxed);
+  }
   /// Sleeps so long, whatever was planned.
   void watch_for(Duration time) { watch(os_now() + time); }
 
@@ -50,6 +56,10 @@ class BackgroundSleep {
   /// noted.
   void have_it_watch() const {
     if (!watching_.load(std::memory_order_seq_cst)) port_.wake();
+  }
+  /// A thread that sleeps for events has packets now, which has been noted: it must not sleep for ever.
+  void on_sleeper() const {
+    if (!beside_sleeper_.load(std::memory_order_seq_cst)) have_it_watch();
   }
   /// Packets are no longer masked. Meanwhile it did not ask the NIC how long it may sleep, nor hear what inform() said.
   void on_unmask() {
@@ -82,6 +92,7 @@ class BackgroundSleep {
   std::optional<Instant> wake_at_;  ///< until_, for the background thread alone.
   std::atomic<Instant> watch_ends_{Instant::max()};
   std::atomic<bool> watching_ = false;
+  std::atomic<bool> beside_sleeper_ = false;
 };
 
 }  // namespace uroce::engine

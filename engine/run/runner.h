@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "engine/os/background_thread.h"
+#include "engine/os/interruption.h"
 #include "engine/os/no_cancellation.h"
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
@@ -196,7 +197,7 @@ class Runner {
 
   /// Blocks until `fd` is readable, and turns the crank meanwhile whenever packets arrive: `fd` is something that
   /// on_progress() makes readable, and `is_ready()` says whether it has. Where that usually comes soon, it waits awake
-  /// first, kLinger at most. Returns 0, or EINTR. A cancellation point.
+  /// first, kLinger at most. Returns 0, or EINTR (engine/os/interruption.h). A cancellation point.
   template <class IsReady>
   int sleep_until_readable(int fd, const IsReady& is_ready) {
     std::vector<pollfd> polled{{.fd = fd, .events = POLLIN, .revents = 0}};
@@ -232,22 +233,26 @@ class Runner {
       const NoCancellation whole;
       const std::unique_lock held = runner.lock();
       ++runner.sleepers_;
-      is_mine_ =
-          !runner.port_->packet_fds().empty() && !runner.poller_sleeps_ && !std::exchange(runner.has_sleeper_, true);
+      is_mine_ = !runner.port_->packet_fds().empty() && !runner.poller_sleeps_ && runner.sleeper_ == nullptr;
       if (!is_mine_) return;
-      runner.sleeps_.on_sleep(os_now());
+      const Instant now = os_now();
+      runner.sleeper_ = this;
+      runner.sleeper_seen_ = now;
+      runner.sleeps_.on_sleep(now);
       runner.is_sleeper_due_ = false;
       runner.update_mask();
+      runner.background_sleep_.on_sleeper();
       if (runner.has_kept_ || runner.posts_left_ > 0) runner.inform_background(runner.send(os_now()));
     }
     ~SleepersTurn() {
       const NoCancellation whole;
       if (is_mine_) runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
       const std::unique_lock held = runner_.lock();
+      if (is_mine_ && runner_.sleeper_ != this) return;  // Dismissed.
       if (is_mine_) {
         runner_.sleeps_.on_event(os_now());
         runner_.is_sleeper_due_ = runner_.expects_sleeper();
-        runner_.has_sleeper_ = false;
+        runner_.sleeper_ = nullptr;
         runner_.update_mask();
         if (runner_.is_sleeper_due_) {
           runner_.background_sleep_.have_it_watch();
@@ -259,7 +264,7 @@ class Runner {
     }
     SleepersTurn(const SleepersTurn&) = delete;
     SleepersTurn& operator=(const SleepersTurn&) = delete;
-    bool is_mine() const { return is_mine_; }
+    bool is_mine() const { return is_mine_ && runner_.sleeper_ == this; }
 
    private:
     Runner& runner_;
@@ -277,6 +282,7 @@ class Runner {
       const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
       const int error = errno;
       if (turn.is_mine()) port_->expect_packets(false);
+      if (ready < 0 && error == EINTR && handlers_restart()) continue;
       if (ready < 0) return error;
       if (polled.front().revents != 0) return 0;
       const NoCancellation whole;
@@ -316,6 +322,7 @@ class Runner {
   Turned turn_for_sleeper(const std::unique_lock<std::mutex>& held, const IsReady& is_ready) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
+    sleeper_seen_ = now;
     begin_turn(now);
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kNextTurn, [this] { tell_progress(); });
     const bool has_event = is_ready();
@@ -457,6 +464,8 @@ class Runner {
       // While a program polls time and again, masking need not wake this thread.
       if (is_sleeper_due_ || polls_.is_recent(now, kPollsOver) || sleeps_.is_recent(now, kPollsOver)) {
         background_sleep_.sleep_watching(kPollerTrust);
+      } else if (sleeper_ != nullptr) {
+        background_sleep_.sleep_beside_sleeper();
       } else {
         background_sleep_.sleep();
       }
@@ -519,9 +528,17 @@ class Runner {
     sleeps_.on_absence();
     update_mask();
   }
+  /// Packets are no longer left to a sleeper that does not come for them: some were there. With the lock held.
+  void dismiss_late_sleeper(Instant now) {
+    if (sleeper_ == nullptr || now - sleeper_seen_ < kSleeperTrust) return;
+    sleeper_ = nullptr;
+    --sleepers_;
+    port_->expect_packets(false);
+    update_mask();
+  }
   /// Has packets wake the background thread unless a poller or a sleeper has them. With the lock held.
   void update_mask() {
-    const bool wanted = masked() || has_sleeper_ || is_sleeper_due_;
+    const bool wanted = masked() || sleeper_ != nullptr || is_sleeper_due_;
     if (std::exchange(port_masked_, wanted) != wanted) port_->mask_packets(wanted);
   }
 
@@ -573,7 +590,10 @@ class Runner {
     received_since_sleep_ += progress.received;
     has_taken_ = progress.received > 0;
     if (may_react(writes)) polls_.on_written(now);
-    if (has_taken_) arrivals_.on_packets(os_now());
+    if (has_taken_) {
+      dismiss_late_sleeper(now);
+      arrivals_.on_packets(os_now());
+    }
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();
     if (is_deserted && was_needed) polls_.on_deserted(now);
@@ -609,13 +629,14 @@ class Runner {
   std::size_t received_since_sleep_ = 0;  ///< By the background thread.
   std::atomic<bool> masked_ = false;      ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
-  int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by lock_, up to port_masked_.
-  bool has_sleeper_ = false;                  ///< Packets are left to a SleepersTurn ...
-  std::atomic<bool> is_sleeper_due_ = false;  ///< ... or to one that will be there soon.
-  bool port_masked_ = false;                  ///< What the port was told.
-  bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by lock_, ...
-  const CrowdWatch* caller_ = nullptr;        ///< ... as is that of the thread that called last, ...
-  Instant alone_since_{};                     ///< ... and since when it has been the only one.
+  int sleepers_ = 0;  ///< Threads that sleep for events. Guarded by lock_, up to port_masked_.
+  std::atomic<const SleepersTurn*> sleeper_ = nullptr;  ///< Packets are left to it ...
+  std::atomic<bool> is_sleeper_due_ = false;            ///< ... or to one that will be there soon.
+  Instant sleeper_seen_{};                              ///< When it came, or last turned the crank. Guarded by lock_.
+  bool port_masked_ = false;                            ///< What the port was told.
+  bool poller_sleeps_ = false;                          ///< In sleep_for_packets(). Guarded by lock_, ...
+  const CrowdWatch* caller_ = nullptr;                  ///< ... as is that of the thread that called last, ...
+  Instant alone_since_{};                               ///< ... and since when it has been the only one.
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();

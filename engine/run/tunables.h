@@ -100,6 +100,11 @@ inline constexpr Duration kCrowdedSleep = std::chrono::microseconds(500);
 /// polls: nothing but packets for this one wakes it.
 inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);
 
+/// A thread that sleeps for events, and has left packets unread for so long at least, does not come for them: a signal
+/// handler keeps it, or has left it by longjmp(). The background thread looks as often. Peers try for longer: half a
+/// second with the usual timeout of 67 ms and 7 retries.
+inline constexpr Duration kSleeperTrust = std::chrono::milliseconds(100);
+
 /// So many packets in one go are a stream. A message of 64 KiB is; a request and its answer are not.
 inline constexpr std::size_t kStreamPackets = 8;
 /// The background thread gets the next packet so soon after it was done with the one before, be it awake or asleep; and

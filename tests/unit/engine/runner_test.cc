@@ -3,6 +3,7 @@
 #include "engine/run/runner.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -549,6 +550,75 @@ TEST_P(RunnerTest, ASleeperMayBeCancelled) {
   sleeper->join();
   a->post(address(2), 1);
   a->sleep_until(replies(1));
+}
+
+class HandlerTest : public RunnerTest {
+ protected:
+  /// SIGUSR1's handler keeps the thread that it runs in until `may_leave`.
+  void install(int flags) {
+    is_inside = may_leave = false;
+    struct sigaction action {};
+    action.sa_flags = flags;
+    action.sa_handler = [](int) {
+      is_inside = true;
+      while (!may_leave) ::usleep(100);
+    };
+    ASSERT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+  }
+  void TearDown() override {
+    ::sigaction(SIGUSR1, &before_, nullptr);
+    RunnerTest::TearDown();
+  }
+  /// Sends the signal to a thread, and waits until its handler runs.
+  static void interrupt(std::thread& thread) {
+    ASSERT_EQ(::pthread_kill(thread.native_handle(), SIGUSR1), 0);
+    for (const Instant limit = os_now() + 5s; !is_inside && os_now() < limit;) std::this_thread::yield();
+    ASSERT_TRUE(is_inside);
+  }
+  static inline std::atomic<bool> is_inside, may_leave;
+
+ private:
+  struct sigaction before_ {};
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, HandlerTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(HandlerTest, APeerIsAnsweredWhileAHandlerKeepsTheSleeper) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "The thread sanitizer runs handlers when the call that they interrupt has returned.";
+#endif
+  install(SA_RESTART);
+  Sleeper sleeper(*a);
+  interrupt(*sleeper.operator->());
+  std::uint64_t tag = 0;
+  for (const Instant limit = os_now() + 5s; a->leaves_packets_to_program() && os_now() < limit;) {
+    b->post(address(1), tag++);
+    b->sleep_until(replies(tag));
+  }
+  EXPECT_FALSE(a->leaves_packets_to_program());
+  may_leave = true;
+  a->event().signal();
+  sleeper->join();
+  a->post(address(2), 1);
+  a->sleep_until(replies(1));
+}
+
+TEST_P(HandlerTest, EndsASleepUnlessItRestarts) {
+  for (const int flags : {0, SA_RESTART}) {
+    install(flags);
+    may_leave = true;
+    std::promise<int> result;
+    std::future<int> done = result.get_future();
+    std::thread sleeper([&] { result.set_value(a->sleep_for_event()); });
+    // As often as it takes to meet it asleep.
+    for (int i = 0; i < (flags == 0 ? 5000 : 20) && done.wait_for(1ms) != std::future_status::ready; ++i) {
+      ::pthread_kill(sleeper.native_handle(), SIGUSR1);
+    }
+    EXPECT_EQ(done.wait_for(0s) == std::future_status::ready, flags == 0);
+    if (flags != 0) a->event().signal();
+    EXPECT_EQ(done.get(), flags == 0 ? EINTR : 0);
+    sleeper.join();
+  }
 }
 
 TEST_P(RunnerTest, SleepersAndPollersTakeTurns) {

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -87,6 +90,29 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   }).join();
   EXPECT_EQ(taken, 0);
   EXPECT_EQ(tokens(), 1);
+}
+
+TEST_F(EventQueueTest, ASignalEndsAWaitUnlessItsHandlerRestarts) {
+  for (const int flags : {0, SA_RESTART}) {
+    struct sigaction action {
+    }, before{};
+    action.sa_flags = flags;
+    action.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+    std::atomic<int> result = -1;
+    std::thread waiter([&] { result = queue.take(taken, [](int) {}); });
+    // As often as it takes to meet it asleep.
+    for (int i = 0; i < 200 && result < 0; ++i) {
+      ::pthread_kill(waiter.native_handle(), SIGUSR1);
+      ::usleep(flags == 0 ? 1000 : 100);
+    }
+    EXPECT_EQ(result, flags == 0 ? EINTR : -1);
+    if (flags != 0) queue.push(7);
+    waiter.join();
+    EXPECT_EQ(result, flags == 0 ? EINTR : 0);
+    EXPECT_EQ(taken, flags == 0 ? 0 : 7);
+    ::sigaction(SIGUSR1, &before, nullptr);
+  }
 }
 
 TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {

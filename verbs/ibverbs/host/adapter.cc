@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/adapter.h"
 
-#include <poll.h>
-
 #include <cerrno>
 
 #include "engine/broker/start_broker.h"
+#include "engine/os/interruption.h"
 #include "proto/address.h"
 #include "proto/base/mix.h"
 #include "verbs/cm/times.h"
@@ -258,8 +257,7 @@ Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& l
 
 int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event) {
   if (works()) return runner_.sleep_until_readable(fd, has_event);
-  pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&readable, 1, -1) < 0 ? errno : 0;
+  return engine::sleep_until_readable(fd);
 }
 
 /// After every turn of the crank; the runner holds the lock.

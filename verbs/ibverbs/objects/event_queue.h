@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/os/interruption.h"
 #include "engine/os/no_cancellation.h"
 #include "proto/base/check.h"
 #include "verbs/ibverbs/host/fork.h"
@@ -87,18 +88,12 @@ class EventQueue {
   }
   template <class OnTaken>
   int take(Item& out, OnTaken on_taken) {
-    return take(out, on_taken, sleep_for);
+    return take(out, on_taken, engine::sleep_until_readable);
   }
 
   bool holds_any() {
     const std::scoped_lock lock(mutex_);
     return !items_.empty();
-  }
-
-  /// Just sleeps.
-  static int sleep_for(int fd) {
-    pollfd wait{fd, POLLIN, 0};
-    return poll(&wait, 1, -1) < 0 ? errno : 0;
   }
 
   template <class Predicate>
@@ -136,6 +131,7 @@ class EventQueue {
     for (; untold_ > 0; --untold_) add_token();
   }
   void add_token() {
+    const engine::NoCancellation whole;  // The item is in the queue already.
     const std::uint64_t one = 1;
     UROCE_ASSERT(write(fd_, &one, sizeof one) == sizeof one);
   }
