@@ -14,6 +14,7 @@
 #include "engine/broker/lease.h"
 #include "engine/broker/wills.h"
 #include "engine/faults/faulty.h"
+#include "engine/os/no_cancellation.h"
 #include "engine/port/capture_tap.h"
 #include "engine/run/runner.h"
 #include "proto/base/result.h"
@@ -216,6 +217,7 @@ class NicLock {
 
  private:
   Adapter& adapter_;
+  engine::NoCancellation whole_;  ///< No verb is a cancellation point but those that wait for events.
   std::unique_lock<std::mutex> lock_;
 };
 
