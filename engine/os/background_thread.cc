@@ -13,7 +13,13 @@ std::unique_ptr<std::thread> start_background_thread(std::function<void()> body)
   // What a thread brings upon itself: blocked, it would kill the process in spite of a handler.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
-  auto thread = std::make_unique<std::thread>(std::move(body));
+  std::unique_ptr<std::thread> thread;
+  try {
+    thread = std::make_unique<std::thread>(std::move(body));
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(thread->native_handle(), "uroce");
   return thread;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "proto/address.h"
@@ -80,9 +82,25 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   install_fork_handlers();
   install_exit_handler();
   const auto named = named_addresses();
-  auto made = named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort);
-  if (made.ok()) adapter_ = *made;
+  auto made = make_adapter(named);
+  if (made.ok()) {
+    adapter_ = *made;
+  } else if (made.error() != EINVAL) {  // Which settings that make no sense have said already.
+    refuse_setting(made.error(), last_error());
+  }
   return made;
+}
+
+Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<proto::Gid>& named) {
+  try {
+    return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort);
+  } catch (const std::system_error& error) {
+    return Err{
+        refuse(error.code().value(), "can't create a thread for the NIC (" + error.code().message() +
+                                         "); raise the limit of processes (ulimit -u, or pids of the container)")};
+  } catch (const std::bad_alloc&) {
+    return Err{refuse(ENOMEM, "no memory for the NIC; raise the limit of memory (ulimit -v)")};
+  }
 }
 
 void Device::close(std::shared_ptr<Adapter> adapter) {

@@ -64,6 +64,8 @@ struct Device : ibv_device {
   void after_fork_in_child();
 
  private:
+  /// On these addresses, or on an address of 127.0.0.0/24 that is free.
+  Result<std::shared_ptr<Adapter>, int> make_adapter(const std::vector<proto::Gid>& named);
   Result<std::shared_ptr<Adapter>, int> open_automatic();
   /// As configured, or where place_automatic() wants it; empty = on a free loopback address.
   std::vector<proto::Gid> named_addresses() const;

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/seed.h"
 
+#include <sys/auxv.h>
 #include <sys/random.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+
+#include "engine/os/os_clock.h"
 
 namespace uroce::ibv {
 namespace {
 
-/// The kernel's random numbers do not fail once they are ready, which they are when programs run.
+/// From the kernel; where a filter of system calls forbids that, from the 16 random bytes that each process starts with
+/// (AT_RANDOM in getauxval(3)) and the time.
 std::uint64_t random_seed() {
   std::uint64_t seed = 0;
-  while (::getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+  ssize_t size = 0;
+  do size = ::getrandom(&seed, sizeof seed, 0);
+  while (size < 0 && errno == EINTR);
+  if (size == sizeof seed) return seed;
+  if (const void* const start = reinterpret_cast<const void*>(::getauxval(AT_RANDOM))) {
+    std::memcpy(&seed, start, sizeof seed);
   }
-  return seed;
+  return seed ^ static_cast<std::uint64_t>(engine::os_now().time_since_epoch().count());
 }
 
 }  // namespace
