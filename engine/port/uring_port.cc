@@ -63,17 +63,20 @@ std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   const std::uint64_t before = counters_.received_packets;
   for (Shot& shot : shots_) shot.maybe_more = rx_budget > 0;
   std::size_t received = 0;
+  bool works = true;
   do {
-    submit_and_reap(&sink);
+    works = submit_and_reap(&sink);
     received = static_cast<std::size_t>(counters_.received_packets - before);
-  } while (received < rx_budget &&
+  } while (works && received < rx_budget &&
            std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; }));
   return received + receive_groups(sink, rx_budget - std::min(received, rx_budget));
 }
 
-/// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`.
-void UringPort::submit_and_reap(DatagramSink* sink) {
+/// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`. Returns
+/// whether the kernel took everything: it does not when it is out of memory, or the program has closed our descriptors.
+bool UringPort::submit_and_reap(DatagramSink* sink) {
   full_.clear();
+  bool stuck = false;
   bool more_to_send = true;
   while (more_to_send) {
     queue_sends();
@@ -82,7 +85,7 @@ void UringPort::submit_and_reap(DatagramSink* sink) {
     if (io_uring_sq_ready(ring_.get()) == 0) break;
     ring_.submit();
     ++counters_.system_calls;
-    const bool stuck = io_uring_sq_ready(ring_.get()) != 0;
+    stuck = io_uring_sq_ready(ring_.get()) != 0;
     ring_.reap([&](const io_uring_cqe& cqe) {
       if (cqe.user_data < kReceiverTag) {
         on_sent(FrameIndex{static_cast<std::uint32_t>(cqe.user_data)}, cqe.res);
@@ -94,6 +97,7 @@ void UringPort::submit_and_reap(DatagramSink* sink) {
   }
   queue_.insert(queue_.begin(), full_.begin(), full_.end());
   set_blocked(!queue_.empty());
+  return !stuck;
 }
 
 void UringPort::queue_sends() {

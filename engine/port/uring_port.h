@@ -45,7 +45,7 @@ class UringPort final : public UdpPort {
   void enqueue(FrameIndex frame) override { queue_.push_back(frame); }
   void queue_sends();
   void queue_receives();
-  void submit_and_reap(DatagramSink* sink);
+  bool submit_and_reap(DatagramSink* sink);
   void on_sent(FrameIndex frame, int result);
   void on_received(std::size_t receiver, const io_uring_cqe& cqe, DatagramSink* sink);
 
