@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/os/fd.h"
+#include "proto/quiet_signals.h"
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/char_device.h"
 #include "verbs/preload/next.h"
@@ -26,6 +27,7 @@ constexpr std::string_view kLinkBegin = "/memfd:uroce:", kLinkEnd = " (deleted)"
 std::string own_link(int descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
 bool write_all(int descriptor, const std::string& text) {
+  const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.
   return ::pwrite(descriptor, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
          ::ftruncate(descriptor, static_cast<off_t>(text.size())) == 0;
 }
