@@ -143,6 +143,7 @@ TEST_F(Memory, ReregistrationChecksWhatItIsTold) {
   EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(), 0, 0), EINVAL);
   EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, pages.page(1), 64, 0), EFAULT) << "still local write";
   EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(), 64, IBV_ACCESS_LOCAL_WRITE), EINVAL);
   EXPECT_EQ(mr->lkey, key);
   EXPECT_EQ(v().ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, nullptr, pages.page(1),
                              64, IBV_ACCESS_REMOTE_READ),

@@ -203,7 +203,13 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
   if (change_pd && (pd == nullptr || pd->context != mr->context)) {
     return fail(refuse(EINVAL, "the new protection domain belongs to another context"));
   }
+  if (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) {  // As libibverbs has it for all devices.
+    return fail(refuse(EINVAL, "access is given, but IBV_REREG_MR_CHANGE_ACCESS is not"));
+  }
   MemoryRegion& ours = *own(mr);
+  if (move && ours.nic_mr->kind == nic::MrKind::kNull) {
+    return fail(refuse(EOPNOTSUPP, "a null region has no memory that could move; register a region instead"));
+  }
   nic::MrTable::Change change;
   change.change_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   change.access = ours.nic_mr->access;

@@ -2,6 +2,7 @@
 // Extended queue pairs: ibv_create_qp_ex() and the functions with which programs build WRs one property at a time.
 #include <bit>
 
+#include "engine/os/os_clock.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/catalogue/newer.h"
@@ -187,6 +188,7 @@ int post_all(QueuePair& qp) {
   const std::vector<struct ibv_send_wr>& wrs = qp.builder->finish();
   NicLock lock(*context_of(qp.qp_base.context).adapter);
   if (!lock) return refuse_without_nic();
+  if (qp.nic_qp->state() == nic::QpState::kErr) lock->set_time(engine::os_now());  // They complete at once.
   SgeArray sges;
   nic::UdTarget target;
   std::uint32_t ahead = 0;
