@@ -109,7 +109,7 @@ TEST_F(ControlTest, AnotherVersionIsRefused) {
   Header header;
   header.version = kProtocolVersion + 1;
   feed(frame(header, {}));
-  EXPECT_NE(poll_failure().find("protocol version 2, we speak 1"), std::string::npos);
+  EXPECT_NE(poll_failure().find("protocol version 3, we speak 2"), std::string::npos);
 }
 
 TEST_F(ControlTest, AnOversizedMessageIsRefusedBeforeItArrives) {

@@ -38,7 +38,7 @@ TEST(Messages, HeaderIsBigEndian) {
   header.type = 0x0304;
   header.length = 0x05060708;
   encode_header(header, bytes.data());
-  EXPECT_THAT(bytes, ElementsAre('U', 'R', 'C', 'E', 0, 1, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(bytes, ElementsAre('U', 'R', 'C', 'E', 0, 2, 3, 4, 5, 6, 7, 8));
   const Header back = decode_header(bytes.data());
   EXPECT_EQ(back.magic, kMagic);
   EXPECT_EQ(back.version, kProtocolVersion);
