@@ -629,14 +629,14 @@ class Runner {
   std::size_t received_since_sleep_ = 0;  ///< By the background thread.
   std::atomic<bool> masked_ = false;      ///< Packets are left to pollers. Changed with the lock held.
   SleepWatch sleeps_;
-  int sleepers_ = 0;  ///< Threads that sleep for events. Guarded by lock_, up to port_masked_.
-  std::atomic<const SleepersTurn*> sleeper_ = nullptr;  ///< Packets are left to it ...
-  std::atomic<bool> is_sleeper_due_ = false;            ///< ... or to one that will be there soon.
+  std::atomic<const SleepersTurn*> sleeper_ = nullptr;  ///< Packets are left to it.
   Instant sleeper_seen_{};                              ///< When it came, or last turned the crank. Guarded by lock_.
-  bool port_masked_ = false;                            ///< What the port was told.
-  bool poller_sleeps_ = false;                          ///< In sleep_for_packets(). Guarded by lock_, ...
-  const CrowdWatch* caller_ = nullptr;                  ///< ... as is that of the thread that called last, ...
-  Instant alone_since_{};                               ///< ... and since when it has been the only one.
+  int sleepers_ = 0;                          ///< Threads that sleep for events. Guarded by lock_, up to port_masked_.
+  std::atomic<bool> is_sleeper_due_ = false;  ///< Packets are left to one that will be there soon.
+  bool port_masked_ = false;                  ///< What the port was told.
+  bool poller_sleeps_ = false;                ///< In sleep_for_packets(). Guarded by lock_, ...
+  const CrowdWatch* caller_ = nullptr;        ///< ... as is that of the thread that called last, ...
+  Instant alone_since_{};                     ///< ... and since when it has been the only one.
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();
