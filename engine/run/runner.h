@@ -246,10 +246,10 @@ class Runner {
     }
     ~SleepersTurn() {
       const NoCancellation whole;
-      if (is_mine_) runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
       const std::unique_lock held = runner_.lock();
-      if (is_mine_ && runner_.sleeper_ != this) return;  // Dismissed.
+      if (is_mine_ && runner_.sleeper_ != this) return;  // Dismissed; what the port expects is up to others now.
       if (is_mine_) {
+        runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
         runner_.sleeps_.on_event(os_now());
         runner_.is_sleeper_due_ = runner_.expects_sleeper();
         runner_.sleeper_ = nullptr;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -80,9 +81,19 @@ class ScriptedPort final : public engine::Port {
   std::span<const int> packet_fds() const override { return {&arrived_fd_, 1}; }
   bool expect_packets(bool expected) override {
     const std::scoped_lock lock(mutex_);
+    is_expecting_ = expected;
     if (expected) ++program_sleeps_;
     changed_.notify_all();
     return true;
+  }
+  bool is_empty() {
+    const std::scoped_lock lock(mutex_);
+    return steps_.empty();
+  }
+  /// What expect_packets() was told last.
+  bool is_expecting() {
+    const std::scoped_lock lock(mutex_);
+    return is_expecting_;
   }
   /// Each of them brings something from now on.
   void flood(bool flooded) {
@@ -122,6 +133,7 @@ class ScriptedPort final : public engine::Port {
   bool is_masked_ = false;
   bool is_woken_ = false;
   bool is_flooded_ = false;
+  bool is_expecting_ = false;
   Waits waits_;
   std::uint64_t program_sleeps_ = 0;
   engine::WakeEvent arrived_;  ///< Readable while there are steps.
@@ -294,6 +306,38 @@ TEST_F(LookOutTest, ASleeperStaysAwakeOnceEventsAreKnownToComeSoon) {
   const std::uint64_t count = learn_events();
   if (count == 0) GTEST_SKIP() << "Others want the processors, or wake-ups take too long here.";
   EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, ASleeperThatDidNotComeForPacketsLeavesTheNextOneInPeace) {
+  std::latch is_kept(1), may_leave(1);
+  std::thread kept([&] {
+    const auto is_ready = [&] {
+      is_kept.count_down();
+      may_leave.wait();
+      return true;
+    };
+    EXPECT_EQ(runner.sleep_until_readable(event.fd(), is_ready), 0);
+  });
+  is_kept.wait();
+  const auto are_left = [this] {
+    const std::unique_lock lock = runner.lock();
+    return runner.leaves_packets_to_program();
+  };
+  EXPECT_TRUE(are_left());
+  for (const Instant limit = os_now() + 5s; are_left() && os_now() < limit; std::this_thread::yield()) {
+    if (port.is_empty()) port.script({Step::kAck});
+  }
+  EXPECT_FALSE(are_left());
+
+  const std::uint64_t sleeps = port.program_sleeps();
+  std::thread next([this] { sleep_for_event({}); });
+  port.see_program_sleep(sleeps);
+  may_leave.count_down();
+  kept.join();
+  EXPECT_TRUE(port.is_expecting());
+  EXPECT_TRUE(are_left());
+  port.script({Step::kWrite});
+  next.join();
 }
 
 TEST_F(LookOutTest, ASleeperSleepsWhereTheEventComesLateAndSoonAtOnce) {

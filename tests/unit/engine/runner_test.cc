@@ -563,15 +563,19 @@ class HandlerTest : public RunnerTest {
       is_inside = true;
       while (!may_leave) ::usleep(100);
     };
-    ASSERT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+    ASSERT_EQ(::sigaction(SIGUSR1, &action, nullptr), 0);
+  }
+  void SetUp() override {
+    RunnerTest::SetUp();
+    ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &before_), 0);
   }
   void TearDown() override {
     ::sigaction(SIGUSR1, &before_, nullptr);
     RunnerTest::TearDown();
   }
   /// Sends the signal to a thread, and waits until its handler runs.
-  static void interrupt(std::thread& thread) {
-    ASSERT_EQ(::pthread_kill(thread.native_handle(), SIGUSR1), 0);
+  static void interrupt(pthread_t thread) {
+    ASSERT_EQ(::pthread_kill(thread, SIGUSR1), 0);
     for (const Instant limit = os_now() + 5s; !is_inside && os_now() < limit;) std::this_thread::yield();
     ASSERT_TRUE(is_inside);
   }
@@ -589,7 +593,7 @@ TEST_P(HandlerTest, APeerIsAnsweredWhileAHandlerKeepsTheSleeper) {
 #endif
   install(SA_RESTART);
   Sleeper sleeper(*a);
-  interrupt(*sleeper.operator->());
+  interrupt(sleeper->native_handle());
   std::uint64_t tag = 0;
   for (const Instant limit = os_now() + 5s; a->leaves_packets_to_program() && os_now() < limit;) {
     b->post(address(1), tag++);
