@@ -92,6 +92,22 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   EXPECT_EQ(tokens(), 1);
 }
 
+TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelled) {
+  queue.push(1);
+  queue.push(2);
+  int result = -1;
+  std::thread([&] {
+    ::pthread_cancel(::pthread_self());
+    result = take();
+    queue.push(3);
+    ::pthread_testcancel();
+    ADD_FAILURE() << "it was to be cancelled";
+  }).join();
+  EXPECT_EQ(result, 0);
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(tokens(), 2);
+}
+
 TEST_F(EventQueueTest, ASignalEndsAWaitUnlessItsHandlerRestarts) {
   for (const int flags : {0, SA_RESTART}) {
     struct sigaction action {

@@ -48,7 +48,7 @@ class EventQueue {
 
   void push(Item item) {
     if (is_inherited()) return;
-    const std::scoped_lock lock(mutex_);
+    const Exclusive use(*this);
     items_.push_back(std::move(item));
     if (taker_in_this_thread_ == this) {
       ++untold_;
@@ -66,7 +66,7 @@ class EventQueue {
     if (is_inherited()) return EIO;
     while (true) {
       {
-        const std::scoped_lock lock(mutex_);
+        const Exclusive use(*this);
         if (!items_.empty()) {
           out = std::move(items_.front());
           items_.pop_front();
@@ -92,14 +92,14 @@ class EventQueue {
   }
 
   bool holds_any() {
-    const std::scoped_lock lock(mutex_);
+    const Exclusive use(*this);
     return !items_.empty();
   }
 
   template <class Predicate>
   void remove_if(Predicate predicate) {
     if (is_inherited()) return;
-    const std::scoped_lock lock(mutex_);
+    const Exclusive use(*this);
     std::size_t tokens = items_.size() - untold_;
     std::erase_if(items_, predicate);
     untold_ = std::min(untold_, items_.size());
@@ -107,6 +107,12 @@ class EventQueue {
   }
 
  private:
+  /// Items and tokens change together, or not at all: to read or write the descriptor is a cancellation point.
+  struct Exclusive {
+    explicit Exclusive(EventQueue& queue) : lock(queue.mutex_) {}
+    const engine::NoCancellation whole;
+    const std::scoped_lock<std::mutex> lock;
+  };
   /// What this thread pushes while it waits needs no token. If it ends otherwise than awake, interrupted or cancelled,
   /// it tells what it has pushed.
   struct Taker {
@@ -114,8 +120,7 @@ class EventQueue {
     ~Taker() {
       taker_in_this_thread_ = nullptr;
       if (is_awake) return;
-      const engine::NoCancellation whole;
-      const std::scoped_lock lock(queue.mutex_);
+      const Exclusive use(queue);
       queue.tell_rest();
     }
     Taker(const Taker&) = delete;
@@ -131,7 +136,6 @@ class EventQueue {
     for (; untold_ > 0; --untold_) add_token();
   }
   void add_token() {
-    const engine::NoCancellation whole;  // The item is in the queue already.
     const std::uint64_t one = 1;
     UROCE_ASSERT(write(fd_, &one, sizeof one) == sizeof one);
   }
