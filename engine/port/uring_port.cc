@@ -96,7 +96,7 @@ bool UringPort::submit_and_reap(DatagramSink* sink) {
     if (stuck) break;
   }
   queue_.insert(queue_.begin(), full_.begin(), full_.end());
-  set_blocked(!queue_.empty());
+  set_blocked(stuck || !queue_.empty());
   return !stuck;
 }
 
