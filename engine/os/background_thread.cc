@@ -4,14 +4,15 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "engine/os/fault_signals.h"
+
 namespace uroce::engine {
 
 std::unique_ptr<std::thread> start_background_thread(std::function<void()> body) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  // What a thread brings upon itself: blocked, it would kill the process in spite of a handler.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) ::sigdelset(&all, fault);
+  for (const int fault : kFaultSignals) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
   std::unique_ptr<std::thread> thread;
   try {

@@ -7,23 +7,17 @@
 
 #include <cerrno>
 
+#include "engine/os/fault_signals.h"
+
 namespace uroce::engine {
-namespace {
-
-/// What a thread brings upon itself: such a handler runs in the midst of work, not of a sleep.
-bool is_fault(int number) {
-  return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGTRAP;
-}
-
-}  // namespace
 
 bool handlers_restart() {
-  sigset_t blocked;
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  sigset_t unasked;  // Those that do not end a sleep of this thread.
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &unasked);
+  for (const int fault : kFaultSignals) ::sigaddset(&unasked, fault);
   for (int number = 1; number <= SIGRTMAX; ++number) {
     struct sigaction action {};
-    if (is_fault(number) || ::sigismember(&blocked, number) == 1 || ::sigaction(number, nullptr, &action) != 0)
-      continue;
+    if (::sigismember(&unasked, number) == 1 || ::sigaction(number, nullptr, &action) != 0) continue;
     const bool has_handler = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
     if (has_handler && (action.sa_flags & SA_RESTART) == 0) return false;
   }
