@@ -218,6 +218,29 @@ TEST_F(Modify, QueryReturnsHowTheQpWasMade) {
   EXPECT_EQ(attr.qp_state, IBV_QPS_RESET);
 }
 
+TEST(QueryQp, PsnsAreThoseOfTheNextRequests) {
+  for (const auto state : {IBV_QPS_RTS, IBV_QPS_ERR}) {
+    Pair p;
+    const auto psns = [](const QpPtr& qp) {
+      struct ibv_qp_attr attr {};
+      struct ibv_qp_init_attr init {};
+      EXPECT_EQ(v().ibv_query_qp(qp.get(), &attr, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init), 0);
+      return std::pair(attr.sq_psn, attr.rq_psn);
+    };
+    const auto [sq_psn, rq_psn] = psns(p.qa);
+    const auto before = psns(p.qb);
+    struct ibv_sge sge = p.a.sge(0, 8);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      ASSERT_EQ(post_recv(p.qb.get(), i, p.b.sge(0, 8)), 0);
+      ASSERT_EQ(post(p.qa.get(), send_wr(i, IBV_WR_SEND, &sge)), 0);
+      EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+    }
+    ASSERT_EQ(set_state(p.qa.get(), state), 0);
+    EXPECT_EQ(psns(p.qa), std::pair(sq_psn + 3, rq_psn));
+    EXPECT_EQ(psns(p.qb), std::pair(before.first, before.second + 3));
+  }
+}
+
 TEST_F(Modify, ResetForgetsAttributes) {
   bring(IBV_QPS_RTS);
   ASSERT_EQ(set_state(qp.get(), IBV_QPS_RESET), 0);

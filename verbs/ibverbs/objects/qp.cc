@@ -53,6 +53,15 @@ int check_init(const struct ibv_pd& pd, const struct ibv_qp_init_attr& init) {
   return 0;
 }
 
+/// The PSNs of the next requests, sent and expected, as they are by now (as rxe and adapters do). UD expects none.
+void tell_psns(const nic::Qp& qp, struct ibv_qp_attr& attr) {
+  const nic::QpState state = qp.state();
+  if (state == nic::QpState::kReset || state == nic::QpState::kInit) return;
+  const nic::QpInside inside = qp.inside();
+  if (state != nic::QpState::kRtr) attr.sq_psn = inside.next.value();
+  if (qp.type() != nic::QpType::kUd) attr.rq_psn = inside.expected.value();
+}
+
 }  // namespace
 
 void take_from_nic(QueuePair& qp) {
@@ -170,6 +179,7 @@ int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp
   const NicLock lock(adapter_of(ours));
   if (!lock) return refuse_without_nic();
   *attr = ours.set;
+  tell_psns(*ours.nic_qp, *attr);
   attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(ours.nic_qp->state());
   attr->sq_draining = ours.nic_qp->draining() ? 1 : 0;
   attr->cap = ours.cap;
