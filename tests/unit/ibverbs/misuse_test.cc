@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verbs refuse, and with which errno. Failures of the peer and of keys are completions: see data_test.cc and
 // memory_test.cc.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/objects/objects.h"
@@ -39,6 +43,33 @@ class Misuse : public testing::Test {
 
   Node node{0};
 };
+
+TEST_F(Misuse, WithoutMemoryNothingIsMade) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs memory of its own";
+#endif
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit former{};
+  ::getrlimit(RLIMIT_AS, &former);
+  const rlim_t room = 4 << 20;
+  const rlimit tight{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + room, former.rlim_max};
+  struct ibv_qp_init_attr large = good_init();
+  large.cap = {nic::kMaxQpWr, nic::kMaxQpWr, nic::kMaxSge, nic::kMaxSge, nic::kMaxInline};
+  struct ibv_srq_init_attr srq {};
+  srq.attr = {nic::kMaxSrqWr, nic::kMaxSrqSge, 0};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  const int cq_error = try_create_cq(nic::kMaxCqe);
+  const int resize_error = v().ibv_resize_cq(node.send_cq, nic::kMaxCqe);
+  const int qp_error = try_create_qp(large);
+  errno = 0;
+  EXPECT_EQ(impl::ibv_create_srq(node.pd, &srq), nullptr);
+  const int srq_error = errno;
+  ::setrlimit(RLIMIT_AS, &former);
+  for (const int error : {cq_error, resize_error, qp_error, srq_error}) EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(try_create_cq(nic::kMaxCqe), 0);
+  EXPECT_EQ(try_create_qp(large), 0);
+}
 
 TEST_F(Misuse, CqSizes) {
   EXPECT_EQ(try_create_cq(1), 0);

@@ -87,6 +87,7 @@ int ibv_resize_cq(struct ibv_cq* cq, int cqe) {
   const NicLock lock(*context_of(cq->context).adapter);
   if (!lock) return refuse_without_nic();
   if (const int error = ours.nic_cq->resize(static_cast<std::uint32_t>(cqe))) {
+    if (error == ENOMEM) return refuse(error, "no memory for so many entries");
     return refuse(error,
                   std::to_string(ours.nic_cq->size()) + " completions wait to be polled: too many for the new size");
   }

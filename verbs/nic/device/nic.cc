@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <new>
 
 #include "proto/icrc.h"
 #include "proto/pkey.h"
@@ -23,6 +24,16 @@ bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
   std::swap(*it, all.back());
   all.pop_back();
   return true;
+}
+
+/// Null when there is no memory for it.
+template <class T, class... Arguments>
+std::unique_ptr<T> try_to_make(Arguments&&... arguments) {
+  try {
+    return std::make_unique<T>(std::forward<Arguments>(arguments)...);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 constexpr proto::Service service_of(QpType type) {
@@ -198,7 +209,9 @@ Errno Nic::dealloc_pd(Pd* pd) {
 
 Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   if (capacity < 1 || capacity > kMaxCqe) return Err{EINVAL};
-  return core_->cqs.emplace_back(std::make_unique<Cq>(capacity, user)).get();
+  auto cq = try_to_make<Cq>(capacity, user);
+  if (!cq) return Err{ENOMEM};
+  return core_->cqs.emplace_back(std::move(cq)).get();
 }
 
 void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) { core_->cq_health.moderate(*cq, count, period); }
@@ -215,8 +228,10 @@ Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
     return Err{EINVAL};
   }
   if (core_->srqs.size() == kMaxSrq) return Err{ENOMEM};
+  auto srq = try_to_make<Srq>(init, core_->next_srq_number++);
+  if (!srq) return Err{ENOMEM};
   ++init.pd->users;
-  return core_->srqs.emplace_back(std::make_unique<Srq>(init, core_->next_srq_number++)).get();
+  return core_->srqs.emplace_back(std::move(srq)).get();
 }
 
 Errno Nic::destroy_srq(Srq* srq) {
@@ -237,11 +252,13 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
     return Err{EINVAL};
   const auto qpn = core_->qps.next_qpn();
   if (!qpn) return Err{ENOMEM};
+  auto made = try_to_make<Qp>(*core_, *qpn, init);
+  if (!made) return Err{ENOMEM};
   ++init.pd->users;
   ++init.send_cq->users;
   ++init.recv_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
-  Qp* const qp = core_->qps.insert(std::make_unique<Qp>(*core_, *qpn, init));
+  Qp* const qp = core_->qps.insert(std::move(made));
   qp->links.nth = ++core_->created_qps;
   return qp;
 }

@@ -46,15 +46,15 @@ class Nic {
   Pd* alloc_pd();
   Errno dealloc_pd(Pd* pd);  ///< EBUSY while anything is in it.
   MrTable& mrs() { return mrs_; }
-  /// EINVAL: capacity 0 or above kMaxCqe.
+  /// EINVAL: capacity 0 or above kMaxCqe. ENOMEM: no memory.
   Result<Cq*, Errno> create_cq(std::uint32_t capacity, void* user);
   Errno destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it.
   /// See Cq::moderate().
   void moderate_cq(Cq* cq, std::uint32_t count, Duration period);
-  /// EINVAL: no WR, or a capability above its limit.
+  /// EINVAL: no WR, or a capability above its limit. ENOMEM: too many, or no memory.
   Result<Srq*, Errno> create_srq(const SrqInit& init);
   Errno destroy_srq(Srq* srq);  ///< EBUSY while a QP is attached.
-  /// EINVAL: a capability above its limit.
+  /// EINVAL: a capability above its limit. ENOMEM: no QPN is free, or no memory.
   Result<Qp*, Errno> create_qp(const QpInit& init);
   /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
   Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);

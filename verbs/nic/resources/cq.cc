@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "proto/base/check.h"
 
@@ -76,7 +77,12 @@ void Cq::arm(bool solicited_only) {
 
 Errno Cq::resize(std::uint32_t capacity) {
   if (capacity < 1 || capacity < count_) return EINVAL;
-  std::vector<Completion> ring(capacity);
+  std::vector<Completion> ring;
+  try {
+    ring.resize(capacity);
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
   const std::uint32_t kept = count_;
   poll({ring.data(), kept});
   ring_ = std::move(ring);

@@ -34,7 +34,7 @@ class Cq {
   void drop(std::uint32_t qpn);
   /// Asks for one notification at the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
-  /// EINVAL when more completions are queued than would fit.
+  /// EINVAL when more completions are queued than would fit, ENOMEM without memory. Nothing changes then.
   Errno resize(std::uint32_t capacity);
 
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
