@@ -10,6 +10,7 @@
 
 #include "engine/broker/start_broker.h"
 #include "engine/os/unix_message.h"
+#include "proto/quiet_signals.h"
 
 namespace uroce::engine {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::size_t kBytes = Wills::kMost * sizeof(Will);
 
 std::unique_ptr<Wills> Wills::make() {
   Fd memory(::memfd_create("uroce-wills", MFD_CLOEXEC));
+  const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.
   if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(kBytes)) != 0) return nullptr;
   void* const at = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
   if (at == MAP_FAILED) return nullptr;

@@ -9,6 +9,8 @@
 
 #include <utility>
 
+#include "proto/quiet_signals.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -52,6 +54,7 @@ Mapping::~Mapping() {
 
 Fd make_shared_memory(std::size_t size) {
   Fd fd(::memfd_create("uroce-wire", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     return {};
   }

@@ -57,8 +57,12 @@ Result<std::unique_ptr<ShmPort>, SetupError> ShmPort::open(std::unique_ptr<Port>
   if (below == nullptr) return Err{SetupError{EOPNOTSUPP, "the NIC's port has no UDP sockets"}};
   auto thread = Bell::make();
   auto program = Bell::make();
-  if (!thread || !program)
-    return Err{SetupError{errno, std::string("can't make shared memory: ") + std::strerror(errno)}};
+  const bool has_room = thread && program && make_shared_memory(kRingMemory);
+  if (!has_room) {
+    const int error = errno;
+    const char* const remedy = error == EFBIG ? "; raise RLIMIT_FSIZE (ulimit -f)" : "";
+    return Err{SetupError{error, std::string("can't make shared memory: ") + std::strerror(error) + remedy}};
+  }
   std::unique_ptr<ShmPort> port(new ShmPort(nullptr, {std::move(*thread), std::move(*program)}));
   auto keeper = LinkKeeper::start(locals, slot, port->bells_, [below] { below->wake(); });
   if (!keeper) return Err{keeper.error()};

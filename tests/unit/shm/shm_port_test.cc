@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets through shared memory, between two ports of one process.
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <thread>
 
@@ -39,6 +40,21 @@ TEST_F(ShmPortTest, PacketsGoThroughSharedMemoryOnceThereIsALink) {
     EXPECT_THAT(packet.bytes, SizeIs(proto::kMaxPacketSize));
     EXPECT_EQ(packet.bytes.back(), static_cast<std::uint8_t>(number_of(packet)));
   }
+}
+
+TEST_F(ShmPortTest, WithoutRoomForARingThereIsNoPort) {
+  rlimit former{};
+  ::getrlimit(RLIMIT_FSIZE, &former);
+  const rlimit tight{engine::kRingBytes, former.rlim_max};
+  auto udp = open_udp(3);
+  const proto::Gid gid = address(3);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const auto port = ShmPort::open(udp, {&gid, 1}, 0);
+  ::setrlimit(RLIMIT_FSIZE, &former);
+  ASSERT_FALSE(port);
+  EXPECT_EQ(port.error().error, EFBIG);
+  EXPECT_THAT(port.error().sentence, testing::HasSubstr("ulimit -f"));
+  EXPECT_TRUE(udp) << "it is left alone";
 }
 
 TEST_F(ShmPortTest, APacketWakesTheProgramThatExpectsItAndNobodyElse) {
