@@ -18,9 +18,11 @@
 #include "engine/port/open_port.h"
 #include "proto/address.h"
 #include "tools/preload/preload.h"
+#include "tools/rdma/failure.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"
+#include "tools/uroce/probe.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/address.h"
 
@@ -28,6 +30,7 @@ namespace uroce::tools {
 namespace {
 
 constexpr long kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
+constexpr std::uint32_t kCommonMtu = 1024;    ///< What an Ethernet of 1500 bytes has.
 
 std::optional<long> read_number(const char* path) {
   std::ifstream file(path);
@@ -167,6 +170,23 @@ void check_ipv6(Findings& findings) {
   findings.note("IPv6: off for the loopback interface", "only IPv4 GIDs; sysctl -w net.ipv6.conf.lo.disable_ipv6=0");
 }
 
+/// Opens a NIC as programs do, and sets up a queue pair: whatever else a process may lack shows here.
+void check_nic(Findings& findings) {
+  // A capture would be written over, and a recording be of nothing.
+  for (const ibv::Setting which : {ibv::Setting::kPcap, ibv::Setting::kRecord}) {
+    ::unsetenv(ibv::settings().at(static_cast<std::size_t>(which)).name);
+  }
+  try {
+    const Probe probe("");
+    const std::string what = fmt::format("NIC: can be opened, with packets of up to {} bytes", probe.mtu());
+    if (probe.mtu() >= kCommonMtu) return findings.good(what);
+    findings.note(what + ": the MTU of its interface is small", "ip link set INTERFACE mtu 1500, or more");
+  } catch (const Failure& failure) {
+    findings.bad(fmt::format("NIC: {}", failure.what()),
+                 "put that right; programs get the same error from ibv_open_device");
+  }
+}
+
 bool in_path(const std::string& program) {
   const char* const path = secure_getenv("PATH");
   std::istringstream directories(path == nullptr ? "" : path);
@@ -207,6 +227,7 @@ int doctor() {
   check_captures(findings);
   check_environment(findings);
   check_reach(findings);
+  if (!findings.any_bad()) check_nic(findings);
   fmt::print("{}\n",
              findings.any_bad() ? "\nThe emulated NICs can't work here." : "\nThe emulated NICs can work here.");
   return findings.any_bad() ? 1 : 0;

@@ -30,8 +30,12 @@ import socket, subprocess, sys
 taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 taken.bind(("127.9.9.3", 4791))
 sys.exit(subprocess.run([sys.argv[1], "doctor"]).returncode)' "$uroce"
+# It opens a NIC for real, which shows what a process lacks.
+expect 1 'raise RLIMIT_NOFILE' bash -c 'ulimit -n 16; exec "$1" doctor' - "$uroce"
+expect 1 'raise RLIMIT_FSIZE' bash -c 'ulimit -f 100; UROCE_WIRE=shm exec "$1" doctor' - "$uroce"
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn "$uroce" doctor
+  expect 0 'packets of up to 512 bytes' unshare -rn sh -c 'ip link set lo up mtu 600; exec "$1" doctor' - "$uroce"
 fi
 
 expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
@@ -102,6 +106,9 @@ expect 1 'UROCE_VENDOR must be' env UROCE_VENDOR=1 "$uroce" doctor
 expect 1 'UROCE_BACKEND must be' env UROCE_BACKEND=hardware "$uroce" doctor
 expect 1 "can't be written" env UROCE_PCAP=/no/such/folder/x.pcap "$uroce" doctor
 expect 1 "can't be written" env UROCE_PCAP=/ "$uroce" doctor
+echo kept >"$folder/x.pcap"
+expect 0 'UROCE_PCAP' env UROCE_PCAP="$folder/x.pcap" "$uroce" doctor
+[ "$(cat "$folder/x.pcap")" = kept ] || fail "uroce doctor wrote over a capture"
 expect 1 "UROCE_RECORD: can't write to /no/such/folder" env UROCE_RECORD=/no/such/folder "$uroce" doctor
 expect 0 'UROCE_FAULT is set, and no setting has that name' env UROCE_FAULT=x "$uroce" doctor
 if unshare -rn true 2>/dev/null; then
