@@ -6,9 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "proto/packet.h"
+#include "engine/port/frame_pool.h"
 
 namespace uroce::engine {
+namespace {
+
+constexpr std::size_t kBatch = 8;
+
+}  // namespace
 
 GroupSockets::GroupSockets() : any_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
@@ -25,8 +30,7 @@ int GroupSockets::join(const proto::Gid& group, std::span<const proto::Gid> loca
   event.events = EPOLLIN;
   if (any_) ::epoll_ctl(any_.get(), EPOLL_CTL_ADD, opened->fd.get(), &event);
   groups_.push_back({std::move(*opened), 1});
-  // A byte more than the largest packet, so that longer ones show (and are refused as such).
-  buffer_.resize(proto::kMaxPacketSize + 1);
+  if (batch_ == nullptr) batch_ = std::make_unique<ReceiveBatch>(kBatch, FramePool::kStride);
   return 0;
 }
 
@@ -37,21 +41,11 @@ void GroupSockets::leave(const proto::Gid& group) {
 std::size_t GroupSockets::receive(std::size_t budget, const Deliver& deliver) {
   std::size_t received = 0;
   for (Group& group : groups_) {
-    while (received < budget) {
-      SocketAddress from;
-      alignas(cmsghdr) std::array<char, kReceiveControlSize> control;
-      iovec bytes{.iov_base = buffer_.data(), .iov_len = buffer_.size()};
-      msghdr message{};
-      message.msg_name = &from.v6;
-      message.msg_namelen = sizeof from.v6;
-      message.msg_iov = &bytes;
-      message.msg_iovlen = 1;
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      const ssize_t size = ::recvmsg(group.socket.fd.get(), &message, MSG_DONTWAIT);
-      if (size < 0) break;
-      deliver(group.socket, message, Bytes(buffer_.data(), static_cast<std::size_t>(size)));
-      ++received;
+    std::size_t got = kBatch;
+    while (got == kBatch && received < budget) {
+      got = batch_->receive(group.socket.fd.get(), budget - received,
+                            [&](const msghdr& message, Bytes payload) { deliver(group.socket, message, payload); });
+      received += got;
     }
   }
   return received;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sockets of a port that receive what is sent to multicast groups, one each. They are few and seldom busy, so that
-// they are read one message at a time, outside of io_uring.
+// The sockets of a port that receive what is sent to multicast groups, one each. They are few and seldom busy, and are
+// read outside of io_uring.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "engine/port/receive_batch.h"
 #include "engine/port/udp_socket.h"
 
 namespace uroce::engine {
@@ -38,8 +40,8 @@ class GroupSockets {
     std::uint32_t users = 0;
   };
   std::vector<Group> groups_;
-  Fd any_;  ///< An epoll over the sockets.
-  std::vector<std::uint8_t> buffer_;
+  Fd any_;                               ///< An epoll over the sockets.
+  std::unique_ptr<ReceiveBatch> batch_;  ///< Once there was a group.
 };
 
 }  // namespace uroce::engine

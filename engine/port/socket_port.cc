@@ -28,33 +28,14 @@ SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, std::string reason,
                                      .receive_buffer_bytes = 0}),
       queues_(SendSockets::kMax),
       send_trains_(trains == Trains::kYes),
-      receive_size_(send_trains_ ? std::size_t{1} << 16 : kReceiveSize),
-      receive_count_(send_trains_ ? kTrainsReceived : kBatch),
-      receive_memory_(receive_count_ * receive_size_) {
+      receives_(send_trains_ ? kTrainsReceived : kBatch, send_trains_ ? std::size_t{1} << 16 : kReceiveSize) {
   active_.reserve(SendSockets::kMax);
-  for (std::size_t i = 0; i < receive_count_; ++i) {
-    receive_buffers_[i].bytes = {.iov_base = receive_memory_.data() + i * receive_size_, .iov_len = receive_size_};
-    prepare_to_receive(i);
-  }
   if (!send_trains_) return;
   train_bytes_.reserve(kFrames);
   for (ReceiveSocket& socket : receivers_) receive_trains(socket.fd.get());
   senders_.set_on_change([this](SendIndex index, int fd) {
     if (fd >= 0) allow_trains(fd, senders_[index].local);
   });
-}
-
-/// The kernel overwrites the lengths of the entries that it used, and only of those.
-void SocketPort::prepare_to_receive(std::size_t index) {
-  ReceiveBuffer& buffer = receive_buffers_[index];
-  msghdr& message = receive_batch_[index].msg_hdr;
-  message = msghdr{};
-  message.msg_name = &buffer.from.v6;
-  message.msg_namelen = sizeof buffer.from.v6;
-  message.msg_iov = &buffer.bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = buffer.control.data();
-  message.msg_controllen = buffer.control.size();
 }
 
 void SocketPort::enqueue(FrameIndex frame) {
@@ -150,18 +131,13 @@ std::size_t SocketPort::receive_from(ReceiveSocket& socket, DatagramSink& sink, 
   const std::uint64_t before = counters_.received_packets;
   std::size_t received = 0;
   while (received < budget) {
-    const std::size_t count = std::min(budget - received, receive_count_);
-    const int result =
-        ::recvmmsg(socket.fd.get(), receive_batch_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
+    const std::size_t wanted = std::min(budget - received, receives_.count());
+    const std::size_t got = receives_.receive(socket.fd.get(), wanted, [&](const msghdr& message, Bytes payload) {
+      deliver(socket, message, payload, sink);
+    });
     ++counters_.system_calls;
-    const std::size_t got = result > 0 ? static_cast<std::size_t>(result) : 0;
-    for (std::size_t i = 0; i < got; ++i) {
-      const mmsghdr& message = receive_batch_[i];
-      deliver(socket, message.msg_hdr, Bytes{receive_memory_.data() + i * receive_size_, message.msg_len}, sink);
-      prepare_to_receive(i);
-    }
     received = static_cast<std::size_t>(counters_.received_packets - before);
-    if (got < count) break;
+    if (got < wanted) break;
   }
   return received;
 }

@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "engine/port/receive_batch.h"
 #include "engine/port/udp_port.h"
 
 namespace uroce::engine {
@@ -36,7 +37,6 @@ class SocketPort final : public UdpPort {
   std::size_t prepare_to_send(std::span<const FrameIndex> queue);
   std::size_t train_length(std::span<const FrameIndex> queue);
   std::size_t receive_from(ReceiveSocket& socket, DatagramSink& sink, std::size_t budget);
-  void prepare_to_receive(std::size_t index);
 
   std::vector<std::vector<FrameIndex>> queues_;  ///< By send index: sendmmsg() sends from one socket.
   std::vector<SendIndex> active_;                ///< Sockets with a queue that is not empty.
@@ -46,16 +46,7 @@ class SocketPort final : public UdpPort {
   std::vector<iovec> train_bytes_;
   bool send_trains_ = false;
 
-  struct ReceiveBuffer {
-    SocketAddress from;
-    alignas(cmsghdr) std::array<char, kReceiveTrainControlSize> control;
-    iovec bytes;
-  };
-  std::array<ReceiveBuffer, kBatch> receive_buffers_{};
-  std::array<mmsghdr, kBatch> receive_batch_{};
-  std::size_t receive_size_;   ///< Bytes of each buffer.
-  std::size_t receive_count_;  ///< Buffers.
-  std::vector<std::uint8_t> receive_memory_;
+  ReceiveBatch receives_;
   std::size_t next_receiver_ = 0;
 };
 

@@ -61,15 +61,19 @@ void UringPort::flush() {
 
 std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   const std::uint64_t before = counters_.received_packets;
-  for (Shot& shot : shots_) shot.maybe_more = rx_budget > 0;
-  std::size_t received = 0;
+  const auto received = [&] { return static_cast<std::size_t>(counters_.received_packets - before); };
+  const auto room = [&] { return rx_budget - std::min(received(), rx_budget); };
   bool works = true;
-  do {
+  if (queue_.empty() && io_uring_sq_ready(ring_.get()) == 0) {
+    for (std::size_t i = 0; i < shots_.size(); ++i) shots_[i].maybe_more = look(i, sink, room());
+  } else {
+    for (Shot& shot : shots_) shot.maybe_more = rx_budget > 0;
     works = submit_and_reap(&sink);
-    received = static_cast<std::size_t>(counters_.received_packets - before);
-  } while (works && received < rx_budget &&
-           std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; }));
-  return received + receive_groups(sink, rx_budget - std::min(received, rx_budget));
+  }
+  while (works && room() > 0 && std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; })) {
+    works = submit_and_reap(&sink);
+  }
+  return received() + receive_groups(sink, room());
 }
 
 /// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`. Returns
@@ -98,6 +102,15 @@ bool UringPort::submit_and_reap(DatagramSink* sink) {
   queue_.insert(queue_.begin(), full_.begin(), full_.end());
   set_blocked(stuck || !queue_.empty());
   return !stuck;
+}
+
+/// Takes the first packets of a receiver without the ring. Returns whether there may be more.
+bool UringPort::look(std::size_t receiver, DatagramSink& sink, std::size_t rx_budget) {
+  if (rx_budget == 0) return false;
+  ReceiveSocket& socket = receivers_[receiver];
+  ++counters_.system_calls;
+  const auto take = [&](const msghdr& message, Bytes payload) { deliver(socket, message, payload, sink); };
+  return looks_.receive(socket.fd.get(), rx_budget, take) == looks_.count();
 }
 
 void UringPort::queue_sends() {

@@ -116,6 +116,19 @@ TEST_P(PortTest, OneSystemCallSendsAndReceivesThroughIoUring) {
   EXPECT_EQ(a_->counters().system_calls, 1u);
 }
 
+TEST_P(PortTest, FewPacketsAreTakenWithOneSystemCallAndManyInOrder) {
+  if (GetParam().engine != engine::EngineChoice::kIoUring) GTEST_SKIP() << "io_uring only";
+  for (const std::uint32_t count : {0u, 1u, 5u, 60u}) {
+    for (std::uint32_t i = 0; i < count; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
+    a_->flush();
+    Inbox inbox;
+    const std::uint64_t before = b_->counters().system_calls;
+    EXPECT_EQ(b_->exchange(inbox, 64), count);
+    EXPECT_LE(b_->counters().system_calls - before, count > 5 ? 3u : 1u);
+    for (std::uint32_t i = 0; i < count; ++i) EXPECT_EQ(number_of(inbox.packets.at(i)), i);
+  }
+}
+
 TEST_P(PortTest, EmptyAndOverlongDatagramsAreDeliveredAsTheyAre) {
   const engine::SocketAddress to(address(2), proto::kRocePort);
   const engine::Fd fd(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
