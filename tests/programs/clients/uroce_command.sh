@@ -59,6 +59,8 @@ for name in 'a b' 'a:b' 'a;b' 'a$b'; do
   cp "$(dirname "$uroce")/../lib/libibverbs.so.1" "$folder/$name/lib/"
   expect 2 'in another folder' "$folder/$name/bin/uroce" run -- true
 done
+# A signal would end it with 153.
+expect 1 'File too large' "$uroce" run -- bash -c 'ulimit -f 0; cat /sys/class/infiniband/uroce0/node_guid'
 expect 7 '' "$uroce" run -- sh -c 'exit 7'
 expect 127 'No such file' "$uroce" run -- no-such-command
 expect 126 'Permission denied' "$uroce" run -- /etc/passwd

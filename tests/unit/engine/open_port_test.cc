@@ -4,20 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstddef>
-#include <functional>
-
-#include "engine/os/fd.h"
+#include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
+#include "tests/support/port_fixture.h"
 
 namespace uroce::engine {
 namespace {
@@ -40,39 +32,6 @@ std::string outcome(EngineChoice choice, const proto::Gid& gid = kLocal) {
   return port ? (*port)->info().engine + ": " + (*port)->info().reason : "error: " + port.error().sentence;
 }
 
-/// Runs `body` in a child process and returns what it returned.
-std::string in_child(const std::function<std::string()>& body) {
-  int ends[2];
-  if (::pipe(ends) != 0) return "no pipe";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string text = body();
-    [[maybe_unused]] const ssize_t n = ::write(ends[1], text.data(), text.size());
-    ::_exit(0);
-  }
-  ::close(ends[1]);
-  const Fd reader(ends[0]);
-  std::string text(4096, '\0');
-  const ssize_t size = ::read(reader.get(), text.data(), text.size());
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  ::waitpid(child, nullptr, 0);
-  return text;
-}
-
-/// Makes io_uring_setup() fail from now on, as the seccomp profiles of container runtimes do.
-void forbid_io_uring(unsigned error) {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{.len = std::size(program), .filter = program};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    ::_exit(1);
-  }
-}
-
 TEST_F(OpenPortTest, ChoosesIoUringWhenItCan) {
   EXPECT_EQ(outcome(EngineChoice::kAuto), "io_uring: io_uring is available");
   EXPECT_EQ(outcome(EngineChoice::kIoUring), "io_uring: UROCE_ENGINE=io_uring");
@@ -80,33 +39,33 @@ TEST_F(OpenPortTest, ChoosesIoUringWhenItCan) {
 }
 
 TEST_F(OpenPortTest, FallsBackToSocketsUnderASeccompFilterAndSaysWhy) {
-  const std::string text = in_child([] {
-    forbid_io_uring(EPERM);
+  const std::string text = test::in_child([] {
+    test::forbid({SYS_io_uring_setup}, EPERM);
     return outcome(EngineChoice::kAuto);
   });
   EXPECT_THAT(text, AllOf(StartsWith("socket: io_uring_setup: EPERM"), HasSubstr("seccomp")));
 }
 
 TEST_F(OpenPortTest, DemandedIoUringUnderASeccompFilterIsAnError) {
-  const std::string text = in_child([] {
-    forbid_io_uring(EPERM);
+  const std::string text = test::in_child([] {
+    test::forbid({SYS_io_uring_setup}, EPERM);
     return outcome(EngineChoice::kIoUring);
   });
   EXPECT_THAT(text, AllOf(StartsWith("error: io_uring_setup: EPERM"), HasSubstr("seccomp"), HasSubstr("UROCE_ENGINE")));
 }
 
 TEST_F(OpenPortTest, OtherReasonsHaveSentencesOfTheirOwn) {
-  EXPECT_THAT(in_child([] {
-                forbid_io_uring(ENOSYS);
+  EXPECT_THAT(test::in_child([] {
+                test::forbid({SYS_io_uring_setup}, ENOSYS);
                 return outcome(EngineChoice::kIoUring);
               }),
               AllOf(HasSubstr("ENOSYS"), HasSubstr("Linux 6.1")));
-  EXPECT_THAT(in_child([] {
-                forbid_io_uring(ENOMEM);
+  EXPECT_THAT(test::in_child([] {
+                test::forbid({SYS_io_uring_setup}, ENOMEM);
                 return outcome(EngineChoice::kIoUring);
               }),
               AllOf(HasSubstr("ENOMEM"), HasSubstr("RLIMIT_MEMLOCK")));
-  EXPECT_THAT(in_child([] {
+  EXPECT_THAT(test::in_child([] {
                 const rlimit few{64, 64};
                 ::setrlimit(RLIMIT_NOFILE, &few);
                 return outcome(EngineChoice::kIoUring);
@@ -118,7 +77,7 @@ TEST_F(OpenPortTest, APortThatNobodyCouldWakeIsNotOpened) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer needs descriptors for its own checks";
 #endif
-  EXPECT_THAT(in_child([] {
+  EXPECT_THAT(test::in_child([] {
                 const int next = ::dup(0);
                 ::close(next);
                 const rlimit room_for_one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
@@ -126,6 +85,21 @@ TEST_F(OpenPortTest, APortThatNobodyCouldWakeIsNotOpened) {
                 return outcome(EngineChoice::kSocket);
               }),
               HasSubstr("error: can't open an event descriptor"));
+}
+
+TEST_F(OpenPortTest, ARingThatTakesNothingEndsTheTurnAndIsTriedAgainSoon) {
+  EXPECT_EQ(test::in_child([] {
+              const auto port = open_port({&kLocal, 1}, EngineChoice::kIoUring);
+              if (!port) return port.error().sentence;
+              test::forbid({SYS_io_uring_enter}, ENOMEM);
+              const MutBytes frame = (*port)->tx_frame();
+              (*port)->tx_commit({.path = {.source = kLocal, .destination = kLocal, .source_port = 0xC0DE}, .size = 64});
+              test::Inbox inbox;
+              const std::size_t received = (*port)->exchange(inbox, 64);
+              (*port)->wait(std::nullopt);
+              return std::to_string(frame.empty()) + std::to_string(received);
+            }),
+            "00");
 }
 
 TEST_F(OpenPortTest, ABusyAddressIsExplained) {

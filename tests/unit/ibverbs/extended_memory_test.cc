@@ -110,6 +110,9 @@ TEST_F(ExtendedMemory, WhatIsLeftBehindGoesWithItsContext) {
 TEST_F(ExtendedMemory, ANullRegionReadsZerosAndSwallows) {
   struct ibv_mr* const null = ibv_alloc_null_mr(p.a.pd);
   ASSERT_NE(null, nullptr);
+  EXPECT_EQ(impl::ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, p.a.memory.data(), 64, 0),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EOPNOTSUPP);
   std::fill(p.b.memory.begin(), p.b.memory.begin() + 9000, std::uint8_t{1});
   EXPECT_EQ(send_from(null->lkey, reinterpret_cast<void*>(0x1234567), 9000), IBV_WC_SUCCESS);
   EXPECT_EQ(std::count(p.b.memory.begin(), p.b.memory.begin() + 9000, 0), 9000);

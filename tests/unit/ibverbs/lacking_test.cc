@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a NIC in processes that lack something.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/support/in_child.h"
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/errors.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using uroce::test::forbid;
+using uroce::test::in_child;
+
+/// What opening the first device comes to: "open", or the name of the error and the sentence.
+std::string outcome() {
+  struct ibv_device** const list = v().ibv_get_device_list(nullptr);
+  struct ibv_context* const context = v().ibv_open_device(list[0]);
+  if (context == nullptr) return std::string(::strerrorname_np(errno)) + ": " + last_error();
+  v().ibv_close_device(context);
+  return "open";
+}
+
+TEST(Lacking, AThread) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  const std::string text = in_child([] {
+    forbid({SYS_clone, SYS_clone3}, EAGAIN);
+    const std::string said = outcome();
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    return said + (::sigismember(&blocked, SIGTERM) != 0 ? "; signals are blocked" : "");
+  });
+  EXPECT_THAT(text, AllOf(StartsWith("EAGAIN: "), HasSubstr("ulimit -u"), Not(HasSubstr("blocked"))));
+}
+
+TEST(Lacking, Memory) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  const std::string text = in_child([] {
+    const rlimit none{1, 1};
+    ::setrlimit(RLIMIT_AS, &none);
+    return outcome();
+  });
+  EXPECT_THAT(text, StartsWith("E"));
+}
+
+TEST(Lacking, RandomNumbers) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  EXPECT_EQ(in_child([] {
+              forbid({SYS_getrandom}, EPERM);
+              return outcome();
+            }),
+            "open");
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test
