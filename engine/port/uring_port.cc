@@ -56,7 +56,20 @@ UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> r
 }
 
 void UringPort::flush() {
+  if (may_send_alone()) return send_alone();
   if (!queue_.empty()) submit_and_reap(nullptr);
+}
+
+/// Sends the only packet that is queued without the ring.
+void UringPort::send_alone() {
+  full_.clear();
+  const FrameIndex frame = queue_.front();
+  const Outgoing& out = outgoing_[frame.value];
+  const ssize_t result = ::sendmsg(senders_[out.index].fd.get(), &out.message, MSG_DONTWAIT);
+  ++counters_.system_calls;
+  on_sent(frame, result < 0 ? -errno : 0);
+  queue_ = full_;
+  set_blocked(!queue_.empty());
 }
 
 std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
@@ -64,7 +77,8 @@ std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   const auto received = [&] { return static_cast<std::size_t>(counters_.received_packets - before); };
   const auto room = [&] { return rx_budget - std::min(received(), rx_budget); };
   bool works = true;
-  if (queue_.empty() && io_uring_sq_ready(ring_.get()) == 0) {
+  if (may_send_alone()) send_alone();
+  if (queue_.empty() && is_ring_empty()) {
     for (std::size_t i = 0; i < shots_.size(); ++i) shots_[i].maybe_more = look(i, sink, room());
   } else {
     for (Shot& shot : shots_) shot.maybe_more = rx_budget > 0;

@@ -88,18 +88,21 @@ TEST_F(OpenPortTest, APortThatNobodyCouldWakeIsNotOpened) {
 }
 
 TEST_F(OpenPortTest, ARingThatTakesNothingEndsTheTurnAndIsTriedAgainSoon) {
-  EXPECT_EQ(test::in_child([] {
-              const auto port = open_port({&kLocal, 1}, EngineChoice::kIoUring);
-              if (!port) return port.error().sentence;
-              test::forbid({SYS_io_uring_enter}, ENOMEM);
-              const MutBytes frame = (*port)->tx_frame();
-              (*port)->tx_commit({.path = {.source = kLocal, .destination = kLocal, .source_port = 0xC0DE}, .size = 64});
-              test::Inbox inbox;
-              const std::size_t received = (*port)->exchange(inbox, 64);
-              (*port)->wait(std::nullopt);
-              return std::to_string(frame.empty()) + std::to_string(received);
-            }),
-            "00");
+  EXPECT_EQ(
+      test::in_child([] {
+        const auto port = open_port({&kLocal, 1}, EngineChoice::kIoUring);
+        if (!port) return port.error().sentence;
+        test::forbid({SYS_io_uring_enter}, ENOMEM);
+        for (int packets = 0; packets < 2; ++packets) {  // One alone needs no ring.
+          if ((*port)->tx_frame().empty()) return std::string("no frame");
+          (*port)->tx_commit({.path = {.source = kLocal, .destination = kLocal, .source_port = 0xC0DE}, .size = 64});
+        }
+        test::Inbox inbox;
+        const std::size_t received = (*port)->exchange(inbox, 64);
+        (*port)->wait(std::nullopt);
+        return std::to_string(received);
+      }),
+      "0");
 }
 
 TEST_F(OpenPortTest, ABusyAddressIsExplained) {
