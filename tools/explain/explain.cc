@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <filesystem>
@@ -64,6 +65,13 @@ std::optional<std::string> spare_captures(const Options& options, const std::vec
     }
   }
   return std::nullopt;
+}
+
+/// Whether a QP or a peer was named that no connection has.
+bool takes_nothing(const Filter& filter, const Story& story) {
+  if (!filter.qpn && !filter.peer) return false;
+  return std::ranges::none_of(story.connections(),
+                              [&](const auto& each) { return each->packets != 0 && filter.takes(*each); });
 }
 
 /// A line on the terminal that tells how far the work is.
@@ -168,7 +176,11 @@ int explain(const Options& options) {
   if (trace != nullptr && !trace->error().empty()) return complain(trace->error());
   bool whole = story.totals().packets != 0 || !input->verdicts.empty();
   for (const FileFacts& file : facts) whole = whole && file.damage.empty();
-  if (story.totals().packets == 0 && input->verdicts.empty()) complain("there is no packet of RoCE in it");
+  if (story.totals().packets == 0 && input->verdicts.empty()) {
+    complain("there is no packet of RoCE in it");
+  } else if (takes_nothing(filter, story)) {
+    complain("no connection in it has that --qp and --peer; without these options all are told");
+  }
   return whole ? 0 : 1;
 }
 

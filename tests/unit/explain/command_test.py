@@ -73,7 +73,9 @@ def progress():
 def filters():
     capture = PCAPS / "rxe" / "cm_rping_v4.pcap"
     expect(explain("--qp", "127", capture).stdout, "QP 0x7f")
-    assert "connection 1" not in explain("--qp", "0x80", capture).stdout
+    none = explain("--qp", "0x80", capture)
+    assert "connection 1" not in none.stdout
+    expect(none.stderr, "no connection in it has that --qp")
     expect(explain("--peer", "10.77.0.12", capture).stdout, "connection 1")
     assert "connection 1" not in explain("--peer", "10.77.0.13", capture).stdout
 
