@@ -77,11 +77,11 @@ class Runner {
   }
 
   /// Exclusive use of NIC and port. To wait for it is no pause between polls.
-  std::unique_lock<std::mutex> lock() {
-    if (std::unique_lock held = lock_.try_lock()) return held;
+  TurnLock::Held lock() {
+    if (TurnLock::Held held = lock_.try_lock()) return held;
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
-    std::unique_lock held = lock_.queue_up(one_processor_ ? Duration() : kLockSpin);
+    TurnLock::Held held = lock_.queue_up(one_processor_ ? Duration() : kLockSpin);
     if (in_row) polls_.on_call_done(os_now());
     return held;
   }
@@ -92,7 +92,7 @@ class Runner {
   enum class Wait : std::uint8_t { kNo, kForNextCall };
   /// To be called, with the lock held, after a call on the NIC that may have produced packets or an earlier deadline.
   /// Sends at once, unless a poll or another post will do so in a moment.
-  void posted(const std::unique_lock<std::mutex>& lock, Wait wait = Wait::kNo) {
+  void posted(const TurnLock::Held& lock, Wait wait = Wait::kNo) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, kPollPause);
@@ -117,7 +117,7 @@ class Runner {
   }
 
   /// Sends what there is, up to a burst, with the lock held: before something is destroyed that has answers to send.
-  void send_now(const std::unique_lock<std::mutex>& lock) {
+  void send_now(const TurnLock::Held& lock) {
     UROCE_ASSERT(lock.owns_lock());
     transmit(os_now());
     port_->flush();
@@ -130,7 +130,7 @@ class Runner {
   /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.
   /// In time, the background thread leaves the network to such threads. A turn for nothing gives the processor away,
   /// without the lock, when there is only one; and to look out for a peer's WRITE may sleep without it (kLookOutMost).
-  void poll(std::unique_lock<std::mutex>& held) {
+  void poll(TurnLock::Held& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     CrowdWatch& crowd = note_caller(now);
@@ -160,7 +160,7 @@ class Runner {
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
   /// want its processor it sleeps here, without the lock, until packets come, kCrowdedSleep at most.
-  void found_nothing(std::unique_lock<std::mutex>& held) {
+  void found_nothing(TurnLock::Held& held) {
     UROCE_ASSERT(held.owns_lock());
     if (!CrowdWatch::of_this_thread().should_sleep()) return;
     const Instant now = os_now();
@@ -170,7 +170,7 @@ class Runner {
   }
 
   /// To be called, with the lock held, by a thread that polled and found something. May sleep without it, as poll().
-  void found(std::unique_lock<std::mutex>& held) {
+  void found(TurnLock::Held& held) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     note_caller(now).on_found();
@@ -187,7 +187,7 @@ class Runner {
 
   /// To be called, with the lock held, by a thread that has polled and is going to sleep for a completion: sends what
   /// is left and has the background thread take over at once instead of within a millisecond.
-  void stop_polling(const std::unique_lock<std::mutex>& lock) {
+  void stop_polling(const TurnLock::Held& lock) {
     UROCE_ASSERT(lock.owns_lock());
     polls_.on_stop();
     if (!masked()) return;
@@ -220,9 +220,13 @@ class Runner {
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
   /// destructor may be called. Takes no lock: the thread that held it may not exist either.
   void abandon_after_fork() {
+    abandon_thread();
+    port_->abandon_after_fork();
+  }
+  /// The same where a signal handler forked inside a call, which may go on with the port.
+  void abandon_thread() {
     abandoned_ = true;
     static_cast<void>(thread_.release());  // Neither joinable nor detachable here.
-    port_->abandon_after_fork();
   }
 
  private:
@@ -231,7 +235,7 @@ class Runner {
    public:
     explicit SleepersTurn(Runner& runner) : runner_(runner) {
       const NoCancellation whole;
-      const std::unique_lock held = runner.lock();
+      const TurnLock::Held held = runner.lock();
       ++runner.sleepers_;
       is_mine_ = !runner.port_->packet_fds().empty() && !runner.poller_sleeps_ && runner.sleeper_ == nullptr;
       if (!is_mine_) return;
@@ -246,7 +250,7 @@ class Runner {
     }
     ~SleepersTurn() {
       const NoCancellation whole;
-      const std::unique_lock held = runner_.lock();
+      const TurnLock::Held held = runner_.lock();
       if (is_mine_ && runner_.sleeper_ != this) return;  // Dismissed; what the port expects is up to others now.
       if (is_mine_) {
         runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
@@ -300,7 +304,7 @@ class Runner {
     const NoCancellation whole;
     Turned turned = Turned::kNothing;
     while (turned == Turned::kUnfinished || os_now() < start + kLinger) {
-      if (const std::unique_lock held = lock_.try_lock()) {
+      if (const TurnLock::Held held = lock_.try_lock()) {
         turned = turn_for_sleeper(held, is_ready);
       } else {  // Who has the lock may find it, and must not have to wait for us meanwhile.
         for (int i = 0; i < kPauses; ++i) pause_processor();
@@ -319,7 +323,7 @@ class Runner {
   /// Takes what has come. If the sleeper has its event then, what that gave rise to, the answer above all, waits for
   /// what the sleeper posts, if it usually posts something and comes back: the peer is woken once for both.
   template <class IsReady>
-  Turned turn_for_sleeper(const std::unique_lock<std::mutex>& held, const IsReady& is_ready) {
+  Turned turn_for_sleeper(const TurnLock::Held& held, const IsReady& is_ready) {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     sleeper_seen_ = now;
@@ -354,7 +358,7 @@ class Runner {
   }
   /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or until `latest`.
   /// Returns false for the last.
-  bool sleep_for_packets(std::unique_lock<std::mutex>& held, Instant latest) {
+  bool sleep_for_packets(TurnLock::Held& held, Instant latest) {
     std::vector<pollfd> polled;
     for (const int fd : port_->packet_fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     const Instant end = std::min(nic_.next_deadline().value_or(latest), latest);
@@ -374,7 +378,7 @@ class Runner {
   /// Leaves packets to the background thread again, behind a poll that has received some. `is_written`: peers wrote to
   /// the program's memory. When they will do so in a moment, that is taken before: to have the background thread woken
   /// for it costs more. Returns whether it was.
-  bool hand_back(std::unique_lock<std::mutex>& held, bool is_written) {
+  bool hand_back(TurnLock::Held& held, bool is_written) {
     if (is_written || !polls_.should_look_out()) {
       unmask();
       if (!is_written) polls_.on_handed_back(os_now());
@@ -394,7 +398,7 @@ class Runner {
     bool more = false;    ///< There is more to send.
   };
   /// Turns the crank until there are `writes`, its time is over, or another thread wants the NIC or has taken over.
-  LookOut look_out(std::unique_lock<std::mutex>& held, const SilentWrites<N>& writes) {
+  LookOut look_out(TurnLock::Held& held, const SilentWrites<N>& writes) {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     LookOut done;
     Instant now = os_now();
@@ -575,7 +579,7 @@ class Runner {
 
   /// Returns whether another turn is needed before sleeping; if not, background_sleep_ knows how long.
   bool turn_in_background() {
-    const std::unique_lock held = lock_.queue_up();
+    const TurnLock::Held held = lock_.queue_up();
     const Instant now = os_now();
     background_sleep_.on_turn();
     const bool took_over = masked();

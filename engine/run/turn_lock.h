@@ -11,22 +11,50 @@
 
 namespace uroce::engine {
 
+/// A mutex of which a thread knows that it has it, or waits for it: a signal handler may run meanwhile, and to wait for
+/// the thread that it interrupts would be for ever.
+class TurnMutex {
+ public:
+  void lock() {
+    ++inside_;
+    mutex_.lock();
+  }
+  bool try_lock() {
+    ++inside_;
+    if (mutex_.try_lock()) return true;
+    --inside_;
+    return false;
+  }
+  void unlock() {
+    mutex_.unlock();
+    --inside_;
+  }
+  /// Whether the calling thread has any of them, or waits for one.
+  static bool is_inside() { return inside_ > 0; }
+
+ private:
+  std::mutex mutex_;
+  [[gnu::tls_model("initial-exec")]] static inline thread_local int inside_ = 0;  ///< Read at every verb.
+};
+
 /// A mutex that try_lock() leaves to threads that wait for it: a thread that polls in a tight loop would otherwise
 /// take it again before a thread that posts has woken up.
 class TurnLock {
  public:
+  using Held = std::unique_lock<TurnMutex>;
+
   /// Unless somebody holds it, or waits for it.
-  std::unique_lock<std::mutex> try_lock() {
+  Held try_lock() {
     if (is_wanted()) return {};
-    return std::unique_lock(mutex_, std::try_to_lock);
+    return Held(mutex_, std::try_to_lock);
   }
   /// Waits for it, and is counted meanwhile. `spin`: how long it waits awake. Threads of the program do: the background
   /// thread holds the lock for some microseconds, and to sleep and be woken takes longer. It does not spin itself: it
   /// may have interrupted the thread that it waits for.
-  std::unique_lock<std::mutex> queue_up(Duration spin = {}) {
+  Held queue_up(Duration spin = {}) {
     constexpr int kPauses = 16;
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    std::unique_lock held(mutex_, std::defer_lock);
+    Held held(mutex_, std::defer_lock);
     for (const Instant end = os_now() + spin; !held.try_lock() && os_now() < end;) {
       for (int i = 0; i < kPauses; ++i) pause_processor();
     }
@@ -38,7 +66,7 @@ class TurnLock {
   bool is_wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
 
  private:
-  std::mutex mutex_;
+  TurnMutex mutex_;
   std::atomic<int> waiting_ = 0;
 };
 

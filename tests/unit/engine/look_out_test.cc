@@ -167,7 +167,7 @@ class LookOutTest : public testing::Test {
   }
 
   /// Polls until packets are left to it.
-  void poll_in_a_row(std::unique_lock<std::mutex>& lock) {
+  void poll_in_a_row(engine::TurnLock::Held& lock) {
     for (const Instant limit = os_now() + 5s; !runner.leaves_packets_to_program() && os_now() < limit;)
       runner.poll(lock);
   }

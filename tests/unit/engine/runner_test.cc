@@ -124,7 +124,7 @@ class Station {
   }
 
   EchoNic nic_;
-  std::condition_variable progress_;
+  std::condition_variable_any progress_;
   engine::WakeEvent event_;
   std::size_t told_ = 0;
   bool tells_of_requests_ = false;

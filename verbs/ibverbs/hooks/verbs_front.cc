@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "engine/run/turn_lock.h"
+#include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 
 namespace uroce::ibv::front {
@@ -25,10 +27,20 @@ void leave_behind(struct ibv_qp*, struct ibv_recv_wr* wr, struct ibv_recv_wr** b
 void leave_behind(struct ibv_srq*, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) { *bad_wr = wr; }
 void leave_behind(struct ibv_qp_ex* qp) { qp->wr_abort(qp); }
 
+/// The errno value with which a verb fails before it has touched anything, or 0.
+int obstacle(const char* name) {
+  if (engine::TurnMutex::is_inside()) [[unlikely]] {
+    return refuse(EDEADLK,
+                  "a signal handler interrupted a verb and called another one, which would wait for it for ever; "
+                  "have the handler set a flag, and call verbs outside of it");
+  }
+  return call_fault(name);
+}
+
 template <class Return, class Verb, class Failed>
 Return call(const char* name, Verb verb, Failed failed) {
   if constexpr (can_fail<Return>) {
-    if (const int error = call_fault(name)) {
+    if (const int error = obstacle(name)) {
       failed();
       return failed_call<Return>(error, returns_minus_one(name));
     }

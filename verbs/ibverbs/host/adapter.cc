@@ -323,7 +323,13 @@ void Adapter::after_fork_in_child() {
   published_qps_.reset();
 }
 
+void Adapter::abandon_inside_call() {
+  abandoned_ = true;
+  runner_.abandon_thread();
+}
+
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
+  if (engine::TurnMutex::is_inside()) return;
   if (purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works()) lock_ = adapter.runner_.lock();
 }
 

@@ -107,6 +107,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
+  /// In the child of a fork() inside a call on the NIC, which may go on with it.
+  void abandon_inside_call();
 
  private:
   friend class NicLock;
@@ -159,7 +161,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   const engine::Port& port_;            ///< The runner's.
   engine::faults::Faulty<Whole> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<Whole>> runner_;
-  std::unique_lock<std::mutex> fork_lock_;
+  engine::TurnLock::Held fork_lock_;
   std::unique_ptr<AddressWatch> watch_;  ///< Its thread ends before what it calls.
 };
 
@@ -170,6 +172,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
 class NicLock {
  public:
   /// kCleanUp: also after a fatal error, to take things away from the NIC that are about to be destroyed.
+  /// A signal handler that interrupted somebody who has the lock does not get it.
   enum class Purpose : std::uint8_t { kUse, kCleanUp };
   explicit NicLock(Adapter& adapter, Purpose purpose = Purpose::kUse);
   ~NicLock();
@@ -218,7 +221,7 @@ class NicLock {
  private:
   Adapter& adapter_;
   engine::NoCancellation whole_;  ///< No verb is a cancellation point but those that wait for events.
-  std::unique_lock<std::mutex> lock_;
+  engine::TurnLock::Held lock_;
 };
 
 // What programs are told, by the objects that they hold (objects/async.cc). The caller holds the NIC's lock.

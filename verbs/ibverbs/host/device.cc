@@ -193,6 +193,10 @@ void Device::after_fork_in_child() {
   mutex_.unlock();
 }
 
+void Device::abandon_inside_call() const {
+  if (const auto adapter = adapter_.lock()) adapter->abandon_inside_call();
+}
+
 bool place_automatic(const std::string& address) {
   if (!setting(Setting::kAddr).empty()) return false;
   const auto wanted = proto::parse_gid(address);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "engine/run/turn_lock.h"
 #include "verbs/ibverbs/host/device.h"
 
 namespace uroce::ibv {
@@ -13,9 +14,15 @@ ForkHooks hooks{nothing, nothing, nothing, nothing};
 
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
+// A signal handler may fork inside a call on a NIC, whose locks this thread has then. The child may go on with that
+// call, and is refused all others.
+thread_local bool forks_inside_call = false;
+
 // fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
 // nothing.
 void before_fork() {
+  forks_inside_call = engine::TurnMutex::is_inside();
+  if (forks_inside_call) return;
   hooks.before_nics();
   device_table().mutex.lock();
   for (Device* device : device_table().devices) device->before_fork();
@@ -23,6 +30,7 @@ void before_fork() {
 }
 
 void in_parent() {
+  if (forks_inside_call) return;
   hooks.in_parent();
   for (Device* device : device_table().devices) device->after_fork_in_parent();
   device_table().mutex.unlock();
@@ -30,6 +38,10 @@ void in_parent() {
 
 void in_child() {
   ++fork_count;
+  if (forks_inside_call) {
+    for (const Device* device : device_table().devices) device->abandon_inside_call();
+    return;
+  }
   for (Device* device : device_table().devices) device->after_fork_in_child();
   device_table().mutex.unlock();
   hooks.in_child();

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signal handlers that interrupt a verb, in which their thread has the NIC's lock.
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+#include "engine/os/os_clock.h"
+#include "engine/run/turn_lock.h"
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/objects/objects.h"
+
+namespace uroce::ibv::test {
+namespace {
+
+class Signals : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "the sanitizer runs handlers later, outside of verbs";
+#endif
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      if (!engine::TurnMutex::is_inside() || is_done_) return;
+      what_();
+      is_done_ = true;
+    };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGALRM, &action, nullptr);
+  }
+  /// Polls until a handler has interrupted a poll and done `what`.
+  void do_inside_a_poll(std::function<void()> what) {
+    what_ = std::move(what);
+    is_done_ = false;
+    const itimerval often{.it_interval = {0, 200}, .it_value = {0, 200}};
+    ::setitimer(ITIMER_REAL, &often, nullptr);
+    struct ibv_wc wc {};
+    for (const Instant end = engine::os_now() + std::chrono::milliseconds(kPatienceMs);
+         !is_done_ && engine::os_now() < end;) {
+      ASSERT_EQ(ibv_poll_cq(p.a.send_cq, 1, &wc), 0);
+    }
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    EXPECT_TRUE(is_done_);
+  }
+  void expect_that_it_works() {
+    ASSERT_EQ(post_recv(p.qb.get(), 1, p.b.sge(0, 64)), 0);
+    struct ibv_sge sge = p.a.sge(0, 64);
+    ASSERT_EQ(post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+    EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+  }
+
+  Pair p;
+  static inline std::function<void()> what_;
+  static inline volatile bool is_done_ = false;
+};
+
+TEST_F(Signals, VerbsOfAHandlerInsideAVerbAreRefused) {
+  int destroy_error = 0, post_error = 0, open_errno = 0;
+  do_inside_a_poll([&] {
+    destroy_error = v().ibv_destroy_qp(p.qa.get());
+    struct ibv_sge sge = p.a.sge(0, 64);
+    post_error = post(p.qa.get(), send_wr(1, IBV_WR_SEND, &sge));
+    open_errno = v().ibv_alloc_pd(p.a.context.get()) == nullptr ? errno : 0;
+  });
+  for (const int error : {destroy_error, post_error, open_errno}) EXPECT_EQ(error, EDEADLK);
+  expect_that_it_works();
+}
+
+TEST_F(Signals, WhoCleansUpInAHandlerInsideAVerbDoesNotWait) {
+  bool has_lock = true;
+  do_inside_a_poll(
+      [&] { has_lock = bool(NicLock(*context_of(p.a.context.get()).adapter, NicLock::Purpose::kCleanUp)); });
+  EXPECT_FALSE(has_lock);
+  expect_that_it_works();
+}
+
+TEST_F(Signals, AHandlerMayForkInsideAVerb) {
+  int status = -1;
+  do_inside_a_poll([&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      struct ibv_wc wc {};
+      ::_exit(ibv_poll_cq(p.a.send_cq, 1, &wc) < 0 ? 7 : 8);
+    }
+    ::waitpid(child, &status, 0);
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 7) << "verbs are refused in the child, as after any fork";
+  expect_that_it_works();
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test
