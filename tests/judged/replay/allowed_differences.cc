@@ -18,8 +18,6 @@ constexpr std::array kAllowed{
                       "the kernel uses the route's hop limit instead of the address handle's"},
     AllowedDifference{"ud_*", "A", "source port", "*", "*",
                       "entropy: for a datagram, rxe uses the QP's number, we use the addresses"},
-    AllowedDifference{"v6_rc_tclass_flow", "A", "flow label", "0", "74565",
-                      "rxe never sends the QP's flow label (IBTA Vol 1, 8.3)"},
     // What the requester sends.
     AllowedDifference{
         "rc_*_64k_mtu1024 rc_write_157pkt_mtu256", "A", "BTH a", "*", "*",

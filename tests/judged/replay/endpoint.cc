@@ -235,16 +235,14 @@ void Endpoint::create_qp(const Command& command) {
   our_qpn_ = qp_->qpn();
 }
 
-/// The hop limit, traffic class and flow label that verbs/ibverbs would make of the address vector.
+/// The hop limit, traffic class and flow label (none) that verbs/ibverbs would make of the address vector.
 nic::Path Endpoint::path(const Command& command, std::uint32_t dest_qpn) const {
   nic::Path path;
   path.source = *proto::parse_gid(rxe_.at("ip").get<std::string>());
   path.destination = *proto::parse_gid(command.text("gid"));
   path.tclass = u8(command.number("tc", 0));
   path.hop_limit = u8(command.number("hop", 64));
-  const std::uint32_t flow_label = u32(command.number("fl", 0));
-  path.flow_label = path.source.is_v4() ? 0 : flow_label;
-  path.source_port = proto::flow_source_port(flow_label, rxe_qpn_, dest_qpn);
+  path.source_port = proto::flow_source_port(u32(command.number("fl", 0)), rxe_qpn_, dest_qpn);
   return path;
 }
 

@@ -92,7 +92,7 @@ Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_att
   // 0 and 1 are what programs written for InfiniBand pass. The kernel replaces them by the route's value.
   path.hop_limit = ah.grh.hop_limit <= 1 ? kDefaultHopLimit : ah.grh.hop_limit;
   if (multicast) path.hop_limit = std::max<std::uint8_t>(ah.grh.hop_limit, 1);  // Not further than was asked for.
-  path.flow_label = path.source.is_v4() ? 0 : ah.grh.flow_label & 0xFFFFF;
+  path.flow_label = 0;  // What the sockets send, whatever was asked for. (It chooses the source port.)
   return path;
 }
 
