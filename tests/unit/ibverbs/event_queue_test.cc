@@ -92,20 +92,40 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   EXPECT_EQ(tokens(), 1);
 }
 
-TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelled) {
+TEST_F(EventQueueTest, AThreadThatIsCancelledTakesNothing) {
+  queue.push(1);
+  std::thread([&] {
+    ::pthread_cancel(::pthread_self());
+    queue.push(2);
+    take();
+    ADD_FAILURE() << "it was to be cancelled, as in read()";
+  }).join();
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(tokens(), 2);
+}
+
+TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelledMeanwhile) {
   queue.push(1);
   queue.push(2);
   int result = -1;
   std::thread([&] {
-    ::pthread_cancel(::pthread_self());
-    result = take();
-    queue.push(3);
+    result = queue.take(
+        taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
     ::pthread_testcancel();
     ADD_FAILURE() << "it was to be cancelled";
   }).join();
   EXPECT_EQ(result, 0);
   EXPECT_EQ(taken, 1);
-  EXPECT_EQ(tokens(), 2);
+  EXPECT_EQ(tokens(), 1);
+}
+
+TEST_F(EventQueueTest, ADescriptorThatTheProgramHasClosedHurtsNobody) {
+  queue.push(1);
+  ASSERT_EQ(::close(queue.fd()), 0);
+  queue.push(2);
+  EXPECT_EQ(take(), 0);
+  EXPECT_EQ(take(), 0);
+  EXPECT_EQ(take(), EBADF);
 }
 
 TEST_F(EventQueueTest, ASignalEndsAWaitUnlessItsHandlerRestarts) {
