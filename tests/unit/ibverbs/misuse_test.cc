@@ -44,6 +44,14 @@ class Misuse : public testing::Test {
   Node node{0};
 };
 
+TEST_F(Misuse, ThereAreSoManyProtectionDomainsAndNoMore) {
+  std::vector<struct ibv_pd*> all;
+  while (struct ibv_pd* const pd = v().ibv_alloc_pd(node.context.get())) all.push_back(pd);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(all.size() + 1, nic::kMaxPd) << "the node has one";
+  for (auto pd = all.rbegin(); pd != all.rend(); ++pd) EXPECT_EQ(v().ibv_dealloc_pd(*pd), 0);
+}
+
 TEST_F(Misuse, WithoutMemoryNothingIsMade) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer needs memory of its own";

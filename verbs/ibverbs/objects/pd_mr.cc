@@ -116,10 +116,15 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
   Context& owner = context_of(context);
   auto* pd = new ProtectionDomain{};
   pd->context = context;
-  if (const NicLock lock(*owner.adapter); lock) pd->nic_pd = lock->alloc_pd();
-  if (pd->nic_pd == nullptr) {
+  int error = 0;
+  if (const NicLock lock(*owner.adapter); !lock) {
+    error = refuse_without_nic();
+  } else if (pd->nic_pd = lock->alloc_pd(); pd->nic_pd == nullptr) {
+    error = refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxPd) + " protection domains, and no more");
+  }
+  if (error != 0) {
     delete pd;
-    errno = refuse_without_nic();
+    errno = error;
     return nullptr;
   }
   const std::scoped_lock lock(owner.objects_mutex);

@@ -200,7 +200,10 @@ std::optional<Instant> Nic::next_deadline() const {
   return held ? std::min(*held, timer) : timer;
 }
 
-Pd* Nic::alloc_pd() { return core_->pds.emplace_back(std::make_unique<Pd>()).get(); }
+Pd* Nic::alloc_pd() {
+  if (core_->pds.size() == kMaxPd) return nullptr;
+  return core_->pds.emplace_back(std::make_unique<Pd>()).get();
+}
 
 Errno Nic::dealloc_pd(Pd* pd) {
   if (pd->users != 0) return EBUSY;
@@ -209,6 +212,7 @@ Errno Nic::dealloc_pd(Pd* pd) {
 
 Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   if (capacity < 1 || capacity > kMaxCqe) return Err{EINVAL};
+  if (core_->cqs.size() == kMaxCq) return Err{ENOMEM};
   auto cq = try_to_make<Cq>(capacity, user);
   if (!cq) return Err{ENOMEM};
   return core_->cqs.emplace_back(std::move(cq)).get();

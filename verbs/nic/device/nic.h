@@ -43,10 +43,10 @@ class Nic {
   std::optional<Instant> next_deadline() const;
 
   // --- control ------------------------------------------------------------------------------------------------------
-  Pd* alloc_pd();
+  Pd* alloc_pd();            ///< Null when there are kMaxPd.
   Errno dealloc_pd(Pd* pd);  ///< EBUSY while anything is in it.
   MrTable& mrs() { return mrs_; }
-  /// EINVAL: capacity 0 or above kMaxCqe. ENOMEM: no memory.
+  /// EINVAL: capacity 0 or above kMaxCqe. ENOMEM: there are kMaxCq, or no memory.
   Result<Cq*, Errno> create_cq(std::uint32_t capacity, void* user);
   Errno destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it.
   /// See Cq::moderate().
