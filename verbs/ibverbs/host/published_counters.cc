@@ -29,9 +29,8 @@ std::string counters_memory(const std::string& name) {
 }  // namespace
 
 std::string counters_name(std::uint32_t index, const std::vector<proto::Gid>& addresses) {
-  std::string name = std::to_string(index);
-  for (const proto::Gid& address : addresses) name += ' ' + proto::to_string(address);
-  return name;
+  // The others may come and go while the NIC stays the same.
+  return addresses.empty() ? std::to_string(index) : std::to_string(index) + ' ' + proto::to_string(addresses.front());
 }
 
 std::unique_ptr<PublishedCounters> PublishedCounters::make(const std::string& name) {

@@ -22,7 +22,7 @@ struct CounterSet {
   std::uint64_t link_downed = 0;
 };
 
-/// The name of NIC `index` for others. `addresses`: as configured; empty = automatic.
+/// The name of NIC `index` for others. `addresses`: as configured, of which the first counts; empty = automatic.
 std::string counters_name(std::uint32_t index, const std::vector<proto::Gid>& addresses);
 
 class PublishedCounters {
