@@ -67,7 +67,8 @@ Result<Fd, SetupError> open_socket(const proto::Gid& local) {
   if (!fd) {
     const int error = errno;
     return Err{SetupError{error, std::string("can't open an ") + (local.is_v4() ? "IPv4" : "IPv6") +
-                                     " UDP socket: " + std::strerror(error)}};
+                                     " UDP socket: " + std::strerror(error) +
+                                     (error == EMFILE ? "; raise RLIMIT_NOFILE (ulimit -n)" : "")}};
   }
   return fd;
 }
