@@ -89,6 +89,10 @@ expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd --
 expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
+# The files of a port whose link is down say so, as the verbs do.
+if unshare -rn true 2>/dev/null; then
+  expect 0 '1: DOWN' unshare -rn sh -c 'ip link set lo up; ip link set lo down; exec "$1" run -- cat /sys/class/infiniband/uroce0/ports/1/state' - "$uroce"
+fi
 # `uroce doctor` judges each setting: its value, and whether this machine can give it.
 expect 0 'UROCE_DEVICES=2' env UROCE_DEVICES=2 "$uroce" doctor
 expect 1 "'garbage' is neither" env UROCE_ADDR=garbage "$uroce" doctor

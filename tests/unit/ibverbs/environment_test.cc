@@ -51,8 +51,8 @@ TEST(Environment, RefusesWhatMakesNoSense) {
   for (const char* devices : {"0", "-1", "65", "2x", " 2", "many", "99999999999"}) {
     EXPECT_NE(refusal(devices, "").find("UROCE_DEVICES"), std::string::npos) << devices;
   }
-  for (const char* addresses :
-       {"localhost", "127.0.0.1,", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "fe80::1", "1.2.3.4/8"}) {
+  for (const char* addresses : {"localhost", "127.0.0.1,", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "fe80::1",
+                                "255.255.255.255", "1.2.3.4/8"}) {
     EXPECT_NE(refusal("", addresses).find("UROCE_ADDR"), std::string::npos) << addresses;
   }
   EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);

@@ -82,6 +82,22 @@ AddressState look_at(const std::vector<proto::Gid>& addresses) {
   return state;
 }
 
+bool is_link_up(const std::vector<proto::Gid>& addresses) {
+  const AddressState state = look_at(addresses);
+  const bool none_assigned = std::ranges::find(state.assigned, true) == state.assigned.end();
+  return state.any_up || none_assigned;
+}
+
+bool is_broadcast(const proto::Gid& address) {
+  if (address == proto::Gid::from_v4(255, 255, 255, 255)) return true;
+  const InterfaceList list = list_interfaces();
+  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
+    const bool has_one = (i->ifa_flags & IFF_BROADCAST) != 0 && i->ifa_broadaddr != nullptr;
+    if (has_one && address.is_v4() && gid_of(*i->ifa_broadaddr) == address) return true;
+  }
+  return false;
+}
+
 std::optional<std::string> interface_name(const proto::Gid& address) {
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {

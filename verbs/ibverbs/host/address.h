@@ -51,6 +51,9 @@ std::uint16_t lid_of(const proto::Gid& address);
 /// The address with that LID in the /16 network of `own`, an IPv4 address.
 proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own);
 
+/// Whether IPv4 packets to it go to all hosts of a network of this one. A socket can be bound to it all the same.
+bool is_broadcast(const proto::Gid& address);
+
 /// True when nobody on this host has bound the RoCE port of `address`.
 bool is_port_free(const proto::Gid& address);
 

@@ -21,6 +21,8 @@ struct AddressState {
   friend bool operator==(const AddressState&, const AddressState&) = default;
 };
 AddressState look_at(const std::vector<proto::Gid>& addresses);
+/// Whether a NIC with these addresses that is opened now has its port up.
+bool is_link_up(const std::vector<proto::Gid>& addresses);
 
 /// A thread that sleeps until the kernel says that an interface or an address of this host has changed.
 class AddressWatch {

@@ -14,6 +14,7 @@
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/adapter.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/host/environment.h"
 #include "verbs/ibverbs/host/fork.h"
 
@@ -158,11 +159,14 @@ std::vector<proto::Gid> Device::gids() {
 }
 
 PortView Device::port_view() {
+  std::vector<proto::Gid> named;
   {
     const std::scoped_lock lock(mutex_);
     if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
+    named = named_addresses();
   }
-  return {.up = true, .counters = sum_of_published(counters_name(index, named_addresses()))};
+  return {.up = is_link_up(named.empty() ? std::vector{loopback(1)} : named),
+          .counters = sum_of_published(counters_name(index, named))};
 }
 
 void Device::send_before_exit() {

@@ -36,7 +36,7 @@ std::optional<std::uint32_t> number(std::string_view text) {
 }
 
 bool is_usable(const proto::Gid& address) {
-  return !address.is_any() && !address.is_multicast() && !is_link_local(address);
+  return !address.is_any() && !address.is_multicast() && !is_link_local(address) && !is_broadcast(address);
 }
 
 /// What an address, or an interface that stands for its addresses, means on this machine.
