@@ -82,6 +82,8 @@ class Chaos:
             capture = self.capture_kinds[kind](self.folder, name.replace(" ", "-"))
             environment["UROCE_PCAP"] = capture.setting
             self.tally[kind] = self.tally.get(kind, 0) + 1
+            if kind == "file_limit" and environment["UROCE_WIRE"] == "shm":
+                environment["UROCE_WIRE"] = "auto"  # A ring is larger than that: by UDP then.
         actor = Actor(self, name, environment, capture)
         self.actors.append(actor)
         actor.tell("open")

@@ -88,16 +88,6 @@ bool is_link_up(const std::vector<proto::Gid>& addresses) {
   return state.any_up || none_assigned;
 }
 
-bool is_broadcast(const proto::Gid& address) {
-  if (address == proto::Gid::from_v4(255, 255, 255, 255)) return true;
-  const InterfaceList list = list_interfaces();
-  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
-    const bool has_one = (i->ifa_flags & IFF_BROADCAST) != 0 && i->ifa_broadaddr != nullptr;
-    if (has_one && address.is_v4() && gid_of(*i->ifa_broadaddr) == address) return true;
-  }
-  return false;
-}
-
 std::optional<std::string> interface_name(const proto::Gid& address) {
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
@@ -206,6 +196,13 @@ bool is_port_free(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const engine::SocketAddress local(address, proto::kRocePort);
   return fd && bind(fd.get(), local.get(), local.size) == 0;
+}
+
+bool is_broadcast(const proto::Gid& address) {
+  if (!address.is_v4()) return false;
+  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const engine::SocketAddress peer(address, proto::kRocePort);
+  return fd && connect(fd.get(), peer.get(), peer.size) != 0 && errno == EACCES;  // Without SO_BROADCAST.
 }
 
 int find_route(const proto::Gid& from, const proto::Gid& to) {
