@@ -69,14 +69,14 @@ std::string write(const fs::path& file, const std::string& text) {
     std::ofstream out(beside, std::ios::trunc);
     out << text;
     if (!out.flush()) {
-      const std::string wrong = fmt::format("can't write {}: {}", beside, std::strerror(errno));
+      std::string wrong = fmt::format("can't write {}: {}", beside, std::strerror(errno));
       std::remove(beside.c_str());
       return wrong;
     }
   }
   if ((existed && ::chmod(beside.c_str(), before.st_mode & 07777) != 0) ||
       std::rename(beside.c_str(), file.c_str()) != 0) {
-    const std::string wrong = fmt::format("can't write {}: {}", file.string(), std::strerror(errno));
+    std::string wrong = fmt::format("can't write {}: {}", file.string(), std::strerror(errno));
     std::remove(beside.c_str());
     return wrong;
   }

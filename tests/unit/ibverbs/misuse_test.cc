@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/model/tunables.h"
