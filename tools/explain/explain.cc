@@ -118,6 +118,9 @@ int explain(const Options& options) {
   if (const auto wrong = read_filter(options, filter)) return complain(*wrong);
   const auto input = input_of(options.files);
   if (!input.ok()) return complain(input.error());
+  for (const std::string& file : input->skipped) {
+    complain(file + " is skipped: it is damaged, or no recording of this version of uroce");
+  }
   if (const auto wrong = spare_captures(options, input->captures)) return complain(*wrong);
   BothEnds captures(options.follow);
   for (const std::string& file : input->captures) {

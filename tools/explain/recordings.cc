@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "verbs/record/store.h"
@@ -27,7 +28,31 @@ struct Document {
   json content;
 };
 
-std::vector<Document> documents_in(const std::string& directory) {
+/// Whether each of these members is absent, or of the type that `fits` looks for.
+template <class Fits>
+bool fit(const json& object, std::initializer_list<const char*> members, Fits fits) {
+  return std::all_of(members.begin(), members.end(), [&](const char* member) {
+    const auto at = object.find(member);
+    return at == object.end() || fits(*at);
+  });
+}
+
+/// A file comes from anybody: all that is read of it below must have the type that it is read as.
+bool is_recording(const json& content) {
+  const auto is_text = [](const json& value) { return value.is_string(); };
+  const auto is_integer = [](const json& value) { return value.is_number_integer(); };
+  const auto is_cause = [&](const json& cause) {
+    return cause.is_object() && fit(cause, {"time_ns"}, is_integer) && fit(cause, {"cause"}, is_text);
+  };
+  const auto are_causes = [&](const json& causes) {
+    return causes.is_array() && std::all_of(causes.begin(), causes.end(), is_cause);
+  };
+  return content.is_object() && fit(content, {"schema", "program", "address", "why"}, is_text) &&
+         fit(content, {"pid", "nic"}, is_integer) && fit(content, {"causes"}, are_causes) &&
+         content.value("schema", "") == "uroce-record-1";
+}
+
+std::vector<Document> documents_in(const std::string& directory, std::vector<std::string>& skipped) {
   std::vector<Document> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
@@ -35,7 +60,10 @@ std::vector<Document> documents_in(const std::string& directory) {
     if (!name.starts_with(record::kFilePrefix) || entry.path().extension() != ".json") continue;
     std::ifstream file(entry.path());
     json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
-    if (content.is_discarded() || content.value("schema", "") != "uroce-record-1") continue;
+    if (!is_recording(content)) {
+      skipped.push_back(entry.path().string());
+      continue;
+    }
     found.push_back({entry.path(), entry.last_write_time(error), std::move(content)});
   }
   std::sort(found.begin(), found.end(), [](const Document& a, const Document& b) { return a.time < b.time; });
@@ -60,7 +88,7 @@ void add_verdicts(const Document& document, std::vector<Verdict>& verdicts) {
 /// False when there is nothing.
 bool take_directory(const std::string& directory, InputFiles& input) {
   record::save_left_rings(directory);
-  std::vector<Document> documents = documents_in(directory);
+  std::vector<Document> documents = documents_in(directory, input.skipped);
   if (documents.empty()) return false;
   const auto newest = documents.back().time;
   std::erase_if(documents, [&](const Document& document) { return newest - document.time > kTogether; });
@@ -86,9 +114,14 @@ Result<InputFiles, std::string> input_of(const std::vector<std::string>& files) 
   InputFiles input;
   for (const std::string& file : files) {
     std::error_code error;
+    const std::size_t skipped = input.skipped.size();
     if (!fs::is_directory(file, error)) {
       input.captures.push_back(file);
     } else if (!take_directory(file, input)) {
+      if (input.skipped.size() > skipped) {
+        return Err{file + " is a directory without recordings that can be read: " + input.skipped.back() +
+                   " is damaged, or no recording of this version of uroce"};
+      }
       return Err{file + " is a directory without recordings: nothing has broken, or UROCE_RECORD did not name it"};
     }
   }

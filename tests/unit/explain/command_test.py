@@ -132,6 +132,26 @@ def mistakes(directory):
     expect(explain(empty, status=1).stderr, "there is no packet of RoCE in it")
 
 
+def recordings(directory):
+    """A file that is no recording is skipped with a sentence, whatever its members are."""
+    good = {"schema": "uroce-record-1", "program": "rdma_client", "pid": 7, "nic": 0, "address": "127.0.0.2", "why": "x",
+            "causes": [{"time_ns": 1, "qpn": 17, "status": "RETRY_EXC_ERR", "cause": "RETRY_EXC_ERR on QP 0x11"}]}
+    bad = directory / "uroce-bad-1-0-1.json"
+    texts_of_bad = ["no JSON", "[]", "7", '{"schema": 5}', *(
+        json.dumps(good | change)
+        for change in ({"schema": "other"}, {"program": 1}, {"pid": "7"}, {"nic": []}, {"address": None}, {"why": {}},
+                       {"causes": {}}, {"causes": [5]}, {"causes": [{"time_ns": "x"}]}, {"causes": [{"cause": 5}]}))]
+    for text in texts_of_bad:
+        bad.write_text(text)
+        expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad} is damaged")
+    (directory / "uroce-good-7-0-1.json").write_text(json.dumps(good))
+    for text in texts_of_bad:
+        bad.write_text(text)
+        ran = explain(directory)
+        expect(ran.stderr, f"{bad} is skipped: it is damaged, or no recording")
+        expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
+
+
 def streams(directory):
     with LOSS.open("rb") as capture:
         expect(explain("-", stdin=capture).stdout, "5 by NAK")
@@ -165,6 +185,7 @@ def main():
         documents()
         traces(pathlib.Path(name))
         mistakes(pathlib.Path(name))
+        recordings(pathlib.Path(name))
         streams(pathlib.Path(name))
 
 
