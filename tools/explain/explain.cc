@@ -17,13 +17,14 @@
 #include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
 #include "tools/explain/words/perfetto.h"
+#include "tools/explain/words/plain.h"
 #include "tools/explain/words/text.h"
 
 namespace uroce::explain {
 namespace {
 
 int complain(const std::string& text) {
-  fmt::print(stderr, "uroce explain: {}\n", text);
+  fmt::print(stderr, "uroce explain: {}\n", plain(text));
   return 2;
 }
 

@@ -152,6 +152,41 @@ def recordings(directory):
         expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
 
 
+def hostile(directory):
+    """What captures and recordings say goes to the terminal as characters, never as orders."""
+    evil = "\x1b[2J\n\x9b31m\x7f ünd"
+    document = {"schema": "uroce-record-1", "program": evil, "causes": [{"time_ns": 1, "cause": evil}]}
+    (directory / "uroce-evil-1-0-1.json").write_text(json.dumps(document))
+    capture = directory / "bad\x1b[31m.pcapng"
+    capture.write_bytes(commented(LOSS.read_bytes(), evil.encode() + b"\xff\xc3 \xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xc3"))
+    plain = r"\x1b[2J\x0a\xc2\x9b31m\x7f ünd"
+    text = explain("--packets", directory, capture).stdout
+    expect(text, plain + "\n", plain + r"\xff\xc3 \xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xc3", plain + "[", r"bad\x1b[31m")
+    assert not any(ord(c) < 0x20 and c != "\n" or 0x7f <= ord(c) < 0xa0 for c in text), text
+    expect(explain(directory / "no\x1b[31m", status=2).stderr, r"no\x1b[31m")
+
+
+def commented(pcap, comment):
+    """A pcap of little endian as pcapng, each packet with a comment."""
+    def block(kind, body):
+        size = struct.pack("<I", 12 + len(body))
+        return struct.pack("<I", kind) + size + body + size
+
+    def padded(data):
+        return data + bytes(-len(data) % 4)
+
+    out = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 0))
+    at = 24
+    while at < len(pcap):
+        seconds, part, size, whole = struct.unpack_from("<4I", pcap, at)
+        time = seconds * 1_000_000 + part // 1000
+        option = struct.pack("<HH", 1, len(comment)) + padded(comment) + bytes(4)
+        out += block(6, struct.pack("<5I", 0, time >> 32, time & 0xFFFFFFFF, size, whole)
+                     + padded(pcap[at + 16:at + 16 + size]) + option)
+        at += 16 + size
+    return out
+
+
 def streams(directory):
     with LOSS.open("rb") as capture:
         expect(explain("-", stdin=capture).stdout, "5 by NAK")
@@ -178,15 +213,13 @@ def streams(directory):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        texts()
-        progress()
-        filters()
-        documents()
-        traces(pathlib.Path(name))
-        mistakes(pathlib.Path(name))
-        recordings(pathlib.Path(name))
-        streams(pathlib.Path(name))
+    texts()
+    progress()
+    filters()
+    documents()
+    for part in traces, mistakes, recordings, hostile, streams:
+        with tempfile.TemporaryDirectory() as name:
+            part(pathlib.Path(name))
 
 
 main()

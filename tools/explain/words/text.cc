@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "proto/address.h"
+#include "tools/explain/words/plain.h"
 
 namespace uroce::explain {
 namespace {
@@ -25,9 +26,14 @@ std::string clock_text(const FileFacts& file, std::size_t i) {
 }  // namespace
 
 void Text::line(const std::string& text) {
-  buffer_ += text;
+  buffer_ += plain(text);
   buffer_ += '\n';
   if (buffer_.size() > kBuffered) flush();
+}
+
+void Text::warn(const std::string& text) {
+  line("WARNING: " + text);
+  line("");
 }
 
 void Text::flush() {
@@ -187,9 +193,8 @@ void Text::habits(char side, const Habits& habits) {
 
 void Text::connection(const Connection& connection, const Story& story) {
   if (connection.part_of) {
-    line(
-        fmt::format("connection {} is the other direction of connection {}\n", connection.number, *connection.part_of));
-    return;
+    line(fmt::format("connection {} is the other direction of connection {}", connection.number, *connection.part_of));
+    return line("");
   }
   line(fmt::format("connection {}, {}: A = {}, B = {}", connection.number, text_of(connection.service),
                    text_of(connection.left), text_of(connection.right)));

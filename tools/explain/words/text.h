@@ -21,7 +21,7 @@ class Text : public Output {
 
   void begin(const std::vector<Verdict>& verdicts) override;
   void packet(const Packet& packet, const Told& told, const Story& story) override;
-  void warn(const std::string& text) override { line("WARNING: " + text + "\n"); }
+  void warn(const std::string& text) override;
   void end(const Story& story, const std::vector<FileFacts>& files) override;
   void flush() override;
 
