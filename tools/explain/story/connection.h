@@ -54,6 +54,8 @@ struct Connection {
   Habits left_habits, right_habits;
 
   Stream& stream(bool from_left) { return from_left ? to_right : to_left; }
+  /// A QP that is connected to itself: its requests are those of the left endpoint, its answers those of the right one.
+  bool is_of_one_qp() const { return left.gid == right.gid && left.qpn == right.qpn; }
   Habits& habits(bool of_left) { return of_left ? left_habits : right_habits; }
 };
 

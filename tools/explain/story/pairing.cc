@@ -11,6 +11,7 @@ Story::Seat Story::find_seat(const Packet& packet) {
   if (found == flows_.end()) return packet.icrc == Icrc::kWrong ? Seat{} : pair_with_opposite(packet);
   const Seat seat = found->second;
   Connection& half = *seat.connection;
+  if (half.is_of_one_qp()) return {&half, !packet.is_response()};
   const bool sender_known = (seat.from_left ? half.left : half.right).qpn.has_value();
   if (sender_known || !packet.is_response() || packet.icrc == Icrc::kWrong) return seat;
   // A response tells whose requests it answers: those of another half.
@@ -22,7 +23,12 @@ Story::Seat Story::find_seat(const Packet& packet) {
     join(*other, half);
     return flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   }
-  return seat;
+  const bool itself = half.left.gid == half.right.gid && half.to_right.awaits(packet);
+  if (!itself) return seat;
+  half.left.qpn = half.right.qpn;
+  half.pairing = Pairing::kAnswers;
+  std::erase(one_sided_, &half);
+  return {&half, false};
 }
 
 /// The first packet of a flow: does it go the other way of a connection of which only one side is known?

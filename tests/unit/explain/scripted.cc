@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/explain/scripted.h"
+
+#include "proto/frame.h"
+#include "proto/icrc.h"
+
+namespace uroce::explain::test {
+namespace {
+
+/// In network order.
+Writer network() {
+  Writer writer;
+  writer.swapped = true;
+  return writer;
+}
+
+Octets scripted_frame(const Scripted& packet, const Ends& ends) {
+  const proto::Path path{packet.from_a ? ends.a : ends.b, packet.from_a ? ends.b : ends.a};
+  const std::size_t pad = (4 - packet.payload % 4) % 4;
+  Writer writer = network();
+  writer.half(static_cast<std::uint16_t>(static_cast<unsigned>(packet.op) << 8 | pad << 4)).half(0xFFFF);
+  writer.word(packet.from_a ? ends.qp_b : ends.qp_a).word(0x80000000u | packet.psn).bytes(packet.headers);
+  Octets bytes = writer.out;
+  bytes.resize(bytes.size() + packet.payload + pad);
+  const std::uint32_t icrc = proto::icrc(path, bytes);
+  bytes.resize(bytes.size() + proto::kIcrcSize);
+  proto::store_icrc(MutBytes(bytes).last(proto::kIcrcSize), icrc);
+  const proto::FrameFields fields = proto::frame_fields_for(path);
+  Octets frame(proto::frame_size(fields, bytes.size()));
+  proto::build_frame(fields, bytes, frame);
+  return frame;
+}
+
+}  // namespace
+
+Octets reth(std::uint32_t length) { return network().word(0).word(0x1000).word(0x77).word(length).out; }
+Octets aeth(std::uint32_t msn) { return network().word(0x1F000000u | msn).out; }
+
+Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
+  std::vector<std::pair<std::int64_t, Octets>> frames;
+  std::int64_t time_ns = 1'000'000'000;
+  for (const Scripted& packet : packets) frames.emplace_back(time_ns += 10'000, scripted_frame(packet, ends));
+  return pcap_of(std::move(frames));
+}
+
+}  // namespace uroce::explain::test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures of packets that a test makes up.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "proto/opcodes.h"
+#include "proto/path.h"
+#include "tests/unit/explain/rewritten.h"
+
+namespace uroce::explain::test {
+
+/// A packet of a connection, with zeros as payload.
+struct Scripted {
+  bool from_a = true;
+  proto::Opcode op{};
+  std::uint32_t psn = 0;
+  std::size_t payload = 0;
+  Octets headers{};  ///< Behind BTH.
+};
+
+/// RETH of a READ of so many bytes; AETH of an ACK.
+Octets reth(std::uint32_t length);
+Octets aeth(std::uint32_t msn);
+
+struct Ends {
+  proto::Gid a = proto::Gid::from_v4(10, 0, 0, 1), b = proto::Gid::from_v4(10, 0, 0, 2);
+  std::uint32_t qp_a = 0x11, qp_b = 0x22;
+};
+
+/// A packet every 10 us.
+Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends = {});
+
+}  // namespace uroce::explain::test
