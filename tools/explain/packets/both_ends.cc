@@ -6,6 +6,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "tools/explain/packets/begins.h"
+
 namespace uroce::explain {
 
 Result<std::unique_ptr<Capture>, std::string> Capture::open(const std::string& path, std::uint32_t number,
@@ -99,15 +101,17 @@ void BothEnds::prepare() {
 /// Takes over from the packets read so far which tap is at which end.
 void BothEnds::rehearse() {
   twins_.set_doubles(doubles_);
-  Twins rehearsal;
-  rehearsal.set_doubles(doubles_);
-  for (const Packet& packet : told_) rehearsal.add(packet);
+  std::vector<Packet> packets(told_.begin(), told_.end());
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
       packet.time_ns -= source.ahead_ns.value_or(0);
-      rehearsal.add(std::move(packet));
+      packets.push_back(std::move(packet));
     }
   }
+  twins_.set_on_time(taps_on_time(packets));
+  Twins rehearsal;
+  rehearsal.set_doubles(doubles_);
+  for (Packet& packet : packets) rehearsal.add(std::move(packet));
   twins_.learn_ends(rehearsal);
 }
 

@@ -60,9 +60,14 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   ++homes_[sent.source.raw][sent.tap];
   ++homes_[sent.destination.raw][arrived.tap];
   if (homes_.size() > kMost) homes_.clear();
-  const auto way = paired_.try_emplace({sent.source.raw, sent.destination.raw}, sent.time_ns).first;
-  way->second = std::max(way->second, sent.time_ns);
+  Way& way =
+      paired_.try_emplace({sent.source.raw, sent.destination.raw}, Way{sent.time_ns, sent.time_ns}).first->second;
+  way.first_ns = std::min(way.first_ns, sent.time_ns);
+  way.last_ns = std::max(way.last_ns, sent.time_ns);
   if (paired_.size() > kMost) paired_.clear();
+  first_of_flow_.try_emplace({sent.source.raw, sent.destination.raw, sent.dest_qp},
+                             FirstPair{sent.time_ns, arrived.time_ns});
+  if (first_of_flow_.size() > kMost) first_of_flow_.clear();
 
   const Fate fate = arrived.icrc == Icrc::kWrong && sent.icrc != Icrc::kWrong ? Fate::kDamaged : Fate::kArrived;
   Packet merged = sent;
@@ -80,6 +85,8 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
 void Twins::add(Packet packet) {
   latest_ = std::max(latest_, packet.time_ns);
   const std::int64_t time = packet.time_ns;
+  const auto first = first_seen_.try_emplace(packet.tap, time).first;
+  first->second = std::min(first->second, time);
   const auto last = last_seen_.try_emplace(packet.tap, time).first;
   last->second = std::max(last->second, time);
   const bool doubled = doubles_ != nullptr && doubles_->has(packet);
@@ -122,11 +129,7 @@ void Twins::tell_directions(Raw::iterator at) {
 void Twins::pair(Packet packet) {
   const std::uint64_t identity = identity_of(packet);
   const auto twin = find_twin(packet, identity);
-  if (twin == held_.end()) {
-    const std::int64_t time = packet.time_ns;
-    alone_.emplace(identity, held_.emplace(time, Held{std::move(packet), false, identity}));
-    return;
-  }
+  if (twin == held_.end()) return hold_alone(std::move(packet), identity);
   forget(twin);
   Packet merged = merge(twin->second.packet, packet);
   held_.erase(twin);
@@ -134,20 +137,53 @@ void Twins::pair(Packet packet) {
   held_.emplace(time, Held{std::move(merged), true, identity});
 }
 
+void Twins::hold_alone(Packet packet, std::uint64_t identity) {
+  std::int64_t time = packet.time_ns;
+  // The sender's capture began later: what arrived before the first packet that both have was sent before it.
+  const auto first = first_of_flow_.find({packet.source.raw, packet.destination.raw, packet.dest_qp});
+  if (first != first_of_flow_.end() && time < first->second.arrived_ns && !packet.is_response() &&
+      !is_at_sender(packet)) {
+    time = std::min(time, first->second.sent_ns - 1);
+  }
+  alone_.emplace(identity, held_.emplace(time, Held{std::move(packet), false, identity}));
+}
+
+bool Twins::is_at_sender(const Packet& packet) const {
+  if (packet.direction != Direction::kUnknown) return packet.direction == Direction::kSent;
+  const auto homes = homes_.find(packet.source.raw);
+  if (homes == homes_.end()) return false;
+  const auto most = std::max_element(homes->second.begin(), homes->second.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most->first == packet.tap;
+}
+
+/// Whether the other end's capture would have the packet, had it arrived: it has an earlier one of the same way. Where
+/// it has none of that way, the clocks tell, which may be some microseconds apart.
+bool Twins::other_end_had_begun(const Packet& packet) const {
+  std::set<std::uint32_t> others;
+  if (const auto homes = homes_.find(packet.destination.raw); homes != homes_.end()) {
+    for (const auto& [tap, count] : homes->second) others.insert(tap);
+  }
+  others.erase(packet.tap);
+  if (others.empty()) {
+    for (const auto& [tap, first_ns] : first_seen_) others.insert(tap);
+    others.erase(packet.tap);
+  }
+  const auto way = paired_.find({packet.source.raw, packet.destination.raw});
+  const auto had_begun = [&](std::uint32_t tap) {
+    if (on_time_.contains(tap)) return true;
+    const auto first = first_seen_.find(tap);
+    if (first == first_seen_.end()) return false;
+    return (way == paired_.end() ? first->second : way->second.first_ns) < packet.time_ns;
+  };
+  return others.empty() || std::any_of(others.begin(), others.end(), had_begun);
+}
+
 /// Only one end has seen it.
 void Twins::judge(Packet& packet) const {
-  bool at_sender = packet.direction == Direction::kSent;
-  if (packet.direction == Direction::kUnknown) {
-    const auto homes = homes_.find(packet.source.raw);
-    if (homes != homes_.end()) {
-      const auto most = std::max_element(homes->second.begin(), homes->second.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-      at_sender = most->first == packet.tap;
-    }
-  }
   const bool other_end_seen = paired_.contains({packet.source.raw, packet.destination.raw}) ||
                               paired_.contains({packet.destination.raw, packet.source.raw});
-  if (!silent_end_ && (!at_sender || !other_end_seen)) return;
+  if (!silent_end_ && (!is_at_sender(packet) || !other_end_seen || !other_end_had_begun(packet))) return;
   const Doubles::Single single = doubles_ == nullptr ? Doubles::Single::kLost : doubles_->single(packet);
   if (single == Doubles::Single::kNothing) return;
   packet.fate = Fate::kLost;
@@ -156,7 +192,7 @@ void Twins::judge(Packet& packet) const {
   } else if (doubles_ == nullptr || !doubles_->any()) {
     const auto later = [&](const auto& tap) { return tap.first != packet.tap && tap.second >= packet.time_ns + kWay; };
     const auto way = paired_.find({packet.source.raw, packet.destination.raw});
-    const bool went_on = way != paired_.end() && way->second > packet.time_ns;
+    const bool went_on = way != paired_.end() && way->second.last_ns > packet.time_ns;
     if (!went_on && std::none_of(last_seen_.begin(), last_seen_.end(), later)) packet.doubt = Doubt::kSilence;
   }
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "tools/explain/packets/doubles.h"
@@ -23,10 +25,14 @@ class Twins {
     }
     homes_ = std::move(other.homes_);
     paired_ = std::move(other.paired_);
+    first_of_flow_ = std::move(other.first_of_flow_);
+    first_seen_ = std::move(other.first_seen_);
     last_seen_ = std::move(other.last_seen_);
   }
   /// Packets that one capture has twice; must outlive this.
   void set_doubles(const Doubles& doubles) { doubles_ = &doubles; }
+  /// Taps that were there before their first packet; of the others, nobody knows.
+  void set_on_time(std::set<std::uint32_t> taps) { on_time_ = std::move(taps); }
   /// For a file that saw nothing at all.
   void set_silent_end(bool silent) { silent_end_ = silent; }
 
@@ -40,6 +46,15 @@ class Twins {
     std::uint64_t identity = 0;
   };
   using Order = std::multimap<std::int64_t, Held>;
+  using Host = std::array<std::uint8_t, 16>;
+  /// Between two hosts, both ends of which are seen.
+  struct Way {
+    std::int64_t first_ns = 0, last_ns = 0;  ///< When the first and the newest packet were sent that both have.
+  };
+  /// The first packet of a flow that both ends have.
+  struct FirstPair {
+    std::int64_t sent_ns = 0, arrived_ns = 0;
+  };
 
   using Raw = std::multimap<std::int64_t, Packet>;
 
@@ -49,6 +64,9 @@ class Twins {
   Order::iterator find_twin(const Packet& packet, std::uint64_t identity);
   void forget(Order::iterator at);
   Packet merge(const Packet& first, const Packet& second);
+  void hold_alone(Packet packet, std::uint64_t identity);
+  bool is_at_sender(const Packet& packet) const;
+  bool other_end_had_begun(const Packet& packet) const;
   void judge(Packet& packet) const;
 
   Raw raw_;  ///< Not compared yet: files of several writers are not in order.
@@ -56,9 +74,11 @@ class Twins {
   const Doubles* doubles_ = nullptr;
   Order held_;
   std::unordered_multimap<std::uint64_t, Order::iterator> alone_;
-  std::map<std::array<std::uint8_t, 16>, std::map<std::uint32_t, std::uint64_t>> homes_;  ///< Taps near an address.
-  /// From, to: both ends are seen; when the newest packet was sent that both have.
-  std::map<std::pair<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>>, std::int64_t> paired_;
+  std::map<Host, std::map<std::uint32_t, std::uint64_t>> homes_;              ///< Taps near an address.
+  std::map<std::pair<Host, Host>, Way> paired_;                               ///< From, to.
+  std::map<std::tuple<Host, Host, std::uint32_t>, FirstPair> first_of_flow_;  ///< From, to, the QP there.
+  std::map<std::uint32_t, std::int64_t> first_seen_;                          ///< By tap.
+  std::set<std::uint32_t> on_time_;
   std::map<std::uint32_t, std::int64_t> last_seen_;  ///< By tap, read ahead as far as it went.
   std::int64_t latest_ = 0;
   bool silent_end_ = false;
