@@ -21,22 +21,52 @@ std::uint64_t identity_of(const Packet& packet) {
   return hash;
 }
 
+namespace {
+
+/// A NIC of ours says that the faults which it plays have dropped the packet in front of the wire.
+bool was_never_sent(const Packet& packet) {
+  return packet.direction == Direction::kSent && packet.comment.starts_with("uroce: ") &&
+         packet.comment.find("dropped ") != std::string::npos;
+}
+
+}  // namespace
+
+bool Twins::can_be_twins(const Packet& packet, const Packet& other) const {
+  const bool other_way = other.direction != packet.direction && other.direction != Direction::kUnknown &&
+                         packet.direction != Direction::kUnknown;
+  const bool same_way = other.direction == packet.direction && other.direction != Direction::kUnknown;
+  // It took longer than doubles do, and the Identification tells that it was sent once.
+  const bool late_double =
+      doubles_ != nullptr && doubles_->any() && other.tap == packet.tap && same_way && packet.ip_id != 0;
+  return late_double || (!same_way && (other.tap != packet.tap || other_way));
+}
+
+/// The shortest time to the other end and back, in which the clocks of both cancel out; 0 when it is not known.
+std::int64_t Twins::round_trip(const Packet& packet) const {
+  const auto there = paired_.find({packet.source.raw, packet.destination.raw});
+  const auto back = paired_.find({packet.destination.raw, packet.source.raw});
+  return there == paired_.end() || back == paired_.end() ? 0 : there->second.least_ns + back->second.least_ns;
+}
+
 Twins::Order::iterator Twins::find_twin(const Packet& packet, std::uint64_t identity) {
+  std::vector<Order::iterator> candidates;
   const auto [begin, end] = alone_.equal_range(identity);
-  auto best = held_.end();
   for (auto at = begin; at != end; ++at) {
-    const Packet& other = at->second->second.packet;
-    const bool other_way = other.direction != packet.direction && other.direction != Direction::kUnknown &&
-                           packet.direction != Direction::kUnknown;
-    const bool same_way = other.direction == packet.direction && other.direction != Direction::kUnknown;
-    // It took longer than doubles do, and the Identification tells that it was sent once.
-    const bool late_double =
-        doubles_ != nullptr && doubles_->any() && other.tap == packet.tap && same_way && packet.ip_id != 0;
-    if (!late_double && (same_way || (other.tap == packet.tap && !other_way))) continue;
-    // The newest one: those before it were lost, and it was sent again.
-    if (best == held_.end() || at->second->first > best->first) best = at->second;
+    if (can_be_twins(packet, at->second->second.packet)) candidates.push_back(at->second);
   }
-  return best;
+  if (candidates.empty()) return held_.end();
+  const auto order = [](Order::iterator at) { return std::pair{at->first, at->second.packet.place.frame}; };
+  std::sort(candidates.begin(), candidates.end(), [&](auto a, auto b) { return order(a) < order(b); });
+  // Only RC sends again. Where a clock is wrong, packets seem to arrive before they are sent.
+  const bool before_sent =
+      packet.direction == Direction::kSent && candidates.front()->second.packet.direction == Direction::kReceived;
+  if (before_sent || packet.op->service != proto::Service::kRc) return candidates.front();
+  // The newest one: those before it were lost, and it was sent again. Nobody asks for that within less than a round
+  // trip: of copies, the first one arrives first.
+  const std::int64_t soon = round_trip(packet);
+  auto best = candidates.end() - 1;
+  while (best != candidates.begin() && (*best)->first - (*(best - 1))->first < soon) --best;
+  return *best;
 }
 
 void Twins::forget(Order::iterator at) {
@@ -60,10 +90,13 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   ++homes_[sent.source.raw][sent.tap];
   ++homes_[sent.destination.raw][arrived.tap];
   if (homes_.size() > kMost) homes_.clear();
-  Way& way =
-      paired_.try_emplace({sent.source.raw, sent.destination.raw}, Way{sent.time_ns, sent.time_ns}).first->second;
+  Way& way = paired_
+                 .try_emplace({sent.source.raw, sent.destination.raw},
+                              Way{sent.time_ns, sent.time_ns, arrived.time_ns - sent.time_ns})
+                 .first->second;
   way.first_ns = std::min(way.first_ns, sent.time_ns);
   way.last_ns = std::max(way.last_ns, sent.time_ns);
+  way.least_ns = std::min(way.least_ns, arrived.time_ns - sent.time_ns);
   if (paired_.size() > kMost) paired_.clear();
   first_of_flow_.try_emplace({sent.source.raw, sent.destination.raw, sent.dest_qp},
                              FirstPair{sent.time_ns, arrived.time_ns});
@@ -128,6 +161,11 @@ void Twins::tell_directions(Raw::iterator at) {
 /// In the order of time.
 void Twins::pair(Packet packet) {
   const std::uint64_t identity = identity_of(packet);
+  if (was_never_sent(packet)) {
+    const std::int64_t time = packet.time_ns;
+    held_.emplace(time, Held{std::move(packet), false, identity});
+    return;
+  }
   const auto twin = find_twin(packet, identity);
   if (twin == held_.end()) return hold_alone(std::move(packet), identity);
   forget(twin);

@@ -50,6 +50,7 @@ class Twins {
   /// Between two hosts, both ends of which are seen.
   struct Way {
     std::int64_t first_ns = 0, last_ns = 0;  ///< When the first and the newest packet were sent that both have.
+    std::int64_t least_ns = 0;               ///< The shortest time that one needed, by the clocks of both ends.
   };
   /// The first packet of a flow that both ends have.
   struct FirstPair {
@@ -62,6 +63,8 @@ class Twins {
   void tell_directions(Raw::iterator at);
   void pair(Packet packet);
   Order::iterator find_twin(const Packet& packet, std::uint64_t identity);
+  bool can_be_twins(const Packet& packet, const Packet& other) const;
+  std::int64_t round_trip(const Packet& packet) const;
   void forget(Order::iterator at);
   Packet merge(const Packet& first, const Packet& second);
   void hold_alone(Packet packet, std::uint64_t identity);
