@@ -7,6 +7,7 @@
 
 #include "proto/icrc.h"
 #include "proto/pkey.h"
+#include "proto/timing.h"
 
 namespace uroce::proto::rules {
 namespace {
@@ -103,6 +104,9 @@ std::optional<Breach> MessageOrder::check_length(const Request& request, std::ui
   if (left_) *left_ -= std::min(*left_, size);
   if (mtu != 0 && size > mtu) return Breach{Rule::kAboveMtu, beside()};
   if (mtu != 0 && !op.ends() && size != mtu) return Breach{Rule::kBelowMtu, beside()};
+  if (mtu == 0 && !op.ends() && !mtu_code(size)) {
+    return Breach{Rule::kBelowMtu, name + " with " + decimal(size) + " bytes, which is no path MTU"};
+  }
   if (op.position == Position::kLast && size == 0) return Breach{Rule::kEmptyLast, name + " without payload"};
   if (wrong_sum) return Breach{Rule::kLengthSum, "RETH's length is not the sum of the payloads"};
   return std::nullopt;

@@ -78,7 +78,7 @@ const std::map<std::string, std::string> kTroubles{
     {"rxe/peer_in_error", "timeout:2"},
     {"rxe/peer_in_init", "timeout:2"},
     {"rxe/probe_requester", "answer_again:3 nak_sequence:3 other_contents:55 timeout:55 unseen_request:9"},
-    {"rxe/probe_responder", "answer_again:40 fatal_nak:21 gap:1 header:1 icrc_wrong:1 nak_sequence:7 other_contents:1 rnr_nak:4 rule:12 timeout:6 timeout?:1 unknown?:1 unseen_request:30"},
+    {"rxe/probe_responder", "answer_again:40 fatal_nak:21 gap:1 header:1 icrc_wrong:1 nak_sequence:7 other_contents:1 rnr_nak:4 rule:13 timeout:6 timeout?:1 unknown?:1 unseen_request:30"},
     {"rxe/psn_wrap_loss.atA", "nak:4 nak_sequence:1"},
     {"rxe/psn_wrap_loss.atB", "gap:1 nak:4 nak_sequence:1"},
     {"rxe/rc_err_cas_bad_rkey", "fatal_nak:1"},

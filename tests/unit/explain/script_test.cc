@@ -51,5 +51,60 @@ TEST(Script, TwoQpsOfOneHostAreNotTakenForOne) {
   EXPECT_EQ(connection.to_left.numbers().acked_bytes, 4u);
 }
 
+const Numbers& numbers_of(const Retold& retold) { return retold.story->connections().at(0)->to_right.numbers(); }
+
+/// A READ of 2048 bytes, answered with these, and a SEND behind it.
+Retold read_answered(std::vector<Scripted> answers) {
+  std::vector<Scripted> packets{{true, O::kRcReadRequest, 1, 0, reth(2048)}};
+  packets.insert(packets.end(), answers.begin(), answers.end());
+  return retell_bytes(scripted_pcap(packets));
+}
+
+/// What no requester takes for the answer to its READ completes nothing.
+TEST(Script, AReadIsNotCompletedByWrongAnswers) {
+  const auto first = [](std::size_t bytes) { return Scripted{false, O::kRcReadResponseFirst, 1, bytes, aeth(1)}; };
+  const auto last = [](std::size_t bytes) { return Scripted{false, O::kRcReadResponseLast, 2, bytes, aeth(1)}; };
+  const Retold right = read_answered({first(1024), last(1024)});
+  EXPECT_EQ(right.counts(), "");
+  EXPECT_EQ(numbers_of(right).unanswered, 0u);
+  const std::vector<std::vector<Scripted>> wrong{
+      {first(1024), last(500)},                                        // Too short.
+      {first(1000), last(1024)},                                       // 1000 is no path MTU.
+      {{false, O::kRcReadResponseOnly, 1, 1024, aeth(1)}},             // Half of it.
+      {first(1024), {false, O::kRcReadResponseMiddle, 2, 1024}},       // Without end.
+      {first(512), {false, O::kRcReadResponseLast, 2, 512, aeth(1)}},  // Too early.
+  };
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const Retold retold = read_answered(wrong[i]);
+    EXPECT_EQ(retold.noted("read_answer"), 1u) << i << ' ' << retold.counts();
+    EXPECT_EQ(numbers_of(retold).unanswered, 1u) << i;
+    EXPECT_EQ(numbers_of(retold).acked_bytes, 0u) << i;
+  }
+}
+
+/// The path MTU is not known yet, and this can't be it.
+TEST(Script, APacketThatGoesOnIsAsLongAsSomePathMtu) {
+  const auto told = [](std::size_t bytes) {
+    return retell_bytes(scripted_pcap(
+        {{true, O::kRcSendFirst, 1, bytes}, {true, O::kRcSendLast, 2, 4}, {false, O::kRcAcknowledge, 2, 0, aeth(1)}}));
+  };
+  EXPECT_EQ(told(1024).counts(), "");
+  const Retold odd = told(1000);
+  EXPECT_EQ(odd.counts(), "rule:1");
+  EXPECT_THAT(odd.lines.at(0).told.notes.at(0).text,
+              testing::EndsWith("RC SEND FIRST with 1000 bytes, which is no path MTU"));
+}
+
+/// A READ whose length fits several path MTUs says nothing about the path MTU.
+TEST(Script, AShortReadDoesNotTellThePathMtu) {
+  const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcReadRequest, 1, 0, reth(100)},
+                                                    {true, O::kRcReadRequest, 2, 0, reth(2048)},
+                                                    {false, O::kRcReadResponseOnly, 1, 100, aeth(1)},
+                                                    {false, O::kRcReadResponseFirst, 2, 1024, aeth(2)},
+                                                    {false, O::kRcReadResponseLast, 3, 1024, aeth(2)}}));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_EQ(numbers_of(retold).unanswered, 0u);
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

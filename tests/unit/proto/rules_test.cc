@@ -38,9 +38,10 @@ TEST(Rules, OrderIsUnknownBehindMissingPackets) {
   EXPECT_EQ(add(order, Opcode::kRcWriteLast, 3, 256), Rule::kOpcodeSequence);
 }
 
-TEST(Rules, WithoutAnMtuLengthsAreFree) {
+TEST(Rules, WithoutAnMtuFirstAndMiddleAreAsLongAsSomeMtu) {
   MessageOrder order;
-  EXPECT_EQ(add(order, Opcode::kUcSendFirst, 1000, 0), std::nullopt);
+  EXPECT_EQ(add(order, Opcode::kUcSendFirst, 2048, 0), std::nullopt);
+  EXPECT_EQ(add(order, Opcode::kUcSendMiddle, 1000, 0), Rule::kBelowMtu);
   EXPECT_TRUE(order.in_message());
   EXPECT_EQ(add(order, Opcode::kUcSendLast, 0, 0), Rule::kEmptyLast);
 }

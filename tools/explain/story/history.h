@@ -44,9 +44,10 @@ struct Message {
   std::uint32_t rkey = 0;
   // Answers to READs and atomics.
   PsnIndex next_answer = 0;
-  std::int64_t answered_psns = 0;  ///< How many PSNs have been answered, the gaps not counted.
-  Place asked_again;               ///< The request that came last, if there was more than one ...
-  PsnIndex asked_again_from = 0;   ///< ... and where it began.
+  std::int64_t answered_psns = 0;    ///< How many PSNs have been answered, the gaps not counted ...
+  std::uint64_t answered_bytes = 0;  ///< ... with so many bytes.
+  Place asked_again;                 ///< The request that came last, if there was more than one ...
+  PsnIndex asked_again_from = 0;     ///< ... and where it began.
   std::optional<std::uint64_t> original;
 
   bool is_read() const { return kind == proto::Kind::kReadRequest; }

@@ -2,6 +2,7 @@
 #include "tools/explain/story/stream.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "proto/describe/describe.h"
 #include "proto/timing.h"
@@ -60,14 +61,16 @@ void Stream::guess_read_psns(PsnIndex index, const Packet& packet) {
   const auto psns = static_cast<std::uint64_t>(index - open->first);
   const bool part = packet.op->kind == proto::Kind::kReadRequest && packet.va > open->va &&
                     packet.va - open->va < open->length && packet.rkey == open->rkey;
+  std::vector<std::uint32_t> fitting;
   for (std::uint32_t code = proto::kMtuCodeMin; code <= proto::kMtuCodeMax; ++code) {
     const std::uint32_t mtu = proto::mtu_bytes(static_cast<std::uint8_t>(code));
     const bool fits = part ? psns * mtu == packet.va - open->va : (open->length + mtu - 1) / mtu == psns;
-    if (!fits) continue;
-    mtu_ = mtu;
-    set_read_length(*open);
-    return;
+    if (fits) fitting.push_back(mtu);
   }
+  if (fitting.empty()) return;
+  if (fitting.size() == 1) mtu_ = fitting.front();
+  if (mtu_ != 0) return set_read_length(*open);
+  open->psns = index - open->first;
 }
 
 void Stream::incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text) {

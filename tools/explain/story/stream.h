@@ -88,6 +88,7 @@ class Stream {
   void refuse(PsnIndex index, const Packet& packet, Told& told);
   void judge_round(PsnIndex index, Told& told);
   void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
+  std::string wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const;
   void read_response(PsnIndex index, const Packet& packet, Told& told);
   void empty_response(Message& message, const Packet& packet, Told& told);
   void atomic_response(PsnIndex index, const Packet& packet, Told& told);

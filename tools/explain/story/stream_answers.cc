@@ -337,6 +337,25 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
   evidence_.add_nak({index, packet.place, packet.time_ns, 0, false});
 }
 
+/// What is wrong with an answer to a READ, in words.
+std::string Stream::wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const {
+  if (!message.length_known) return {};
+  const bool at_end = message.psns != 0 ? index + 1 == message.end() : packet.op->ends();
+  const std::string name(packet.op->name);
+  if (packet.op->ends() != at_end) {
+    return at_end ? name + " is the answer to the last PSN of a READ, and says that more comes"
+                  : "the last response of a READ that is not at its end";
+  }
+  const bool full = mtu_ != 0 ? packet.payload == mtu_ : proto::mtu_code(packet.payload).has_value();
+  if (!at_end && !full) {
+    return fmt::format("{} with {} bytes, {}", name, packet.payload,
+                       mtu_ != 0 ? fmt::format("path MTU {}", mtu_) : "which is no path MTU");
+  }
+  const std::uint64_t bytes = message.answered_bytes + packet.payload;
+  if (!at_end || index != message.next_answer || bytes == message.length) return {};
+  return fmt::format("a READ of {} bytes is answered with {}", message.length, bytes);
+}
+
 void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   Message* message = history_.message(index);
   Message* const newest = history_.newest();
@@ -352,9 +371,8 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   told.part = {message->number, static_cast<std::uint64_t>(index - message->first) * mtu_, packet.payload,
                message->length};
   if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  if (packet.op->ends() && index + 1 != message->end() && message->psns != 0) {
-    told.note(Severity::kBreach, "read_end", "breaks a rule: the last response of a READ that is not at its end");
-  }
+  const std::string wrong = wrong_answer(*message, index, packet);
+  if (!wrong.empty()) incident(packet, told, Severity::kBreach, "read_answer", "breaks a rule: " + wrong);
   if (index < message->next_answer || message->done) {
     answer_again(index, packet, told);
     const bool answers = told.reason == Reason::kAnswerAgain && message->asked_again;
@@ -370,8 +388,10 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
                      hex(psn_of(message->next_answer)) + " on: an implied NAK");
   }
   if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
+  if (!wrong.empty()) return;  // No requester takes it for its answer.
   message->next_answer = index + 1;
   ++message->answered_psns;
+  message->answered_bytes += packet.payload;
   advance(index + 1, packet, told);
   const bool at_end = message->psns != 0 ? index + 1 == message->end() : packet.op->ends();
   if (!at_end) return;
