@@ -121,6 +121,19 @@ int try_connect(const addrinfo& address, const addrinfo* from, Deadline deadline
   return error;
 }
 
+/// Without an address of the family of `own`, `host` can't be reached from there.
+void check_family(const std::string& host, const addrinfo* list, const addrinfo& own, const std::string& where) {
+  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
+    if (address->ai_family == own.ai_family) return;
+  }
+  const bool is_ipv4 = own.ai_family == AF_INET;
+  throw Failure(kExitUsage,
+                fmt::format("can't connect to {0} {1}: {0} has no {2} address, and the one of our NIC is {3}: give the "
+                            "NIC an {4} address (--addr), or choose one (--gid-index)",
+                            host, where, is_ipv4 ? "IPv4" : "IPv6", address_text(own.ai_addr, own.ai_addrlen),
+                            is_ipv4 ? "IPv6" : "IPv4"));
+}
+
 /// Waits for one of `fds`, the last of which becomes an interrupt.
 template <std::size_t N>
 bool wait_for(std::array<pollfd, N> fds, const SocketCalls& calls, Deadline deadline) {
@@ -216,6 +229,7 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
                       const std::string& from, const SocketCalls& calls, const std::string& server) {
   const AddressList list = resolve(host, port, 0);
   const AddressList own = from.empty() ? AddressList(nullptr, freeaddrinfo) : resolve(from, 0, AI_NUMERICHOST);
+  if (own) check_family(host, list.get(), *own, fmt::format("{} port {}", calls.name, port));
   const Deadline deadline = after(patience);
   // RDMA CM repeats a lost request after four seconds only: one that is sent before the server's NIC is there is lost.
   const bool is_rdma = &calls == &kRdmaCalls;

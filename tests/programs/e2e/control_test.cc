@@ -162,5 +162,20 @@ TEST_F(ControlTest, FailuresOfTheTransferHaveAnotherStatus) {
   }
 }
 
+TEST(Connecting, ToAPeerOfAnotherFamilyIsRefusedAtOnce) {
+  install_interrupt_handlers();
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    connect_to("fd99::1", 1, std::chrono::seconds(20), "127.0.0.1");
+    ADD_FAILURE() << "should have failed";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.exit_code(), kExitUsage);
+    EXPECT_STREQ(failure.what(),
+                 "can't connect to fd99::1 TCP port 1: fd99::1 has no IPv4 address, and the one of our NIC is "
+                 "127.0.0.1: give the NIC an IPv6 address (--addr), or choose one (--gid-index)");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 }  // namespace
 }  // namespace uroce::tools
