@@ -62,7 +62,7 @@ constexpr Named<int> kReasons[] = {{"no_qp", 1},        {"no_resources", 3}, {"t
                                    {"unsupported", 5},  {"no_listener", 8},  {"stale_connection", 10},
                                    {"invalid_gid", 12}, {"invalid_mtu", 26}, {"consumer", 28}};
 
-constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+constexpr Named<double> kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"h", 3600e9}};
 
 template <class T, std::size_t N>
 std::optional<T> find(const Named<T> (&table)[N], std::string_view name) {

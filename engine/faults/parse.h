@@ -21,7 +21,7 @@ std::optional<std::uint32_t> parse_number(std::string_view text);
 std::optional<QpName> parse_qp(std::string_view text);
 /// "5%" or "0.05", less than 1.
 std::optional<double> parse_probability(std::string_view text);
-/// "50us", "1.5ms", "2s", "100ns".
+/// "50us", "1.5ms", "2s", "100ns", "1h".
 std::optional<Duration> parse_duration(std::string_view text);
 /// "5ms" or "50us..2ms".
 std::optional<std::pair<Duration, Duration>> parse_duration_range(std::string_view text);

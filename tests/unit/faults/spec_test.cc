@@ -146,6 +146,16 @@ TEST(FaultSpec, FaultsOfTheNic) {
   EXPECT_EQ(spec.wrs[0].status, 12);
 }
 
+TEST(FaultSpec, TimesHaveAUnit) {
+  const FaultSpec spec = parsed("blackout=100ns..5us,blackout=0s..1h,port=down@0.5h..24h");
+  ASSERT_EQ(spec.blackouts.size(), 2u);
+  EXPECT_EQ(spec.blackouts[0].from, 100ns);
+  EXPECT_EQ(spec.blackouts[0].to, 5us);
+  EXPECT_EQ(spec.blackouts[1].to, 1h);
+  ASSERT_EQ(spec.port_down.size(), 1u);
+  EXPECT_EQ(spec.port_down[0].from, 30min);
+}
+
 TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
   constexpr const char* kBad[] = {"loss",
                                   "loss=",

@@ -84,6 +84,9 @@ TEST(Control, NothingPassesInABlackout) {
 
 TEST(Control, FaultsOfCallsAndOfNicsThatAreOpenedLater) {
   { Node node(0); }  // A process that takes commands has asked for the devices.
+  EXPECT_EQ(told("blackout 1h"), "") << "docs/control.md: without a fixed end";
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(uroce_faults(0, "call=ibv_req_notify_cq#1:EBUSY,drop=op:write#1"), 0);
   {
     Pair pair(kImpatient);

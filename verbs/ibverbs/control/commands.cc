@@ -142,7 +142,8 @@ Answer lose(const Nics& nics, Words words) {
 
 Answer blackout(const Nics& nics, const Words& words) {
   const auto time = words.size() == 1 ? engine::faults::parse_duration(words[0]) : std::nullopt;
-  if (!time || time->count() == 0) return Err{std::string("expected: blackout TIME, such as blackout 200ms")};
+  if (!time || time->count() == 0)
+    return Err{std::string("expected: blackout TIME, such as blackout 200ms or blackout 1h")};
   return add(nics, "blackout=0s.." + std::string(words[0]));
 }
 
