@@ -109,7 +109,7 @@ void add_place(CLI::App& app, Options& o, Role role) {
            "--connect-timeout",
            [&o](double s) { o.connect_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)); },
            "How long to try to connect, while the server starts")
-        ->check(in_range(0.001, 3600.0))
+        ->check(real_range(0.001, 3600.0))
         ->type_name("SECONDS")
         ->default_str("3")
         ->group(group);

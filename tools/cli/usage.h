@@ -2,6 +2,8 @@
 // What the programs have in common where a person uses them: errors of a command line, and output that is lost.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -64,6 +66,16 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const 
       .add_option_function<std::string>(
           name, [&value, choices](const std::string& word) { value = choices.at(word); }, help)
       ->check(CLI::IsMember(words).description(""));
+}
+
+/// For numbers from `low` to `high`. CLI::Range takes "nan", too, which is neither smaller nor larger.
+inline CLI::Validator real_range(double low, double high) {
+  const auto check = [low, high](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
+    return "Value " + text + " not in range " + std::to_string(low) + " to " + std::to_string(high);
+  };
+  return {check, fmt::format("{}..{}", low, high)};
 }
 
 /// Whether everything that was printed on stdout has got there; also what failed to be written earlier counts.

@@ -172,7 +172,8 @@ void add_watching(CLI::App& app, CommandLine& line) {
   CLI::App& watch = add_command(app, line, "top", "Show what all QPs of your processes do, refreshed until ^C",
                                 [&line] { return top(line.top); });
   watch.add_option("--interval", line.top.interval, "Seconds between two looks")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(real_range(0.01, 3600.0))
+      ->type_name("SECONDS")
       ->capture_default_str();
   watch.add_flag("--json", line.top.json, "One JSON document, once");
   watch.add_flag("--once", line.top.once, "One table, once");

@@ -92,6 +92,8 @@ def scenario_live():
         check(status == 0 and json.loads(text)[0]["counts"]["sent_packets"] > 0, text)
         status, text, _ = uroce("top", "--once", "--interval", 0.05)
         check(status == 0 and f"{qp['qpn']:#x}" in text and "rdma_client" in text, text)
+        status, _, error = uroce("top", "--once", "--interval", "nan")
+        check(status == 2 and "--interval: 'nan' is not a number from 0.01 to 3600" in error, error)
         pair.server.signal(signal.SIGCONT)
         before = qp["counts"]["sent_packets"]
         while qps()[0]["counts"]["sent_packets"] == before:

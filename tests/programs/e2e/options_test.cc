@@ -93,6 +93,7 @@ TEST_F(OptionsTest, RefusalsSayWhatIsAllowed) {
   EXPECT_EQ(client({"--port", "0"}), "--port: '0' is not a number from 1 to 65535" + help);
   EXPECT_EQ(client({"--port", "65536"}), "--port: '65536' is not a number from 1 to 65535" + help);
   EXPECT_EQ(client({"--connect-timeout", "0"}), "--connect-timeout: '0' is not a number from 0.001 to 3600" + help);
+  EXPECT_EQ(client({"--connect-timeout", "nan"}), "--connect-timeout: 'nan' is not a number from 0.001 to 3600" + help);
   EXPECT_EQ(client({"--config", "/no/such"}), "can't read '/no/such'" + help);
   EXPECT_EQ(good(Role::kServer, {"--port", "0"}).port, 0);
   setenv("UROCE_BACKEND", "rxe", 1);
