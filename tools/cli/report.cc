@@ -59,6 +59,7 @@ std::string faults_text(const engine::faults::FaultCounters& f) {
                      same("too many to hold back", f.overfull),
                      {"RNR NAK", "RNR NAKs", f.rnr},
                      {"failed work request", "failed work requests", f.wrs},
+                     {"failed call", "failed calls", f.calls},
                      {"fault of RDMA CM", "faults of RDMA CM", f.connections},
                      {"event", "events", f.events}};
   std::string text;

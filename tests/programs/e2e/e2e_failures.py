@@ -88,6 +88,22 @@ def scenario_fault_without_effect():
         check(nic["injected_faults"]["drop"] == 1 and not nic["faults_without_effect"], nic, pair.client)
 
 
+def scenario_failed_call():
+    """A call that fails because of a fault is counted, in the summary for people and for programs."""
+    fault = ["--faults", "call=ibv_post_send#3:ENOMEM"]
+    for extra in ([], ["--json"]):
+        server = Server()
+        client = Client(server, fault, extra=extra)
+        try:
+            check(client.finish() == 1, "it fails", client)
+            if extra:
+                check(client.result()["nic"]["injected_faults"]["call"] == 1, client)
+            else:
+                check("  injected   1 failed call\n" in client.stdout, client)
+        finally:
+            server.kill()
+
+
 def scenario_port_in_use():
     server = Server()
     try:
