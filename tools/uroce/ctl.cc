@@ -2,15 +2,19 @@
 // Commands for running processes, through the header that test suites use.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "tools/uroce/commands.h"
+#include "tools/uroce/process_name.h"
 #include "verbs/include/uroce/control.h"
 
 namespace uroce::tools {
@@ -42,13 +46,15 @@ std::vector<pid_t> listeners() {
   return found;
 }
 
-std::string program_of(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
-  return name;
+/// Whether another user has process `pid`. Its files of /proc may also be closed for other reasons.
+bool is_of_another(pid_t pid) {
+  struct stat about {};
+  const bool is_known = ::stat(fmt::format("/proc/{}", pid).c_str(), &about) == 0;
+  return ::geteuid() != 0 && !(is_known && about.st_uid == ::geteuid());
 }
 
-std::string explain(int error) {
+std::string explain(pid_t pid, int error) {
+  if ((error == EACCES || error == EPERM) && !is_of_another(pid)) error = ECONNREFUSED;
   switch (error) {
     case ENOENT:
       return "there is no such process";
@@ -71,7 +77,7 @@ int tell(pid_t pid, const std::string& command, bool with_pid) {
   const int error = ::uroce_control(pid, command.c_str(), answer.data(), answer.size());
   answer.resize(std::strlen(answer.c_str()));
   if (error != 0) {
-    if (answer.empty() || error != EINVAL) answer = explain(error) + '\n';
+    if (answer.empty() || error != EINVAL) answer = explain(pid, error) + '\n';
     fmt::print(stderr, "uroce: process {}: {}", pid, answer);
     return error;
   }
@@ -87,14 +93,17 @@ int tell(pid_t pid, const std::string& command, bool with_pid) {
 int control(const std::string& whom, const std::vector<std::string>& words) {
   if (whom.empty()) {
     const auto pids = listeners();
-    for (const pid_t pid : pids) fmt::print("{} {}\n", pid, program_of(pid));
+    for (const pid_t pid : pids) fmt::print("{} {}\n", pid, process_name(std::to_string(pid)));
     if (pids.empty()) fmt::print(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
     return pids.empty() ? 1 : 0;
   }
   const std::string command = words.empty() ? "list" : fmt::format("{}", fmt::join(words, " "));
   if (whom == "all") {
     bool done = false;
-    for (const pid_t pid : listeners()) done = tell(pid, command, /*with_pid=*/true) == 0 || done;
+    for (const pid_t pid : listeners()) {
+      done = tell(pid, command, /*with_pid=*/true) == 0 || done;
+      std::fflush(stdout);  // The next one may be stopped.
+    }
     return done ? 0 : 1;
   }
   const auto pid = pid_of(whom);
@@ -102,7 +111,8 @@ int control(const std::string& whom, const std::vector<std::string>& words) {
     fmt::print(stderr, "uroce: '{}' is no process: expected a number, or all\n", whom);
     return 2;
   }
-  return tell(*pid, command, /*with_pid=*/false) == 0 ? 0 : 1;
+  const int error = tell(*pid, command, /*with_pid=*/false);
+  return error == ENOENT ? 2 : error != 0 ? 1 : 0;
 }
 
 }  // namespace uroce::tools

@@ -2,10 +2,10 @@
 #include "tools/uroce/port_holders.h"
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "proto/address.h"
+#include "tools/uroce/process_name.h"
 #include "verbs/ibverbs/host/bound_ports.h"
 
 namespace uroce::tools {
@@ -21,9 +21,7 @@ std::map<std::string, std::string> socket_owners() {
     for (const auto& descriptor : std::filesystem::directory_iterator(process.path() / "fd", error)) {
       const std::string target = std::filesystem::read_symlink(descriptor.path(), error).string();
       if (!target.starts_with("socket:[")) continue;
-      std::string name;
-      std::getline(std::ifstream(process.path() / "comm"), name);
-      owners[target.substr(8, target.size() - 9)] = name + " (" + pid + ")";
+      owners[target.substr(8, target.size() - 9)] = process_name(pid) + " (" + pid + ")";
     }
   }
   return owners;

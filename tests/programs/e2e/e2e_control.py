@@ -3,6 +3,8 @@
 
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -27,6 +29,34 @@ def wait_until(pair, happened, what):
     while not happened():
         check(time.monotonic() < end, f"never: {what}", pair.client, pair.server)
         check(pair.client.process.poll() is None, f"ended before: {what}", pair.client, pair.server)
+
+
+def one_is_stopped(client, server):
+    """Of all processes one is stopped: the others' answers come at once, and the wait for it ends."""
+    client.signal(signal.SIGSTOP)
+    asking = subprocess.Popen([run_pair.BIN / "uroce", "ctl", "all", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if server < client.process.pid:
+            line = asking.stdout.readline()
+            check(line.startswith(f"{server} uroce0 ") and asking.poll() is None, line)
+        _, error = asking.communicate(timeout=TIMEOUT)
+        check(asking.returncode == 0 and f"process {client.process.pid}: no answer within 10 s: is it stopped?" in error, error)
+    finally:
+        asking.kill()
+        client.signal(signal.SIGCONT)
+
+
+def has_odd_name():
+    """A process chooses its name and takes commands: nothing of it controls the terminal."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0uroce-control/{os.stat('/proc/self/ns/pid').st_ino}/{os.getpid()}")
+        listener.listen()
+        comm = pathlib.Path("/proc/self/comm")
+        before = comm.read_text()
+        comm.write_text("a\033[31mb")
+        _, listed, _ = uroce("ctl")
+        comm.write_text(before)
+    check(f"{os.getpid()} a?[31mb\n" in listed, listed)
 
 
 def scenario_control():
@@ -61,10 +91,14 @@ def scenario_control():
         check(status == 1 and "there is no command nonsense" in error, error)
         status, _, error = uroce("ctl", os.getpid(), "list")
         check(status == 1 and "takes no commands" in error, error)
+        status, _, error = uroce("ctl", 99999999, "list")
+        check(status == 2 and "there is no such process" in error, error)
+        one_is_stopped(pair.client, server)
         ctl(server, "break", "1st")
         check(pair.finish() == (1, 1), "a QP of theirs broke", pair.client, pair.server)
     _, listed, _ = uroce("ctl")
     check(f"{server} " not in listed, listed)
+    has_odd_name()
 
 
 def scenario_enable():

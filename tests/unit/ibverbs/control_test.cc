@@ -3,12 +3,16 @@
 #include "verbs/include/uroce/control.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <random>
 
+#include "engine/os/fd.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
@@ -80,13 +84,13 @@ TEST(Control, NothingPassesInABlackout) {
   EXPECT_EQ(uroce_blackout_ms(0, 20), 0);
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_GE(counter("injected_blackout"), 1u);
+  EXPECT_EQ(told("blackout 1h"), "") << "docs/control.md: without a fixed end";
+  EXPECT_EQ(uroce_faults(0, "none"), 0);
+  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
 }
 
 TEST(Control, FaultsOfCallsAndOfNicsThatAreOpenedLater) {
   { Node node(0); }  // A process that takes commands has asked for the devices.
-  EXPECT_EQ(told("blackout 1h"), "") << "docs/control.md: without a fixed end";
-  EXPECT_EQ(uroce_faults(0, "none"), 0);
-  EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(uroce_faults(0, "call=ibv_req_notify_cq#1:EBUSY,drop=op:write#1"), 0);
   {
     Pair pair(kImpatient);
@@ -131,6 +135,36 @@ TEST(Control, AQpBreaksAsByAFatalError) {
   v().ibv_ack_async_event(&event);
   EXPECT_EQ(counter("injected_event"), 1u);
   EXPECT_NE(refused("break 0xabcdef").find("there is no QP"), std::string::npos);
+}
+
+TEST(Control, SignalsDoNotMakeTheWaitForAStoppedProcessLonger) {
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) ::pause();
+  }
+  sockaddr_un address{};
+  socklen_t length = 0;
+  ASSERT_EQ(uroce_control_address(process, &address, &length), 0);
+  const engine::Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);  // As of a stopped process: nobody accepts.
+
+  static volatile sig_atomic_t ticks_left = 2 * UROCE_CONTROL_SECONDS;
+  struct sigaction action {};
+  struct sigaction old_action {};
+  action.sa_handler = [](int) {
+    ticks_left = ticks_left - 1;
+    if (ticks_left == 0) ::abort();  // Nothing else would end the wait.
+  };
+  ::sigaction(SIGALRM, &action, &old_action);
+  const itimerval every_second = {{1, 0}, {1, 0}}, never = {};
+  ::setitimer(ITIMER_REAL, &every_second, nullptr);
+  EXPECT_EQ(uroce_control(process, "list", nullptr, 0), EAGAIN);
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  ::sigaction(SIGALRM, &old_action, nullptr);
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
 }
 
 TEST(Control, WhatMakesNoSenseIsRefusedWithAReason) {

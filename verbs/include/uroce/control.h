@@ -30,6 +30,7 @@
 #include <sys/time.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef __cplusplus
@@ -97,6 +98,7 @@ static inline int uroce_control(pid_t pid, const char* command, char* answer, si
   char* buffer;
   const char* text;
   ssize_t got;
+  time_t begin;
   if (answer != NULL && size > 0) answer[0] = '\0';
   if (command[0] == '\0') return EINVAL; /* It could not be told from the end of a connection. */
   error = uroce_control_connect(pid, &connection);
@@ -106,10 +108,16 @@ static inline int uroce_control(pid_t pid, const char* command, char* answer, si
     close(connection);
     return ENOMEM;
   }
+  begin = time(NULL);
   got = send(connection, command, strlen(command), MSG_NOSIGNAL);
   while (got >= 0) {
     got = recv(connection, buffer, UROCE_CONTROL_ANSWER, 0);
     if (got >= 0 || errno != EINTR) break;
+    /* Each signal begins the time of SO_RCVTIMEO anew. */
+    if (time(NULL) - begin >= UROCE_CONTROL_SECONDS) {
+      errno = EAGAIN;
+      break;
+    }
     got = 0;
   }
   error = got > 0 ? 0 : got == 0 ? ECONNRESET : errno;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/core.h>
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace uroce::tools {
+
+/// The name of process `pid`, "" if there is none. A process chooses its name: what would control a terminal becomes
+/// '?'.
+inline std::string process_name(std::string_view pid) {
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+  for (char& c : name) {
+    if ((c >= 0 && c < ' ') || c == 0x7F) c = '?';
+  }
+  return name;
+}
+
+}  // namespace uroce::tools
