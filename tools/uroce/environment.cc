@@ -110,15 +110,28 @@ bool is_up(const std::string& interface) {
   return fd && ::ioctl(fd.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
 }
 
+namespace {
+
+bool is_usable(const proto::Gid& address) {
+  const auto interface = ibv::interface_name(address);
+  return interface && is_up(*interface);
+}
+
+}  // namespace
+
 void check_reach(Findings& findings) {
   const auto interfaces = ibv::interfaces_to_others();
   const auto plan = ibv::plan_addresses("", ibv::setting(Setting::kAddr));
   if (interfaces.empty() || !plan.ok()) return;
+  bool is_for_others = false;
   for (const auto& nic : *plan) {
-    if (!std::ranges::all_of(nic, &proto::Gid::is_loopback)) {
+    if (std::ranges::all_of(nic, &proto::Gid::is_loopback)) continue;
+    is_for_others = true;
+    if (std::ranges::all_of(nic, is_usable)) {
       return findings.good("other hosts: they can reach the addresses of UROCE_ADDR (try it: uroce doctor --listen)");
     }
   }
+  if (is_for_others) return;  // check_environment() has said what is wrong with them.
   findings.note("other hosts: NICs of `uroce run` have loopback addresses, which reach this host only",
                 fmt::format("to reach other hosts: uroce run --addr {} -- COMMAND, on both", interfaces.front()));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "proto/address.h"
@@ -32,6 +34,18 @@ struct OneWay {
   std::string from, to;
   Probe::Arrivals arrived;
   std::uint32_t large = 0;  ///< Bytes of the large packets; 0: there were none.
+  bool is_translated = false;
+};
+
+/// The addresses of the TCP connection, as one of its ends has them.
+struct Ends {
+  std::string own, peer;
+};
+
+/// What the peer has found out.
+struct FoundThere {
+  Probe::Arrivals arrivals;
+  Ends ends;
 };
 
 void judge(const OneWay& way, Findings& findings) {
@@ -41,8 +55,10 @@ void judge(const OneWay& way, Findings& findings) {
   if (arrived == 0) {
     return findings.bad(
         fmt::format("{}none of {} packets arrived", what, sent),
-        fmt::format("let UDP port 4791 into {}, and out of {} (firewall, security group: docs/hosts.md)", way.to,
-                    way.from));
+        way.is_translated
+            ? "packets of NICs do not pass an address translation (NAT)"
+            : fmt::format("let UDP port 4791 into {}, and out of {} (firewall, security group: docs/hosts.md)", way.to,
+                          way.from));
   }
   if (way.arrived.large == 0 && way.arrived.small == kPackets) {
     return findings.bad(
@@ -80,14 +96,41 @@ Probe::Arrivals exchange_packets(Probe& probe, Control& control, std::uint32_t l
   return arrivals;
 }
 
-Probe::Arrivals exchange_arrivals(Control& control, const Probe::Arrivals& ours) {
+/// The text of a Verdict has room for the ends of the connection; it is empty from a version that did not tell them.
+FoundThere exchange_findings(Control& control, const Probe::Arrivals& ours) {
   Verdict verdict;
   verdict.checked_messages = ours.small;
   verdict.checked_bytes = ours.large;
+  verdict.first_error = control.local_address() + ' ' + control.peer_address();
   control.send(MessageType::kVerdict, encode(verdict));
   const auto peers = decode_verdict(control.expect(MessageType::kVerdict));
   if (!peers) throw Failure(kExitUsage, control.peer_role() + " sent numbers that we can't read");
-  return {.small = peers->checked_messages, .large = peers->checked_bytes};
+  FoundThere found{.arrivals = {.small = peers->checked_messages, .large = peers->checked_bytes}, .ends = {}};
+  std::istringstream(peers->first_error) >> found.ends.own >> found.ends.peer;
+  return found;
+}
+
+/// A link-local address has an interface behind it, whose name each host chooses.
+std::string without_interface(const std::string& address) { return address.substr(0, address.find('%')); }
+
+/// Whether `seen` is how the other end sees the one that calls itself `own`, and that is something else.
+bool differ(const std::string& own, const std::string& seen) {
+  return !own.empty() && !seen.empty() && without_interface(own) != without_interface(seen);
+}
+
+/// Says whether an address translation is on the way of the TCP connection: each end sees the other as another one.
+bool find_translation(const Control& control, const Ends& there, Findings& findings) {
+  bool found = false;
+  const auto look_at = [&](const std::string& own, const std::string& seen) {
+    if (!differ(own, seen)) return;
+    found = true;
+    findings.note(fmt::format("{} is translated on the way: its peer sees {}", own, seen),
+                  "packets of NICs do not pass an address translation (NAT): put both hosts into one network, or leave "
+                  "UDP port 4791 untranslated");
+  };
+  look_at(control.local_address(), there.peer);
+  look_at(there.own, control.peer_address());
+  return found;
 }
 
 int examine(Control& control) {
@@ -103,17 +146,19 @@ int examine(Control& control) {
   const PeerMetadata local = probe.describe(), peer = exchange_metadata(control, local);
   const std::string here = address_of(local), there = address_of(peer);
   findings.good(fmt::format("TCP: {} reaches {}", control.local_address(), control.peer_address()));
-  if (there != control.peer_address() && !control.is_local()) {
+  probe.aim_at(peer);
+  barrier(control);  // Both have receives posted.
+  const Probe::Arrivals arrived = exchange_packets(probe, control, large);
+  const FoundThere found = exchange_findings(control, arrived);
+  const bool is_translated = find_translation(control, found.ends, findings);
+  if (!is_translated && there != control.peer_address() && !control.is_local()) {
     findings.note(
         fmt::format("the NIC of the peer has the address {}, TCP reaches it as {}", there, control.peer_address()),
         "if an address translation (NAT) is on the way: packets of NICs do not pass it; see docs/hosts.md");
   }
-  probe.aim_at(peer);
-  barrier(control);  // Both have receives posted.
-  const Probe::Arrivals arrived = exchange_packets(probe, control, large);
-  const Probe::Arrivals arrived_there = exchange_arrivals(control, arrived);
-  judge({.from = here, .to = there, .arrived = arrived_there, .large = large}, findings);
-  judge({.from = there, .to = here, .arrived = arrived, .large = large}, findings);
+  judge({.from = here, .to = there, .arrived = found.arrivals, .large = large, .is_translated = is_translated},
+        findings);
+  judge({.from = there, .to = here, .arrived = arrived, .large = large, .is_translated = is_translated}, findings);
   return findings.any_bad() ? 1 : 0;
 }
 

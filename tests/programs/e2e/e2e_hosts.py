@@ -104,7 +104,21 @@ def dropped(rule):
         subprocess.run(["nft", "delete", "table", "ip", "e2e"], check=True)
 
 
-def examine(second, status):
+@contextlib.contextmanager
+def translated(second, address):
+    """All packets of the second host come from `address`."""
+    run = second.there([])
+    for command in (f"ip addr add {address}/24 dev eth0", "nft add table ip e2e",
+                    "nft add chain ip e2e c { type nat hook postrouting priority 100; }",
+                    f"nft add rule ip e2e c ip saddr {THERE} snat to {address}"):
+        subprocess.run([*run, *command.split()], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*run, "nft", "delete", "table", "ip", "e2e"], check=True)
+
+
+def examine(second, status, words=(), unsaid=()):
     """What `uroce doctor` prints here and there about the two directions, which must be the same: {"FROM -> TO": "ok ..."}."""
     listening = Tool("uroce", ["doctor", "--listen", "--port", "0"])
     peer = None
@@ -114,6 +128,8 @@ def examine(second, status):
         check((peer.finish(), listening.finish()) == (status, status), "status", peer, listening)
         both = []
         for tool in (listening, peer):
+            check(all(word in tool.stdout for word in words), words, tool, tool.stdout)
+            check(not any(word in tool.stdout for word in unsaid), unsaid, tool, tool.stdout)
             lines = [line for line in tool.stdout.splitlines() if " -> 10." in line]
             both.append({" ".join(line.split(":")[0].split()[1:]): line.split()[0] + line.split(":")[1] for line in lines})
         check(both[0] == both[1] and len(both[0]) == 2, both, listening, peer)
@@ -139,3 +155,22 @@ def scenario_hosts_doctor():
         with dropped(("input", "meta length > 2000")):
             way = examine(second, 1)
             check(way == ("BAD packets of 64 bytes arrive, those of 4096 do not", good), way)
+        translation = f"{THERE} is translated on the way: its peer sees 10.99.0.3"
+        with translated(second, "10.99.0.3"), dropped(("input", "")):
+            examine(second, 1, [translation, "do not pass an address translation (NAT)"], ["firewall"])
+
+
+def scenario_hosts_interface_down():
+    """An address of an interface that is down is not said to be reached by other hosts."""
+    enter_namespace()
+    with SecondHost(1500):
+        for command in ("link add ethb type veth peer name ethc", "addr add 10.98.0.1/24 dev ethb"):
+            subprocess.run(["ip", *command.split()], check=True)
+        try:
+            for address, status, reached in (("ethb", 1, False), ("eth0", 0, True)):
+                doctor = Tool("uroce", ["doctor"], env={"UROCE_ADDR": address})
+                check(doctor.finish() == status, "status", doctor, doctor.stdout)
+                check(("other hosts: they can reach" in doctor.stdout) == reached, doctor.stdout)
+                check(reached or "10.98.0.1 is an address of ethb, which is down" in doctor.stdout, doctor.stdout)
+        finally:
+            subprocess.run(["ip", "link", "del", "ethb"], check=True)
