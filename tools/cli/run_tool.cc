@@ -141,6 +141,8 @@ ExitCode run_and_report(const Options& options, Connection connection, RdmaOwner
     control.abort(failure.what());  // Nothing if the session has told the peer already.
   }
   if (resources) report.describe_device(*resources);
+  // That of --explain has no name for others; it is gone when they could look.
+  if (report.nic && options.explain && options.pcap.empty() && report.nic->pcap_error.empty()) report.nic->pcap.clear();
   return print_report(report);
 }
 

@@ -63,5 +63,11 @@ TEST(Settings, NothingIsWrongWithNoValue) {
   for (const SettingFacts& facts : settings()) EXPECT_EQ(facts.check(""), "") << facts.name;
 }
 
+TEST(Settings, ACaptureThatGoesOnHasAName) {
+  const SettingFacts& capture = settings().at(static_cast<std::size_t>(Setting::kPcap));
+  EXPECT_THAT(capture.check(">>"), ::testing::HasSubstr("the name of a file"));
+  EXPECT_EQ(capture.check(">>all.pcapng"), "");
+}
+
 }  // namespace
 }  // namespace uroce::ibv

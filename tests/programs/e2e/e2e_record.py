@@ -116,6 +116,7 @@ def scenario_explain_own_run():
             check(server.finish() == 0, server)
             summary, _, story = client.stdout.partition("\n\n")
             check(summary.startswith("ok: ") and "1 dropped" in summary, summary)
+            check("capture " not in summary, summary)
             check("20 RDMA WRITEs of 3000 bytes, completed" in story and "sent again: " in story, story)
             check(not os.listdir(directory), os.listdir(directory))
         finally:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `uroce explain` as a user does: command_test.py UROCE PCAPS."""
+import gzip
 import json
 import os
 import pathlib
@@ -120,6 +121,9 @@ def mistakes(directory):
     expect(explain("/no/such/file", status=2).stderr, "can't open the capture /no/such/file: No such file")
     expect(explain(directory, status=2).stderr, "is a directory without recordings")
     expect(explain(__file__, status=2).stderr, "neither pcap nor pcapng")
+    packed = directory / "packed.pcap.gz"
+    packed.write_bytes(gzip.compress(LOSS.read_bytes()))
+    expect(explain(packed, status=2).stderr, f"{packed}: it is compressed by gzip: gunzip it first")
     expect(explain("--qp", "x", LOSS, status=2).stderr, "'x' is no QP number")
     expect(explain("--peer", "x", LOSS, status=2).stderr, "'x' is no IPv4 or IPv6 address")
     expect(explain("--only", "x", LOSS, status=2).stderr, "--only takes problems")

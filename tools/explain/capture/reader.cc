@@ -50,6 +50,8 @@ Result<Reader, std::string> Reader::open(Input input) {
     reader.kind_ = Kind::kPcapng;
     return reader;
   }
+  if (start.size() >= 2 && start[0] == 0x1F && start[1] == 0x8B)
+    return Err{std::string("it is compressed by gzip: gunzip it first")};
   if (start.size() < kPcapHeader || !reader.read_pcap_header()) {
     return Err{std::string("it is neither pcap nor pcapng")};
   }

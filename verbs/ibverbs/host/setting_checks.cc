@@ -17,7 +17,10 @@ std::string complaint(const Result<T, std::string>& parsed) {
 
 // The checks that settings.def names.
 
-std::string check_anything(const std::string& /*value*/) { return ""; }
+/// It is made when a NIC is opened.
+std::string check_capture(const std::string& value) {
+  return value == ">>" ? "UROCE_PCAP: behind >> belongs the name of a file, as in >>all.pcapng" : "";
+}
 
 /// It is made when a NIC is opened, if need be.
 std::string check_directory(const std::string& value) {
