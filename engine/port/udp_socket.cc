@@ -55,7 +55,9 @@ SetupError bind_error(int error, const proto::Gid& local, std::uint16_t port) {
                   "another NIC has this address, in another process or in the kernel (rdma_rxe); give this NIC an "
                   "address of its own, for instance UROCE_ADDR=127.0.0.7"};
     case EADDRNOTAVAIL:
-      return {error, what + "this machine has no such address (see: ip address); set UROCE_ADDR to one that it has"};
+      return {error, what + "this machine has no such address" +
+                         (local.is_v4() ? "" : ", or IPv6 still looks whether another host has it (\"tentative\")") +
+                         " (see: ip address); set UROCE_ADDR to one that it has"};
     default:
       return {error, what + std::strerror(error)};
   }
