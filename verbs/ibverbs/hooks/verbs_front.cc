@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "engine/run/turn_lock.h"
-#include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 
 namespace uroce::ibv::front {
@@ -29,11 +28,10 @@ void leave_behind(struct ibv_qp_ex* qp) { qp->wr_abort(qp); }
 
 /// The errno value with which a verb fails before it has touched anything, or 0.
 int obstacle(const char* name) {
-  if (engine::TurnMutex::is_inside()) [[unlikely]] {
-    return refuse(EDEADLK,
-                  "a signal handler interrupted a verb and called another one, which would wait for it for ever; "
-                  "have the handler set a flag, and call verbs outside of it");
-  }
+  // A signal handler has interrupted a verb, for which this one would wait for ever. No sentence: to store one takes
+  // memory, and that is perhaps what was interrupted.
+  if (engine::TurnMutex::is_inside()) [[unlikely]]
+    return EDEADLK;
   return call_fault(name);
 }
 
