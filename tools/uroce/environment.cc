@@ -36,6 +36,12 @@ std::string port_taken_by(const std::string& address) {
   return "";
 }
 
+/// Whether an interface that is up has it.
+bool is_usable(const proto::Gid& address) {
+  const auto interface = ibv::interface_name(address);
+  return interface && is_up(*interface);
+}
+
 /// False, and a finding, when no NIC can have `address`.
 bool check_named_address(Findings& findings, const proto::Gid& address) {
   const std::string text = proto::to_string(address);
@@ -109,15 +115,6 @@ bool is_up(const std::string& interface) {
   interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
   return fd && ::ioctl(fd.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
 }
-
-namespace {
-
-bool is_usable(const proto::Gid& address) {
-  const auto interface = ibv::interface_name(address);
-  return interface && is_up(*interface);
-}
-
-}  // namespace
 
 void check_reach(Findings& findings) {
   const auto interfaces = ibv::interfaces_to_others();
