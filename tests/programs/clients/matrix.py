@@ -137,13 +137,15 @@ def qperf(tests, name="", options="-i uroce0:1"):
                 f"-t 1 {options} {tests} quit", settings={"UROCE_LID": "on"}, capture=False)
 
 
-def ucx(transports, mtu=0):
-    """ucx_perftest: the tests of ucx_perftest.txt, one after the other, over these transports of UCX alone."""
-    tests = HERE / "ucx_perftest.txt"
-    name = "_".join(["ucx", *transports.replace("_verbs", "").split(","), *([f"mtu_{mtu}"] if mtu else [])])
+def ucx(transports, mtu=0, sleep=False):
+    """ucx_perftest: the tests of ucx_perftest.txt, one after the other, over these transports of UCX alone. Who sleeps
+    for events is not told of PUT and GET to its memory: ucx_sleep.txt has the other tests, and makes them longer."""
+    tests = HERE / ("ucx_sleep.txt" if sleep else "ucx_perftest.txt")
+    name = "_".join(["ucx", *transports.replace("_verbs", "").split(","), *(["sleep"] if sleep else []),
+                     *([f"mtu_{mtu}"] if mtu else [])])
     judge = judges.ucx_perftest([line.split()[0] for line in tests.read_text().splitlines()])
-    return Case(name, f"ucx_perftest -f -b {tests}", judge, UCX_PORT, settings={"UCX_TLS": f"{transports},self"},
-                shared=not mtu, mtu=mtu)
+    command = f"ucx_perftest -f -b {tests}" + (" -E sleep" if sleep else "")
+    return Case(name, command, judge, UCX_PORT, settings={"UCX_TLS": f"{transports},self"}, shared=not mtu, mtu=mtu)
 
 
 def open_mpi(ranks, mtu=0, transports="rc_verbs,ud_verbs"):
@@ -271,7 +273,8 @@ GROUPS = {
     "read": list(reliable("read")),
     "atomic": list(reliable("atomic")),
     "unreliable": list(unreliable()),
-    "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
+    "ucx": [ucx("rc_verbs,ud_verbs"), ucx("ud_verbs"), ucx("rc_verbs,ud_verbs", sleep=True),
+            ucx("ud_verbs", sleep=True), ucx("rc_verbs,ud_verbs", 9000), ucx("ud_verbs", 1500)],
     "open_mpi": [open_mpi(2), open_mpi(4), open_mpi(2, 9000), open_mpi(4, 1500)],
     "mpich": [mpich(2)],
     "libfabric": [

@@ -85,6 +85,35 @@ TEST_F(CompletionEvents, NonBlockingChannelSaysAgain) {
   get_event();
 }
 
+TEST_F(CompletionEvents, WhoArmsBehindAnEmptyChannelIsToldOfWhatItHasNotPolled) {
+  set_nonblocking(p.b.channel->fd);
+  const auto channel_is_empty = [&] {
+    struct ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    return v().ibv_get_cq_event(p.b.channel, &cq, &cq_context) == -1 && errno == EAGAIN;
+  };
+  expect_no_completion(p.b.recv_cq);
+  send(1);
+  ASSERT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
+  EXPECT_FALSE(has_event()) << "it has not looked for events";
+  send(2);
+  get_event();
+  ASSERT_EQ(wait_completion(p.b.recv_cq).wr_id, 1u);
+  ASSERT_EQ(wait_completion(p.b.recv_cq).wr_id, 2u);
+  expect_no_completion(p.b.recv_cq);
+
+  // As UCX does: polls until nothing is there, looks for events, arms, and sleeps.
+  ASSERT_TRUE(channel_is_empty());
+  send(3);
+  ASSERT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
+  get_event();
+  EXPECT_TRUE(channel_is_empty());
+  ASSERT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
+  EXPECT_FALSE(has_event()) << "it was told of that";
+  send(4);
+  get_event();
+}
+
 TEST_F(CompletionEvents, BlockingCallWakesUpThoughNobodyPolls) {
   // The message is already on its way when the receiver goes to sleep: only the background threads can move it.
   ASSERT_EQ(post_recv(p.qb.get(), 1, p.b.sge(0, 64)), 0);

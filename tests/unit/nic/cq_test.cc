@@ -106,6 +106,54 @@ TEST(Cq, AskingForSolicitedDoesNotTakeBackAskingForAll) {
   EXPECT_EQ(cq.push(completion(2)), PushResult::kNotify);
 }
 
+TEST(Cq, WhoWillNotPollAgainIsToldOfWhatCameAfterItsLastPoll) {
+  Cq cq(8, nullptr);
+  cq.push(completion(1));
+  EXPECT_FALSE(cq.notify_or_arm(false)) << "it has not been polled empty since";
+  EXPECT_EQ(cq.push(completion(2)), PushResult::kNotify);
+  drain(cq);
+  cq.push(completion(3));
+  EXPECT_TRUE(cq.notify_or_arm(false));
+  EXPECT_EQ(cq.push(completion(4)), PushResult::kQueued) << "one notification for one request";
+  EXPECT_FALSE(cq.notify_or_arm(false)) << "who was told, and has not polled, will";
+  EXPECT_EQ(cq.push(completion(5)), PushResult::kNotify);
+  drain(cq);
+  cq.push(completion(6));
+  drain(cq);
+  EXPECT_FALSE(cq.notify_or_arm(false));
+  EXPECT_EQ(cq.push(completion(7)), PushResult::kNotify);
+}
+
+TEST(Cq, AndOfSolicitedOnesOnlyIfItAsksForThose) {
+  Completion solicited = completion(2);
+  solicited.solicited = true;
+
+  Cq cq(2, nullptr);
+  drain(cq);
+  cq.push(completion(1));
+  EXPECT_FALSE(cq.notify_or_arm(true));
+  EXPECT_EQ(cq.push(solicited), PushResult::kNotify);
+  drain(cq);
+  cq.push(completion(3));
+  cq.push(solicited);
+  EXPECT_EQ(cq.resize(4), 0);
+  EXPECT_TRUE(cq.notify_or_arm(true));
+  drain(cq);
+  cq.push({.wr_id = 4, .qpn = 0x11, .solicited = true});
+  cq.drop(0x11);
+  EXPECT_FALSE(cq.notify_or_arm(true));
+}
+
+TEST(Cq, AndNotBeforeEnoughHaveCome) {
+  Cq cq(8, nullptr);
+  cq.moderate(2, std::chrono::milliseconds(1));
+  drain(cq);
+  cq.arm(false);
+  EXPECT_EQ(cq.push(completion(1)), PushResult::kQueued);
+  EXPECT_FALSE(cq.notify_or_arm(false));
+  EXPECT_EQ(cq.push(completion(2)), PushResult::kNotify);
+}
+
 TEST(Cq, ResizeKeepsContentOrderAndArming) {
   Cq cq(4, nullptr);
   for (std::uint64_t id : {0u, 1u, 2u, 3u}) cq.push(completion(id));

@@ -44,6 +44,7 @@ int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void*
   const int error = events.take(
       source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
       [&](int fd) { return adapter.sleep_until_readable(fd, [&events] { return events.holds_any(); }); });
+  own(channel)->said_again.store(error == EAGAIN, std::memory_order_relaxed);
   if (error != 0) {
     errno = error;
     return -1;

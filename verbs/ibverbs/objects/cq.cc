@@ -44,6 +44,13 @@ int take(CompletionQueue& cq, int wanted, struct ibv_wc* wc) {
   return taken;
 }
 
+/// Whether the program, which arms the CQ, is going to sleep without another look at it: it has emptied a channel that
+/// does not block. UCX does so. It relies on cards that know what has been polled, and raise an event at once when
+/// there is more, as ConnectX do.
+bool will_sleep(const CompletionQueue& cq) {
+  return cq.channel != nullptr && own(cq.channel)->said_again.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 namespace impl {
@@ -120,7 +127,11 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   const NicLock lock(*context_of(cq->context).adapter);
   if (!lock) return refuse_without_nic();
   CompletionQueue& ours = *own(cq);
-  ours.nic_cq->arm(solicited_only != 0);
+  if (!will_sleep(ours)) {
+    ours.nic_cq->arm(solicited_only != 0);
+  } else if (ours.nic_cq->notify_or_arm(solicited_only != 0)) {
+    own(ours.channel)->events.push(&ours);
+  }
   ours.armed_since_poll = true;
   lock.stop_polling();
   return 0;

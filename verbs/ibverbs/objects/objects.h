@@ -52,6 +52,7 @@ struct MemoryWindow : ibv_mw {
 
 struct CompChannel : ibv_comp_channel {
   EventQueue<CompletionQueue*> events;
+  std::atomic<bool> said_again = false;  ///< The last ibv_get_cq_event() found none, and did not wait.
 };
 
 /// One thread at a time between ibv_start_poll() and ibv_end_poll().

@@ -8,6 +8,14 @@
 #include "proto/base/check.h"
 
 namespace uroce::nic {
+namespace {
+
+/// A failed completion counts as solicited (IBTA Vol 1, 11.4.2.2).
+bool is_solicited(const Completion& completion) {
+  return completion.solicited || completion.status != WcStatus::kSuccess;
+}
+
+}  // namespace
 
 Cq::Cq(std::uint32_t capacity, void* user) : ring_(capacity), user_(user) { UROCE_ASSERT(capacity >= 1); }
 
@@ -19,19 +27,20 @@ Cq::PushResult Cq::push(const Completion& completion) {
   }
   ring_[(head_ + count_) % ring_.size()] = completion;
   ++count_;
-  // IBTA Vol 1, 11.4.2.2: a failed completion counts as solicited.
-  const bool solicited = completion.solicited || completion.status != WcStatus::kSuccess;
-  if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !solicited)) return PushResult::kQueued;
+  if (was_empty_) ++unheard_;
+  if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !is_solicited(completion))) return PushResult::kQueued;
   if (moderate_count_ > 1 && moderate_period_ > Duration{} && ++held_back_ < moderate_count_) {
     if (!deadline_) deadline_ = completion.when + moderate_period_;
     return PushResult::kQueued;
   }
-  disarm();
+  notified();
   return PushResult::kNotify;
 }
 
-void Cq::disarm() {
+void Cq::notified() {
   armed_ = Armed::kNo;
+  was_empty_ = false;
+  unheard_ = 0;
   held_back_ = 0;
   deadline_.reset();
 }
@@ -43,7 +52,7 @@ void Cq::moderate(std::uint32_t count, Duration period) {
 
 bool Cq::on_timeout(Instant now) {
   if (!deadline_ || now < *deadline_) return false;
-  disarm();
+  notified();
   return true;
 }
 
@@ -54,6 +63,8 @@ std::size_t Cq::poll(std::span<Completion> out) {
     head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
   }
   count_ -= static_cast<std::uint32_t>(taken);
+  unheard_ = std::min(unheard_, count_);
+  if (taken < out.size()) was_empty_ = true;
   return taken;
 }
 
@@ -64,6 +75,7 @@ void Cq::drop(std::uint32_t qpn) {
     if (completion.qpn != qpn) ring_[(head_ + kept++) % ring_.size()] = completion;
   }
   count_ = kept;
+  unheard_ = std::min(unheard_, count_);
 }
 
 void Cq::arm(bool solicited_only) {
@@ -75,6 +87,18 @@ void Cq::arm(bool solicited_only) {
   }
 }
 
+bool Cq::notify_or_arm(bool solicited_only) {
+  const bool was_armed_for_all = armed_ == Armed::kAny;
+  arm(solicited_only);
+  if (was_armed_for_all) return false;  // None can have come unheard; some may wait for more, as moderate() says.
+  for (std::uint32_t i = count_ - unheard_; i < count_; ++i) {
+    if (armed_ == Armed::kSolicited && !is_solicited(ring_[(head_ + i) % ring_.size()])) continue;
+    notified();
+    return true;
+  }
+  return false;
+}
+
 Errno Cq::resize(std::uint32_t capacity) {
   if (capacity < 1 || capacity < count_) return EINVAL;
   std::vector<Completion> ring;
@@ -84,10 +108,12 @@ Errno Cq::resize(std::uint32_t capacity) {
     return ENOMEM;
   }
   const std::uint32_t kept = count_;
+  const std::uint32_t unheard = unheard_;
   poll({ring.data(), kept});
   ring_ = std::move(ring);
   head_ = 0;
   count_ = kept;
+  unheard_ = unheard;
   return 0;
 }
 

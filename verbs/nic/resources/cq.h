@@ -34,6 +34,10 @@ class Cq {
   void drop(std::uint32_t qpn);
   /// Asks for one notification at the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
+  /// The same for an owner who will not poll again before it waits. A completion that came after the CQ was last polled
+  /// empty, and that no notification was for, counts as the next one. True when there is such a one: the owner must be
+  /// told, and the CQ is not armed.
+  bool notify_or_arm(bool solicited_only);
   /// EINVAL when more completions are queued than would fit, ENOMEM without memory. Nothing changes then.
   Errno resize(std::uint32_t capacity);
 
@@ -46,11 +50,13 @@ class Cq {
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
-  void disarm();
+  void notified();
   std::vector<Completion> ring_;
   std::uint32_t head_ = 0;
   std::uint32_t count_ = 0;
   Armed armed_ = Armed::kNo;
+  bool was_empty_ = false;     ///< Polled empty after the last notification.
+  std::uint32_t unheard_ = 0;  ///< So many of the newest completions came after that, and no notification was for them.
   bool overflowed_ = false;
   bool ignore_overrun_ = false;
   std::uint32_t moderate_count_ = 0;
