@@ -94,6 +94,8 @@ class Cm {
   std::optional<LastWords> poll_last_words(MutBytes frame);
 
   const CmConfig& config() const { return config_; }
+  /// From now on `mtu` is CmConfig::mtu_max.
+  void set_mtu_max(std::uint8_t mtu) { config_.mtu_max = mtu; }
   const CmCounters& counters() const { return counters_; }
   /// How many connections are held, destroyed ones that linger included.
   std::size_t size() const;
@@ -101,7 +103,7 @@ class Cm {
  private:
   struct Core;
   Connection* find(Id id) const;  ///< Null: no such id, or destroyed.
-  const CmConfig config_;
+  CmConfig config_;
   CmCounters counters_;
   std::unique_ptr<Core> core_;
 };

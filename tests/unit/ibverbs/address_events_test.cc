@@ -36,11 +36,12 @@ class AddressEvents : public testing::Test {
     context.reset();
     if (::uroce::test::own_network_failure().empty()) ip("addr flush to");
   }
-  enum ibv_port_state port() {
+  struct ibv_port_attr port_attr() {
     struct ibv_port_attr attr {};
     EXPECT_EQ(verbs_get_ctx(context.get())->query_port(context.get(), 1, &attr, sizeof attr), 0);
-    return attr.state;
+    return attr;
   }
+  enum ibv_port_state port() { return port_attr().state; }
   std::optional<enum ibv_event_type> event() { return next_async_event(context.get()); }
 
   ContextPtr context;
@@ -79,6 +80,38 @@ TEST_F(AddressEvents, TheInterfaceGoesDownAndUp) {
   ASSERT_TRUE(set_lo("up"));
   EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+}
+
+// Without an event, as in Soft-RoCE (rxe_notify(), NETDEV_CHANGEMTU).
+TEST_F(AddressEvents, TheMtuFollowsTheInterface) {
+  const auto set_mtu = [](int bytes) {
+    return std::system(("ip link set lo mtu " + std::to_string(bytes)).c_str()) == 0;
+  };
+  // What comes behind the change, and is heard.
+  const auto go_and_come_back = [&] {
+    ASSERT_TRUE(ip("addr del"));
+    EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
+    EXPECT_EQ(event(), IBV_EVENT_PORT_ERR);
+    ASSERT_TRUE(ip("addr add"));
+    EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
+    EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
+  };
+  Node node(0);
+  const QpPtr qp = node.make_qp();
+  bring_to(qp.get(), IBV_QPS_INIT, {}, 0);
+  struct ibv_qp_attr rtr = rtr_attr(node.gid(), 0x11, {.mtu = IBV_MTU_2048});
+
+  EXPECT_EQ(port_attr().active_mtu, IBV_MTU_4096);
+  ASSERT_TRUE(set_mtu(1500));
+  go_and_come_back();
+  EXPECT_EQ(port_attr().active_mtu, IBV_MTU_1024);
+  EXPECT_EQ(port_attr().max_mtu, IBV_MTU_4096);
+  EXPECT_EQ(v().ibv_modify_qp(qp.get(), &rtr, kRtrMask), EINVAL);
+
+  ASSERT_TRUE(set_mtu(65536));
+  go_and_come_back();
+  EXPECT_EQ(port_attr().active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(v().ibv_modify_qp(qp.get(), &rtr, kRtrMask), 0);
 }
 
 TEST_F(AddressEvents, WhatHappensToOthersIsNoEvent) {

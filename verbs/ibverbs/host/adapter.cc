@@ -150,6 +150,7 @@ void Adapter::watch(const std::vector<proto::Gid>& addresses) {
   if (assigned_.empty()) {  // Else something has changed already.
     assigned_ = watch->first().assigned;
     link_up_ = watch->first().any_up;
+    set_mtu_max(watch->first().mtu_max.value_or(mtu_max()));
   }
   watch_ = std::move(watch);
 }
@@ -157,12 +158,19 @@ void Adapter::watch(const std::vector<proto::Gid>& addresses) {
 /// In the thread of the watch.
 void Adapter::on_addresses(const AddressState& state) {
   const auto lock = runner_.lock();
+  set_mtu_max(state.mtu_max.value_or(mtu_max()));
   if (state.any_up) set_port(link_up_, true);
   if (state.assigned != assigned_) {
     assigned_ = state.assigned;
     for (Context* context : contexts_) raise(*context, IBV_EVENT_GID_CHANGE);
   }
   if (!state.any_up) set_port(link_up_, false);
+}
+
+void Adapter::set_mtu_max(std::uint8_t mtu) {
+  nic_.set_mtu_max(mtu);
+  cm_.set_mtu_max(mtu);
+  mtu_max_.store(mtu, std::memory_order_relaxed);
 }
 
 void Adapter::set_port(bool& cause, bool up) {

@@ -61,7 +61,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   const std::array<std::uint8_t, 8>& guid() const { return guid_; }
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
-  std::uint8_t mtu_max() const { return nic_.config().mtu_max; }
+  /// The largest path MTU (enum 1..5), which follows the interface.
+  std::uint8_t mtu_max() const { return mtu_max_.load(std::memory_order_relaxed); }
   /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. `has_event()`:
   /// whether the queue holds one. 0, or EINTR.
   int sleep_until_readable(int fd, const std::function<bool()>& has_event);
@@ -127,6 +128,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void on_addresses(const AddressState& state);
   /// Raises what follows when the port has become another; the caller holds the NIC's lock.
   void set_port(bool& cause, bool up);
+  /// The caller holds the NIC's lock.
+  void set_mtu_max(std::uint8_t mtu);
   CounterSet count() const;
   /// The caller holds the NIC's lock.
   void deliver();
@@ -153,6 +156,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::unique_ptr<FlightRecorder> recorder_;
   nic::Nic nic_;
   cm::Cm cm_;
+  std::atomic<std::uint8_t> mtu_max_{nic_.config().mtu_max};
   CmSink* cm_sink_ = nullptr;             ///< Guarded by the NIC's lock.
   std::unique_ptr<engine::Wills> wills_;  ///< The same.
   cm::NicWithCm<nic::Nic> both_{nic_, cm_};

@@ -56,6 +56,15 @@ InterfaceList list_interfaces() {
   return {getifaddrs(&raw) == 0 ? raw : nullptr, freeifaddrs};
 }
 
+/// In bytes.
+std::optional<std::uint32_t> interface_mtu(const char* name) {
+  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  if (!fd || ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
 /// Not yet, while IPv6 looks whether somebody else has it.
 bool can_be_bound(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -77,6 +86,8 @@ AddressState look_at(const std::vector<proto::Gid>& addresses) {
       if (!owns(*i, addresses[n])) continue;
       state.assigned[n] = true;
       state.any_up = state.any_up || up;
+      const auto mtu = interface_mtu(i->ifa_name);
+      if (mtu) state.mtu_max = std::min(state.mtu_max.value_or(proto::kMtuCodeMax), path_mtu_for(*mtu));
     }
   }
   return state;
@@ -119,16 +130,6 @@ std::vector<std::string> interfaces_to_others() {
     if (leads_out && is_new && !addresses_of_interface(i->ifa_name).empty()) names.emplace_back(i->ifa_name);
   }
   return names;
-}
-
-std::optional<std::uint32_t> interface_mtu(const proto::Gid& address) {
-  const auto name = interface_name(address);
-  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!name || !fd) return std::nullopt;
-  ifreq request{};
-  name->copy(request.ifr_name, sizeof request.ifr_name - 1);
-  if (ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
-  return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 std::uint8_t path_mtu_for(std::uint32_t bytes) {

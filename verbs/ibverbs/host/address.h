@@ -22,9 +22,6 @@ std::vector<proto::Gid> addresses_of_interface(const std::string& name);
 /// The interfaces that are up, loopback excepted, and have such addresses.
 std::vector<std::string> interfaces_to_others();
 
-/// MTU in bytes of the interface that has `address`; nothing when no interface of this host has it.
-std::optional<std::uint32_t> interface_mtu(const proto::Gid& address);
-
 /// The largest path MTU (enum 1..5) whose packets fit unfragmented into an interface MTU of `bytes`.
 std::uint8_t path_mtu_for(std::uint32_t bytes);
 

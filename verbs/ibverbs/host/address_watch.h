@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of a NIC that come and go, with their interfaces: rtnetlink(7) tells of it.
+// Addresses of a NIC that come and go, with their interfaces, and whose MTU changes: rtnetlink(7) tells of it.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,8 +18,9 @@ namespace uroce::ibv {
 
 /// What has become of some addresses of this host.
 struct AddressState {
-  std::vector<bool> assigned;  ///< For each: an interface has it.
-  bool any_up = false;         ///< One of them is on an interface that is up and has a carrier.
+  std::vector<bool> assigned;           ///< For each: an interface has it.
+  bool any_up = false;                  ///< One of them is on an interface that is up and has a carrier.
+  std::optional<std::uint8_t> mtu_max;  ///< The largest path MTU (enum 1..5) of all interfaces that have one of them.
   friend bool operator==(const AddressState&, const AddressState&) = default;
 };
 AddressState look_at(const std::vector<proto::Gid>& addresses);

@@ -23,10 +23,7 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
   config.ack_timeout_floor = nic::kAckTimeoutFloor;
   config.gids = gid_table(addresses, device_table().first_gid);
-  for (const proto::Gid& address : addresses) {
-    const auto mtu = interface_mtu(address);
-    if (mtu) config.mtu_max = std::min(config.mtu_max, path_mtu_for(*mtu));
-  }
+  config.mtu_max = look_at(addresses).mtu_max.value_or(proto::kMtuCodeMax);
   return config;
 }
 

@@ -95,6 +95,8 @@ class Nic {
   /// that is destroyed is forgotten with it.
   std::optional<Event> poll_event();
   const NicConfig& config() const { return config_; }
+  /// From now on `mtu` (enum 1..5) is NicConfig::mtu_max. QPs keep the path MTU that they have.
+  void set_mtu_max(std::uint8_t mtu) { config_.mtu_max = mtu; }
   const Counters& counters() const { return counters_; }
   /// WRITEs of peers so far that no completion tells of: a program that watches its memory sees them.
   std::uint64_t silent_writes() const { return counters_.rcvd_writes; }
