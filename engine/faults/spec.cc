@@ -72,6 +72,10 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   return {};
 }
 
+constexpr const char* kReorderForm =
+    "reorder has the number of overtaking packets behind its conditions, and # behind that: reorder=2%:3, "
+    "reorder=op:write:3#2";
+
 Failure take_packet_fault(Kind kind, Direction direction, std::string_view value, FaultSpec& spec) {
   PacketFault fault;
   fault.kind = kind;
@@ -79,13 +83,14 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
   auto [conditions, which] = split_at(value, '#');
   if (which) {
     const auto range = parse_which(*which);
+    if (!range && kind == Kind::kReorder && which->find(':') != which->npos) return kReorderForm;
     if (!range) return "# needs the number of a packet, or a range such as 2..5";
     fault.which = *range;
   }
   if (kind == Kind::kReorder) {
     const std::size_t colon = conditions.rfind(':');
     fault.distance = colon == conditions.npos ? 0 : parse_number(conditions.substr(colon + 1)).value_or(0);
-    if (fault.distance == 0) return "reorder needs the number of overtaking packets at its end: reorder=2%:3";
+    if (fault.distance == 0) return kReorderForm;
     conditions = conditions.substr(0, colon);
   }
   std::vector<std::string_view> parts = split(conditions, '@');

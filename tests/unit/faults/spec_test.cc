@@ -255,6 +255,15 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
   }
 }
 
+TEST(FaultSpec, SaysWhereReorderHasItsNumber) {
+  EXPECT_EQ(packet_fault("reorder=op:write:3#2").distance, 3u);
+  for (const char* text : {"reorder=op:write#2:3", "reorder=psn:16#2:3", "reorder=op:write#2", "reorder=5%"}) {
+    const auto spec = parse_faults(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error(), HasSubstr("reorder=op:write:3#2")) << text;
+  }
+}
+
 TEST(FaultSpec, QpsByTheirOrder) {
   const FaultSpec spec =
       parsed("drop=qp:1st,qp_fatal=qp:2nd@1s,cq_overflow=qp:3rd@1s,wr=qp:11th#1:FATAL_ERR,dup=qp:17");
