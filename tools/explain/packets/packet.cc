@@ -209,7 +209,11 @@ std::optional<Dissector::Link> Dissector::link(const Frame& frame) {
 Dissector::Core Dissector::core(Bytes ethernet, std::size_t outside) {
   const Unwrapped inner = unwrap(ethernet);
   const std::size_t cut = missing_bytes(inner.type, inner.network).value_or(outside);
-  const std::size_t captured = Ethernet::kSize + inner.network.size();
+  const Extensions extensions = inner.type == kEtherTypeIpv6 ? extensions_of(inner.network) : Extensions{};
+  const std::size_t captured = Ethernet::kSize + inner.network.size() - extensions.size;
+  if (extensions.size != 0) {
+    return {as_ethernet(inner.type, without(extensions, inner.network), cut), captured, cut != 0, inner.tunnel};
+  }
   if (inner.tunnel.empty() && inner.tags < 2 && cut == 0) return {ethernet, ethernet.size(), false, {}};
   return {as_ethernet(inner.type, inner.network, cut), captured, cut != 0, inner.tunnel};
 }

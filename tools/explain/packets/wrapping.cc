@@ -16,8 +16,10 @@ constexpr std::uint16_t kErspan2 = 0x88BE, kErspan3 = 0x22EB, kBridged = 0x6558;
 constexpr std::uint8_t kProtocolGre = 47;
 constexpr std::uint16_t kVxlanPort = 4789;
 constexpr std::size_t kVxlanSize = 8, kErspan2Size = 8, kErspan3Size = 12, kErspan3More = 8;
+enum ExtensionHeader : std::uint8_t { kHopByHop = 0, kRouting = 43, kFragment = 44, kDestinationOptions = 60 };
+constexpr std::size_t kExtensionUnit = 8;
 /// More than anybody nests.
-constexpr int kMostTunnels = 4;
+constexpr int kMostTunnels = 4, kMostExtensions = 16;
 
 std::uint16_t half(Bytes bytes, std::size_t at) {
   return at + 2 <= bytes.size() ? static_cast<std::uint16_t>(load_be<2>(bytes.data() + at)) : std::uint16_t{0};
@@ -74,8 +76,9 @@ bool take_off_tunnel(Unwrapped& at) {
     header = static_cast<std::size_t>(ip[0] & 0xF) * 4;
     protocol = ip[9];
   } else if (at.type == kEtherTypeIpv6 && ip.size() >= Ipv6::kSize) {
-    header = Ipv6::kSize;
-    protocol = ip[6];
+    const Extensions extensions = extensions_of(ip);
+    header = Ipv6::kSize + extensions.size;
+    protocol = extensions.protocol;
   } else {
     return false;
   }
@@ -84,6 +87,26 @@ bool take_off_tunnel(Unwrapped& at) {
   if (protocol != kProtocolUdp || half(payload, 2) != kVxlanPort) return false;
   at = ethernet_frame(behind(payload, Udp::kSize + kVxlanSize), "VXLAN");
   return true;
+}
+
+/// The bytes of the extension header that `rest` begins with; nothing when it is none, or must stay.
+std::optional<std::size_t> extension_size(std::uint8_t protocol, Bytes rest) {
+  if (rest.size() < kExtensionUnit) return std::nullopt;
+  switch (protocol) {
+    case kFragment:
+      if ((half(rest, 2) & 0xFFF9) != 0) return std::nullopt;  // An offset, or more fragments.
+      return kExtensionUnit;
+    case kRouting:
+      if (rest[3] != 0) return std::nullopt;  // The destination is only the next one on the way.
+      break;
+    case kHopByHop:
+    case kDestinationOptions:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const std::size_t size = (std::size_t{rest[1]} + 1) * kExtensionUnit;
+  return size <= rest.size() ? std::optional(size) : std::nullopt;
 }
 
 /// RFC 1071: over a header with its checksum in it, the sum is all ones.
@@ -101,6 +124,29 @@ Unwrapped unwrap(Bytes ethernet) {
   for (int i = 0; i < kMostTunnels && take_off_tunnel(at); ++i) {
   }
   return at;
+}
+
+Extensions extensions_of(Bytes ipv6) {
+  if (ipv6.size() < Ipv6::kSize) return {};
+  Extensions chain{.size = 0, .protocol = ipv6[6]};
+  Bytes rest = behind(ipv6, Ipv6::kSize);
+  rest = rest.first(std::min<std::size_t>(rest.size(), half(ipv6, 4)));
+  for (int i = 0; i < kMostExtensions; ++i) {
+    const auto size = extension_size(chain.protocol, rest);
+    if (!size) break;
+    chain = {.size = chain.size + *size, .protocol = rest[0]};
+    rest = behind(rest, *size);
+  }
+  return chain;
+}
+
+std::vector<std::uint8_t> without(const Extensions& extensions, Bytes ipv6) {
+  std::vector<std::uint8_t> packet(ipv6.begin(), ipv6.begin() + Ipv6::kSize);
+  store_be<2>(packet.data() + 4, half(ipv6, 4) - extensions.size);
+  packet[6] = extensions.protocol;
+  const Bytes rest = behind(ipv6, Ipv6::kSize + extensions.size);
+  packet.insert(packet.end(), rest.begin(), rest.end());
+  return packet;
 }
 
 std::optional<std::size_t> missing_bytes(std::uint16_t type, Bytes network) {
