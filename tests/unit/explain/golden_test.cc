@@ -197,6 +197,17 @@ TEST(Golden, BothEndsTellWhatTheWireDid) {
   EXPECT_EQ(topics, 35u);
 }
 
+/// Damage is counted once, whichever captures are there, and not beside a packet that came whole.
+TEST(Golden, DamageIsCountedAsTheReceiverSeesIt) {
+  for (const std::string name : {"rxe/corrupt_icrc_only", "rxe/corrupt_icrc_send"}) {
+    for (const Retold& retold : {retell({name + ".atB"}), retell({name + ".atA", name + ".atB"})}) {
+      EXPECT_EQ(retold.story->totals().icrc_wrong, 1u) << name;
+      EXPECT_EQ(retold.story->totals().icrc_right + 1, retold.story->totals().packets) << name;
+    }
+    EXPECT_EQ(retell({name + ".atA", name + ".atB"}).story->connection(1)->icrc_wrong, 1u) << name;
+  }
+}
+
 /// Two hosts, two pcap files, two clocks: one story, whatever the clocks say.
 TEST(Golden, TheClocksOfTwoHostsDiffer) {
   for (const std::string topic :

@@ -98,6 +98,8 @@ struct Packet {
   Place other;                     ///< Where the other end saw it.
   std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
 
+  /// As its receiver sees it.
+  Icrc icrc_on_arrival() const { return fate == Fate::kDamaged ? Icrc::kWrong : icrc; }
   bool is_response() const {
     return op->kind == proto::Kind::kReadResponse || op->kind == proto::Kind::kAcknowledge ||
            op->kind == proto::Kind::kAtomicAcknowledge;

@@ -32,7 +32,7 @@ Told Story::tell(const Packet& packet) {
   ++totals_.packets;
   if (totals_.packets == 1) totals_.first_ns = packet.time_ns;
   totals_.last_ns = std::max(totals_.last_ns, packet.time_ns);
-  switch (packet.icrc) {
+  switch (packet.icrc_on_arrival()) {
     case Icrc::kRight:
       ++totals_.icrc_right;
       break;
@@ -59,8 +59,8 @@ Told Story::tell(const Packet& packet) {
       ++connection->marked;
       told.note(Severity::kRemark, "congestion", "marked by the network: congestion experienced");
     }
-    if (packet.icrc == Icrc::kWrong) ++connection->icrc_wrong;
-    if (packet.icrc == Icrc::kRight) ++connection->icrc_right;
+    if (packet.icrc_on_arrival() == Icrc::kWrong) ++connection->icrc_wrong;
+    if (packet.icrc_on_arrival() == Icrc::kRight) ++connection->icrc_right;
   }
   if (!packet.comment.empty()) {
     // What a NIC of ours says about a packet: a fault was injected.

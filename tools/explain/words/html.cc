@@ -116,9 +116,9 @@ std::size_t Html::network(const Packet& packet) {
   row("sport", std::to_string(packet.source_port),
       "entropy, by which networks choose a way; port 4791 is the destination's");
   row("ICRC",
-      packet.icrc == Icrc::kRight   ? "right"
-      : packet.icrc == Icrc::kWrong ? "WRONG"
-                                    : "not captured",
+      packet.icrc_on_arrival() == Icrc::kRight   ? "right"
+      : packet.icrc_on_arrival() == Icrc::kWrong ? "WRONG"
+                                                 : "not captured",
       "covers all that does not change on the way");
   const std::string text = in_script(rows);
   const auto [at, fresh] = networks_.try_emplace(text, networks_.size());

@@ -148,7 +148,7 @@ void Json::packet(const Packet& packet, const Told& told, const Story&) {
                 {"psn", packet.psn.value()},
                 {"what", what(packet)},
                 {"payload", packet.payload},
-                {"icrc", word(packet.icrc)},
+                {"icrc", word(packet.icrc_on_arrival())},
                 {"message", told.part.message},
                 {"offset", told.part.offset},
                 {"total", told.part.total},
