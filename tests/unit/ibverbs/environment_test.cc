@@ -31,7 +31,6 @@ TEST(Environment, CommasSeparateAddressesSemicolonsSeparateNics) {
   v6_loopback.raw[15] = 1;
   EXPECT_EQ(plan("", "127.0.0.5,::1;127.0.0.6"),
             (AddressPlan{{Gid::from_v4(127, 0, 0, 5), v6_loopback}, {Gid::from_v4(127, 0, 0, 6)}}));
-  EXPECT_EQ(plan("", ";127.0.0.6"), (AddressPlan{{}, {Gid::from_v4(127, 0, 0, 6)}}));
 }
 
 TEST(Environment, AnInterfaceStandsForItsAddresses) {
@@ -57,6 +56,14 @@ TEST(Environment, RefusesWhatMakesNoSense) {
     EXPECT_NE(refusal("", addresses).find("UROCE_ADDR"), std::string::npos) << addresses;
   }
   EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);
+}
+
+TEST(Environment, BesideEachSeparatorIsAnAddress) {
+  for (const char* addresses : {"127.0.0.5;", ";127.0.0.5", "127.0.0.5;;127.0.0.6", ";", ",", "127.0.0.5,",
+                                "127.0.0.5,,127.0.0.6", "127.0.0.5,;127.0.0.6", "lo;"}) {
+    EXPECT_NE(refusal("", addresses).find("no address beside a comma or a semicolon"), std::string::npos) << addresses;
+  }
+  EXPECT_NE(refusal("2", "127.0.0.5;").find("no address beside"), std::string::npos);
 }
 
 TEST(Environment, NoTwoNicsHaveOneAddress) {

@@ -65,8 +65,11 @@ Result<AddressPlan, std::string> plan_addresses(const std::string& devices, cons
   if (!addresses.empty()) {
     for (const std::string& nic : split(addresses, ';')) {
       std::vector<proto::Gid>& list = plan.emplace_back();
-      if (nic.empty()) continue;
       for (const std::string& text : split(nic, ',')) {
+        if (text.empty()) {
+          return Err{"UROCE_ADDR: in '" + addresses +
+                     "' there is no address beside a comma or a semicolon; leave that out, or name an address"};
+        }
         const auto meant = addresses_meant_by(text);
         if (!meant.ok()) return Err{meant.error()};
         for (const proto::Gid& address : *meant) {
