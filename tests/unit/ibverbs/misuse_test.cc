@@ -54,6 +54,23 @@ TEST_F(Misuse, ThereAreSoManyProtectionDomainsAndNoMore) {
   for (auto pd = all.rbegin(); pd != all.rend(); ++pd) EXPECT_EQ(v().ibv_dealloc_pd(*pd), 0);
 }
 
+TEST_F(Misuse, ThereAreSoManyAddressHandlesAndNoMore) {
+  struct ibv_ah_attr attr {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid = node.gid();
+  attr.grh.sgid_index = 1;
+  std::vector<struct ibv_ah*> all;
+  struct ibv_ah* made = nullptr;
+  while (all.size() <= nic::kMaxAh && (made = impl::ibv_create_ah(node.pd, &attr)) != nullptr) all.push_back(made);
+  EXPECT_EQ(errno, ENOMEM);
+  ASSERT_EQ(all.size(), nic::kMaxAh);
+  EXPECT_EQ(impl::ibv_destroy_ah(all.back()), 0);
+  all.back() = impl::ibv_create_ah(node.pd, &attr);
+  EXPECT_NE(all.back(), nullptr) << "there is room for one again";
+  for (struct ibv_ah* const ah : all) EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
+}
+
 TEST_F(Misuse, WithoutMemoryNothingIsMade) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer needs memory of its own";

@@ -70,7 +70,7 @@ int minus_one(int error, const std::string& sentence) {
 void take_from_nic(AddressHandle& ah) {
   const NicLock lock(*context_of(ah.context).adapter, NicLock::Purpose::kCleanUp);
   if (!lock) return;
-  --ah.nic_pd->users;
+  lock->remove_ah(ah.nic_pd);
   release(lock, ah.source_port);
 }
 
@@ -89,13 +89,17 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
   ah->nic_pd = own(pd)->nic_pd;
   {
     const NicLock lock(*context.adapter);
-    if (!lock) {
+    const int error =
+        !lock ? refuse_without_nic()
+        : lock->add_ah(ah->nic_pd) != 0
+            ? refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more")
+            : 0;
+    if (error != 0) {
       delete ah;
-      errno = refuse_without_nic();
+      errno = error;
       return nullptr;
     }
     ah->source_port = hold(lock, *path, wanted_source_port(*attr, *path));
-    ++ah->nic_pd->users;
   }
   ah->path = *path;
   const std::scoped_lock lock(context.objects_mutex);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <deque>
 #include <new>
+#include <unordered_map>
 
 #include "proto/icrc.h"
 #include "proto/pkey.h"
@@ -17,13 +18,15 @@
 namespace uroce::nic {
 namespace {
 
+/// Found by their address: programs have tens of thousands, and destroy them one by one.
 template <class T>
-bool erase_owned(std::vector<std::unique_ptr<T>>& all, const T* one) {
-  const auto it = std::find_if(all.begin(), all.end(), [one](const auto& p) { return p.get() == one; });
-  if (it == all.end()) return false;
-  std::swap(*it, all.back());
-  all.pop_back();
-  return true;
+using Owned = std::unordered_map<const T*, std::unique_ptr<T>>;
+
+template <class T>
+T* keep(Owned<T>& all, std::unique_ptr<T> one) {
+  T* const kept = one.get();
+  all.emplace(kept, std::move(one));
+  return kept;
 }
 
 /// Null when there is no memory for it.
@@ -106,9 +109,10 @@ struct Nic::Core final : QpEnv {
   MulticastTable multicast;
   CqHealth cq_health;
   std::deque<Event> events;
-  std::vector<std::unique_ptr<Pd>> pds;
-  std::vector<std::unique_ptr<Cq>> cqs;
-  std::vector<std::unique_ptr<Srq>> srqs;
+  Owned<Pd> pds;
+  Owned<Cq> cqs;
+  Owned<Srq> srqs;
+  std::uint32_t ahs = 0;
   std::uint32_t next_srq_number = 1;
   std::uint32_t created_qps = 0;
 };
@@ -202,12 +206,24 @@ std::optional<Instant> Nic::next_deadline() const {
 
 Pd* Nic::alloc_pd() {
   if (core_->pds.size() == kMaxPd) return nullptr;
-  return core_->pds.emplace_back(std::make_unique<Pd>()).get();
+  return keep(core_->pds, std::make_unique<Pd>());
 }
 
 Errno Nic::dealloc_pd(Pd* pd) {
   if (pd->users != 0) return EBUSY;
-  return erase_owned(core_->pds, pd) ? 0 : EINVAL;
+  return core_->pds.erase(pd) != 0 ? 0 : EINVAL;
+}
+
+Errno Nic::add_ah(Pd* pd) {
+  if (core_->ahs == kMaxAh) return ENOMEM;
+  ++core_->ahs;
+  ++pd->users;
+  return 0;
+}
+
+void Nic::remove_ah(Pd* pd) {
+  --core_->ahs;
+  --pd->users;
 }
 
 Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
@@ -215,7 +231,7 @@ Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   if (core_->cqs.size() == kMaxCq) return Err{ENOMEM};
   auto cq = try_to_make<Cq>(capacity, user);
   if (!cq) return Err{ENOMEM};
-  return core_->cqs.emplace_back(std::move(cq)).get();
+  return keep(core_->cqs, std::move(cq));
 }
 
 void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) { core_->cq_health.moderate(*cq, count, period); }
@@ -224,7 +240,7 @@ Errno Nic::destroy_cq(Cq* cq) {
   if (cq->users != 0) return EBUSY;
   core_->cq_health.forget(cq);
   std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
-  return erase_owned(core_->cqs, cq) ? 0 : EINVAL;
+  return core_->cqs.erase(cq) != 0 ? 0 : EINVAL;
 }
 
 Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
@@ -235,14 +251,14 @@ Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
   auto srq = try_to_make<Srq>(init, core_->next_srq_number++);
   if (!srq) return Err{ENOMEM};
   ++init.pd->users;
-  return core_->srqs.emplace_back(std::move(srq)).get();
+  return keep(core_->srqs, std::move(srq));
 }
 
 Errno Nic::destroy_srq(Srq* srq) {
   if (srq->users != 0) return EBUSY;
   std::erase_if(core_->events, [srq](const Event& e) { return e.srq == srq; });
   Pd* const pd = srq->pd();
-  if (!erase_owned(core_->srqs, srq)) return EINVAL;
+  if (core_->srqs.erase(srq) == 0) return EINVAL;
   --pd->users;
   return 0;
 }

@@ -45,6 +45,9 @@ class Nic {
   // --- control ------------------------------------------------------------------------------------------------------
   Pd* alloc_pd();            ///< Null when there are kMaxPd.
   Errno dealloc_pd(Pd* pd);  ///< EBUSY while anything is in it.
+  /// Counts an address handle, of which the NIC knows no more than that it is in `pd`. ENOMEM: there are kMaxAh.
+  Errno add_ah(Pd* pd);
+  void remove_ah(Pd* pd);
   MrTable& mrs() { return mrs_; }
   /// EINVAL: capacity 0 or above kMaxCqe. ENOMEM: there are kMaxCq, or no memory.
   Result<Cq*, Errno> create_cq(std::uint32_t capacity, void* user);
