@@ -198,6 +198,20 @@ TEST_F(ExtendedMemory, OnDemandRegionsNeedWhatOthersNeedButMemory) {
   EXPECT_EQ(munmap(absent, kExtendedPage), 0);
 }
 
+TEST_F(ExtendedMemory, OfANullRegionThereIsNothingToFetch) {
+  struct ibv_mr* const null = ibv_alloc_null_mr(p.a.pd);
+  ASSERT_NE(null, nullptr);
+  struct ibv_sge sge {
+    kExtendedPage, 1 << 20, null->lkey
+  };
+  for (const auto advice : {IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE}) {
+    EXPECT_EQ(ibv_advise_mr(p.a.pd, advice, 0, &sge, 1), 0);
+  }
+  sge.lkey ^= 1;
+  EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EINVAL);
+  EXPECT_EQ(v().ibv_dereg_mr(null), 0);
+}
+
 TEST_F(ExtendedMemory, AdviceThatDoesNotExist) {
   struct ibv_sge sge = p.a.sge(0, 8);
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), 0);

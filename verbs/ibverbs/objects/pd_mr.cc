@@ -184,6 +184,7 @@ int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t
   const NicLock lock(*context_of(pd->context).adapter);
   if (!lock) return refuse_without_nic();
   for (std::uint32_t i = 0; i < count; ++i) {
+    if (lock->mrs().is_null(list[i].lkey, own(pd)->nic_pd)) continue;  // There is nothing to fetch.
     const auto found = lock->mrs().resolve(list[i].lkey, list[i].addr, list[i].length, own(pd)->nic_pd, rights);
     const bool is_there = found.ok() && touch_memory(*found, list[i].length, rights != 0);
     if (is_there || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;

@@ -122,6 +122,12 @@ Result<std::uint8_t*, AccessError> MrTable::reach(const Mr& mr, std::uint64_t of
   return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(mr.memory) + offset);
 }
 
+bool MrTable::is_null(std::uint32_t key, const Pd* pd) const {
+  const std::uint32_t index = index_of(key);
+  const Mr* const mr = index < entries_.size() ? entries_[index].mr.get() : nullptr;
+  return mr != nullptr && mr->kind == MrKind::kNull && !objection(*mr, key, pd, 0);
+}
+
 Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, std::uint32_t rights) const {
   if (length > nothing_->zeros.size()) return Err{AccessError::kOutOfBounds};
   return (rights & kLocalWrite) != 0 ? nothing_->sink.data() : nothing_->zeros.data();

@@ -85,6 +85,8 @@ class MrTable {
   /// case: it needs no key (IBTA C9-88).
   Result<std::uint8_t*, AccessError> resolve(std::uint32_t key, std::uint64_t va, std::uint64_t length, const Pd* pd,
                                              std::uint32_t rights) const;
+  /// Whether `key` names a null region of `pd`, behind which there is no memory.
+  bool is_null(std::uint32_t key, const Pd* pd) const;
   std::uint32_t size() const { return count_; }
 
   /// The only way to touch what resolve() returns: it need not be there.
