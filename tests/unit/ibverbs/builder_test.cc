@@ -329,6 +329,26 @@ TEST_F(Builder, AStateThatCannotSend) {
   EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
 }
 
+/// The room for inline data is there, and so is that for an SGE.
+TEST_F(Builder, InlineDataNeedsNoSges) {
+  auto init = attr(kAllOps);
+  init.cap.max_send_sge = 0;
+  const QpPtr lean(create(p.a.context.get(), init));
+  ASSERT_NE(lean, nullptr);
+  EXPECT_EQ(init.cap.max_send_sge, 1u);
+  const QpPtr peer = p.b.make_qp();
+  bring_to(lean.get(), IBV_QPS_RTS, p.b.gid(), peer->qp_num);
+  bring_to(peer.get(), IBV_QPS_RTS, p.a.gid(), lean->qp_num);
+  x = impl::ibv_qp_to_qp_ex(lean.get());
+  begin(7);
+  ibv_wr_rdma_write(x, p.b.mr->rkey, p.b.address(0));
+  std::uint8_t three[3] = {7, 8, 9};
+  ibv_wr_set_inline_data(x, three, sizeof three);
+  ASSERT_EQ(ibv_wr_complete(x), 0);
+  expect_sent(7, IBV_WC_RDMA_WRITE);
+  EXPECT_EQ(p.b.memory[2], 9);
+}
+
 TEST_F(Builder, OnlyOfQpsThatWereCreatedForIt) {
   EXPECT_EQ(impl::ibv_qp_to_qp_ex(p.qa.get()), nullptr);
   auto init = attr(0);

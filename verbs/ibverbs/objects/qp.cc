@@ -92,7 +92,9 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
     wanted.srq = own(init->srq)->nic_srq;
     init->cap.max_recv_wr = init->cap.max_recv_sge = 0;  // That is what it gets.
   }
-  // Inline data may be as long as the SGEs of a WR are, as with Soft-RoCE: programs that ask for none count on it.
+  // A work queue's entry has room for SGEs or for inline data. As with Soft-RoCE, who asks for one gets the other, too:
+  // programs count on it.
+  if (init->cap.max_inline_data != 0) init->cap.max_send_sge = std::max(init->cap.max_send_sge, 1u);
   static_assert(nic::kMaxSge * sizeof(struct ibv_sge) <= nic::kMaxInline);
   const auto sge_bytes = static_cast<std::uint32_t>(init->cap.max_send_sge * sizeof(struct ibv_sge));
   init->cap.max_inline_data = std::max(init->cap.max_inline_data, sge_bytes);
