@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs hear when the addresses of their NIC, or the interface under them, go and come back.
+#include <sched.h>
+
 #include <cstdlib>
 
+#include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/host/address_watch.h"
@@ -36,12 +39,14 @@ class AddressEvents : public testing::Test {
     context.reset();
     if (::uroce::test::own_network_failure().empty()) ip("addr flush to");
   }
-  struct ibv_port_attr port_attr() {
+  static struct ibv_port_attr port_attr_of(const ContextPtr& nic) {
     struct ibv_port_attr attr {};
-    EXPECT_EQ(verbs_get_ctx(context.get())->query_port(context.get(), 1, &attr, sizeof attr), 0);
+    EXPECT_EQ(verbs_get_ctx(nic.get())->query_port(nic.get(), 1, &attr, sizeof attr), 0);
     return attr;
   }
-  enum ibv_port_state port() { return port_attr().state; }
+  static enum ibv_port_state port_of(const ContextPtr& nic) { return port_attr_of(nic).state; }
+  struct ibv_port_attr port_attr() { return port_attr_of(context); }
+  enum ibv_port_state port() { return port_of(context); }
   std::optional<enum ibv_event_type> event() { return next_async_event(context.get()); }
 
   ContextPtr context;
@@ -112,6 +117,23 @@ TEST_F(AddressEvents, TheMtuFollowsTheInterface) {
   go_and_come_back();
   EXPECT_EQ(port_attr().active_mtu, IBV_MTU_4096);
   EXPECT_EQ(v().ibv_modify_qp(qp.get(), &rtr, kRtrMask), 0);
+}
+
+// In a new network namespace it has no address yet.
+TEST_F(AddressEvents, LoopbackThatWasNeverUpIsDown) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  const auto story = [] {
+    if (::unshare(CLONE_NEWNET) != 0) return std::string("no network");
+    const ContextPtr on_loopback = open_device(1);
+    if (port_of(on_loopback) != IBV_PORT_DOWN) return std::string("up at first");
+    set_lo("up");
+    std::optional<enum ibv_event_type> event;
+    do event = next_async_event(on_loopback.get());
+    while (event == IBV_EVENT_GID_CHANGE);  // It gets 127.0.0.1.
+    if (event != IBV_EVENT_PORT_ACTIVE) return std::string("no event");
+    return std::string(port_of(on_loopback) == IBV_PORT_ACTIVE ? "down, then up" : "down for ever");
+  };
+  EXPECT_EQ(::uroce::test::in_child(story), "down, then up");
 }
 
 TEST_F(AddressEvents, WhatHappensToOthersIsNoEvent) {

@@ -41,11 +41,14 @@ proto::Gid gid_of(const sockaddr& address) {
 
 int family_of(const proto::Gid& address) { return address.is_v4() ? AF_INET : AF_INET6; }
 
-/// All of 127.0.0.0/8 can be bound, though the loopback interface lists 127.0.0.1 only.
+/// All of 127.0.0.0/8 can be bound, though the loopback interface lists 127.0.0.1 only, and not even that one before it
+/// is up for the first time.
 bool owns(const ifaddrs& interface, const proto::Gid& address) {
+  const bool is_v4_loopback = address.is_v4() && address.is_loopback();
+  if (is_v4_loopback && (interface.ifa_flags & (IFF_LOOPBACK | IFF_UP)) == IFF_LOOPBACK) return true;
   if (interface.ifa_addr == nullptr) return false;
   const proto::Gid own = gid_of(*interface.ifa_addr);
-  return own == address || (own.is_v4() && address.is_v4() && own.is_loopback() && address.is_loopback());
+  return own == address || (is_v4_loopback && own.is_v4() && own.is_loopback());
 }
 
 using InterfaceList = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
