@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "tests/support/in_child.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
+#include "verbs/ibverbs/host/device.h"
 #include "verbs/ibverbs/host/environment.h"
 
 namespace uroce::ibv::test {
@@ -217,6 +219,15 @@ TEST(InjectedFaults, APortGoesDownAndComesBack) {
   EXPECT_TRUE(after_error == IBV_PORT_DOWN || !was_down_all_the_while);
   ASSERT_EQ(next_async_event(node.context.get()), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+}
+
+/// A child has no NIC, and sees what its parent tells all processes.
+TEST(InjectedFaults, OthersSeeAPortThatIsDown) {
+  ask_for("port=down@1s..1h");
+  const Node node(0);
+  ASSERT_EQ(next_async_event(node.context.get()), IBV_EVENT_PORT_ERR);
+  auto& device = static_cast<Device&>(*node.context->device);
+  EXPECT_EQ(uroce::test::in_child([&] { return device.port_view().up ? "up" : "down"; }), "down");
 }
 
 TEST(InjectedFaults, AQpBreaks) {

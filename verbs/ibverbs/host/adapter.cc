@@ -174,11 +174,14 @@ void Adapter::set_mtu_max(std::uint8_t mtu) {
 }
 
 void Adapter::set_port(bool& cause, bool up) {
+  if (cause == up) return;
   const bool before = port_up_ && link_up_;
   cause = up;
   const bool now = port_up_ && link_up_;
+  if (before && !now) ++link_downed_;
+  ++port_changes_;
+  publish_counters();
   if (now == before) return;
-  if (!now) ++link_downed_;
   for (Context* context : contexts_) raise(*context, now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
@@ -209,7 +212,8 @@ CounterSet Adapter::count() const {
                    .received_bytes = port.received_bytes,
                    .send_errors = port.send_errors,
                    .receive_overruns = port.receive_overruns},
-          .link_downed = link_downed_};
+          .link_downed = link_downed_,
+          .ports_down = port_up_ ? 0u : 1u};
 }
 
 void Adapter::deliver() {
@@ -270,9 +274,9 @@ int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event
 
 /// After every turn of the crank; the runner holds the lock.
 void Adapter::publish_counters() {
-  const std::uint64_t packets = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts;
-  if (!published_ || packets == published_pkts_) return;
-  published_pkts_ = packets;
+  const std::uint64_t changes = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts + port_changes_;
+  if (!published_ || changes == published_changes_) return;
+  published_changes_ = changes;
   published_->publish(count());
 }
 

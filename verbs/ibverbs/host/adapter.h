@@ -146,12 +146,12 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   bool port_up_ = true;         ///< No fault has it down.
   bool link_up_ = true;         ///< An address of the NIC is on an interface that is up.
   std::vector<bool> assigned_;  ///< Its addresses that are watched: whether an interface has them.
-  std::uint64_t link_downed_ = 0;
+  std::uint64_t port_changes_ = 0, link_downed_ = 0;
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: the slot's next owner must be its only reader.
   std::unique_ptr<PublishedCounters> published_;
   std::unique_ptr<PublishedQps> published_qps_;
-  std::uint64_t published_pkts_ = 0;  ///< Sent and received, when the counters were published last.
+  std::uint64_t published_changes_ = 0;  ///< Packets, and changes of the port, when the counters were published last.
   GuardedMemory memory_;
   std::unique_ptr<FlightRecorder> recorder_;
   nic::Nic nic_;

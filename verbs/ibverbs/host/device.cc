@@ -165,8 +165,9 @@ PortView Device::port_view() {
     if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
     named = named_addresses();
   }
-  return {.up = is_link_up(named.empty() ? std::vector{loopback(1)} : named),
-          .counters = sum_of_published(counters_name(index, named))};
+  const CounterSet counters = sum_of_published(counters_name(index, named));
+  const bool link_up = is_link_up(named.empty() ? std::vector{loopback(1)} : named);
+  return {.up = link_up && counters.ports_down == 0, .counters = counters};
 }
 
 void Device::send_before_exit() {

@@ -20,6 +20,7 @@ struct CounterSet {
   nic::Counters nic;
   view::WireCounters wire;
   std::uint64_t link_downed = 0;
+  std::uint64_t ports_down = 0;  ///< NICs that a fault keeps down, whatever their interface does.
 };
 
 /// The name of NIC `index` for others. `addresses`: as configured, of which the first counts; empty = automatic.
