@@ -55,7 +55,9 @@ void Inquiry::connect() {
     if (errno == EAGAIN || errno == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.
     return fail({errno, std::string("can't ask the broker: ") + std::strerror(errno)});
   }
-  const auto user = peer_user(fd.get());
+  const auto asked = ask_for_peer_user(fd.get());
+  if (!asked.ok()) return fail(call_failed("can't ask whose the broker is", "getsockopt", asked.error()));
+  const std::optional<uid_t> user = *asked;
   if (!user || *user != *me) {
     const std::string other = user ? "processes of user " + std::to_string(*user) : "other processes";
     return fail(address_in_use(local_, other + " share it; only processes of one user can"));

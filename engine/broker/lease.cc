@@ -39,6 +39,7 @@ std::span<const int> only(const int& fd) { return {&fd, fd < 0 ? std::size_t{0} 
 Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& local, std::optional<std::uint8_t> slot,
                                                           std::string executable) {
   std::unique_ptr<Lease> lease(new Lease(local, std::move(executable)));
+  if (!lease->waiter_.valid()) return Err{call_failed("can't wait for the broker", "eventfd2", lease->waiter_.error())};
   BrokerRequest request;
   request.kind = slot ? BrokerRequest::Kind::kThisSlot : BrokerRequest::Kind::kAnySlot;
   request.slot = slot.value_or(0);
@@ -54,7 +55,7 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
     reply.sentence[sizeof reply.sentence - 1] = '\0';
     return Err{SetupError{reply.error, reply.sentence}};
   }
-  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 2 || !lease->waiter_.valid()) {
+  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 2) {
     return Err{SetupError{EMFILE, "the descriptors of a slot don't arrive; raise RLIMIT_NOFILE (ulimit -n)"}};
   }
   lease->slot_ = reply.slot;

@@ -21,9 +21,13 @@ void control(int epoll, int operation, int fd, std::uint32_t events) {
 
 }  // namespace
 
-Interrupts::Interrupts()
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), alarm_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
-  if (!valid()) return;
+Interrupts::Interrupts() {
+  if (!event_.valid()) refusal_ = {"eventfd2", event_.error()};
+  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) refusal_ = {"epoll_create1", errno};
+  alarm_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!alarm_) refusal_ = {"timerfd_create", errno};
+  if (refusal_) return;
   control(epoll_.get(), EPOLL_CTL_ADD, event_.fd(), EPOLLIN);
   add_bell(alarm_.get());
 }

@@ -46,7 +46,12 @@ class Interrupts {
   bool wait(std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const { event_.signal(); }
-  bool valid() const { return epoll_ && event_.valid() && alarm_; }
+  /// The system call that this process may not make, or has no descriptor for; without one, nobody can wait.
+  struct Refusal {
+    const char* call = nullptr;
+    int error = 0;
+  };
+  const std::optional<Refusal>& refusal() const { return refusal_; }
   void close();
 
  private:
@@ -65,6 +70,7 @@ class Interrupts {
   Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
   std::vector<int> sockets_;           ///< The one of add_rare() comes last.
   bool has_rare_ = false;
+  std::optional<Refusal> refusal_;
 };
 
 }  // namespace uroce::engine

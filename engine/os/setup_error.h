@@ -12,4 +12,10 @@ struct SetupError {
   std::string sentence;  ///< What failed, the likely cause, and what to change.
 };
 
+/// "EPERM (Operation not permitted)"
+std::string errno_text(int error);
+
+/// For a system call that fails where it hardly ever does. `what` can't be done without it.
+SetupError call_failed(const std::string& what, const std::string& call, int error);
+
 }  // namespace uroce::engine

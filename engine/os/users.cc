@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 namespace uroce::engine {
@@ -31,15 +32,27 @@ std::optional<uid_t> unless_shared(uid_t user) {
   return user;
 }
 
+/// Nothing: errno says why.
+std::optional<ucred> peer_credentials(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+  return credentials;
+}
+
 }  // namespace
 
 std::optional<uid_t> own_user() { return unless_shared(::geteuid()); }
 
 std::optional<uid_t> peer_user(int socket) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
-  return unless_shared(credentials.uid);
+  const auto user = ask_for_peer_user(socket);
+  return user.ok() ? *user : std::nullopt;
+}
+
+Result<std::optional<uid_t>, int> ask_for_peer_user(int socket) {
+  const auto credentials = peer_credentials(socket);
+  if (!credentials) return Err{errno};
+  return unless_shared(credentials->uid);
 }
 
 }  // namespace uroce::engine

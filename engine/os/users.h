@@ -6,6 +6,8 @@
 
 #include <optional>
 
+#include "proto/base/result.h"
+
 namespace uroce::engine {
 
 /// The user of this process. Nothing when the number is the one by which the kernel calls everybody whom this user
@@ -15,5 +17,7 @@ std::optional<uid_t> own_user();
 /// The user at the other end of a connected Unix socket, as it was when it connected or listened. Nothing when the
 /// kernel does not tell, or calls it by that number.
 std::optional<uid_t> peer_user(int socket);
+/// The same, and errno when this process may not ask.
+Result<std::optional<uid_t>, int> ask_for_peer_user(int socket);
 
 }  // namespace uroce::engine

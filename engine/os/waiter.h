@@ -19,6 +19,8 @@ class Waiter {
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const { event_.signal(); }
   bool valid() const { return event_.valid(); }
+  /// Why not, as errno of eventfd().
+  int error() const { return event_.error(); }
   void close() { event_.close(); }
 
  private:

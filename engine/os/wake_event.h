@@ -31,10 +31,13 @@ class WakeEvent {
   int fd() const { return fd_.get(); }
   /// Whether the system had a descriptor for it.
   bool valid() const { return static_cast<bool>(fd_); }
+  /// Why not, as errno.
+  int error() const { return error_; }
   void close() { fd_.reset(); }
 
  private:
   Fd fd_;
+  int error_ = fd_ ? 0 : errno;
 };
 
 }  // namespace uroce::engine

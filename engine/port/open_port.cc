@@ -8,8 +8,9 @@ namespace uroce::engine {
 namespace {
 
 Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
-  if (port->can_wake()) return std::unique_ptr<Port>(std::move(port));
-  return Err{SetupError{EMFILE, "can't open an event descriptor: too many open files; raise `ulimit -n`"}};
+  const auto refusal = port->refusal();
+  if (!refusal) return std::unique_ptr<Port>(std::move(port));
+  return Err{call_failed("can't wait for packets", refusal->call, refusal->error)};
 }
 
 Result<std::unique_ptr<Port>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,

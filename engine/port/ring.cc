@@ -18,14 +18,6 @@ namespace {
 constexpr std::size_t kPageSize = 4096;
 constexpr const char* kWayOut = "; or choose UROCE_ENGINE=socket";
 
-std::string errno_text(int error) {
-#if __GLIBC_PREREQ(2, 32)
-  return std::string(::strerrorname_np(error)) + " (" + std::strerror(error) + ")";
-#else
-  return std::strerror(error);
-#endif
-}
-
 /// kernel.io_uring_disabled (Linux 6.6): 1 = only for a group or CAP_SYS_ADMIN, 2 = for nobody.
 int io_uring_disabled() {
   std::ifstream file("/proc/sys/kernel/io_uring_disabled");

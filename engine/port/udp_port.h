@@ -31,7 +31,7 @@ class UdpPort : public Port {
   std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
   void wake() final { interrupts_.wake(); }
   /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
-  bool can_wake() const { return interrupts_.valid(); }
+  const std::optional<Interrupts::Refusal>& refusal() const { return interrupts_.refusal(); }
   /// Whether nothing that was committed waits to be sent.
   bool is_idle() const { return frames_.free_count() + (lent_ ? 1 : 0) == kFrames; }
   /// Each time that `fd` becomes readable ends a wait(), or the next one, also while packets are masked.

@@ -9,10 +9,14 @@
 #include <sstream>
 
 #include "engine/os/unix_message.h"
+#include "tests/support/in_child.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr uid_t kStranger = 12345;
 
@@ -66,6 +70,15 @@ Duration cpu_time_of(pid_t process) {
 }
 
 class StrangersTest : public LeaseTest {};
+
+TEST_F(StrangersTest, WhoMayNotAskWhoTheBrokerIsIsToldSo) {
+  const Slot slot = lease();
+  EXPECT_THAT(uroce::test::in_child([] {
+                uroce::test::forbid({SYS_getsockopt}, EPERM);
+                return refusal().sentence;
+              }),
+              AllOf(HasSubstr("getsockopt: EPERM"), HasSubstr("seccomp")));
+}
 
 TEST_F(StrangersTest, WhoSaysNothingDoesNotKeepABrokerAlive) {
   pid_t process = 0;

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 class InterruptsTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(interrupts_.valid()); }
+  void SetUp() override { ASSERT_FALSE(interrupts_.refusal()); }
 
   /// A wait until `deadline` that an event ends at once, so that the alarm stays as it is.
   void interrupted_wait(Instant deadline) {

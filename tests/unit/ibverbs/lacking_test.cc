@@ -39,6 +39,26 @@ TEST(Lacking, AThread) {
   EXPECT_THAT(text, AllOf(StartsWith("EAGAIN: "), HasSubstr("ulimit -u"), Not(HasSubstr("blocked"))));
 }
 
+/// A filter says which call it refuses, by which errno.
+TEST(Lacking, AllowedCalls) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  struct Case {
+    std::initializer_list<unsigned> calls;
+    const char* name;
+  };
+  for (const Case& one : {Case{{SYS_epoll_create1}, "epoll_create1: "},
+                          {{SYS_timerfd_create}, "timerfd_create: "},
+                          {{SYS_eventfd2}, "eventfd2: "},
+                          {{SYS_clone, SYS_clone3}, "clone3 or clone: "}}) {
+    const std::string text = in_child([&] {
+      forbid(one.calls, EPERM);
+      return outcome();
+    });
+    EXPECT_THAT(text, AllOf(StartsWith("EPERM: "), HasSubstr(one.name), HasSubstr("EPERM (Operation not permitted)"),
+                            HasSubstr("seccomp")));
+  }
+}
+
 TEST(Lacking, Memory) {
   UROCE_NEEDS_THREADS_AFTER_FORK();
   const std::string text = in_child([] {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/os/setup_error.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
@@ -96,9 +97,11 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
   try {
     return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort);
   } catch (const std::system_error& error) {
-    return Err{
-        refuse(error.code().value(), "can't create a thread for the NIC (" + error.code().message() +
-                                         "); raise the limit of processes (ulimit -u, or pids of the container)")};
+    std::string sentence =
+        engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error.code().value()).sentence;
+    if (error.code().value() == EAGAIN)
+      sentence += "; raise the limit of processes (ulimit -u, or pids of the container)";
+    return Err{refuse(error.code().value(), sentence)};
   } catch (const std::bad_alloc&) {
     return Err{refuse(ENOMEM, "no memory for the NIC; raise the limit of memory (ulimit -v)")};
   }
