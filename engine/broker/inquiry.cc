@@ -22,6 +22,14 @@ constexpr Duration kRetry = 1ms;
 /// Somebody may kill a new broker; one that ends by itself each time will not come.
 constexpr int kMostVanished = 2;
 
+/// `broker`: its process; 0 when that is not known.
+std::string silence_of(pid_t broker) {
+  const std::string what = "the broker of the processes that share it does not answer";
+  if (broker == 0) return what;
+  const std::string process = std::to_string(broker);
+  return what + " (uroce-broker, process " + process + "): if it is stopped, have it go on with kill -CONT " + process;
+}
+
 }  // namespace
 
 Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor)
@@ -95,14 +103,14 @@ void Inquiry::await_reply() {
   } else if (errno != EAGAIN && errno != EINTR) {
     try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
   } else if (os_now() >= deadline_) {
-    fail(address_in_use(local_, "the broker of the processes that share it does not answer"));
+    fail(address_in_use(local_, silence_of(peer_process(connection_.get()))));
   }
 }
 
 void Inquiry::try_again_soon() {
   connection_.reset();
   next_ = os_now() + kRetry;
-  if (next_ >= deadline_) fail(address_in_use(local_, "the broker of the processes that share it does not answer"));
+  if (next_ >= deadline_) fail(address_in_use(local_, silence_of(0)));
 }
 
 }  // namespace uroce::engine

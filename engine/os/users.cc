@@ -55,4 +55,9 @@ Result<std::optional<uid_t>, int> ask_for_peer_user(int socket) {
   return unless_shared(credentials->uid);
 }
 
+pid_t peer_process(int socket) {
+  const auto credentials = peer_credentials(socket);
+  return credentials ? credentials->pid : 0;
+}
+
 }  // namespace uroce::engine

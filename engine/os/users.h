@@ -20,4 +20,7 @@ std::optional<uid_t> peer_user(int socket);
 /// The same, and errno when this process may not ask.
 Result<std::optional<uid_t>, int> ask_for_peer_user(int socket);
 
+/// The process there, as this process would name it; 0 when it can't.
+pid_t peer_process(int socket);
+
 }  // namespace uroce::engine

@@ -80,6 +80,16 @@ TEST_F(StrangersTest, WhoMayNotAskWhoTheBrokerIsIsToldSo) {
               AllOf(HasSubstr("getsockopt: EPERM"), HasSubstr("seccomp")));
 }
 
+TEST_F(StrangersTest, ABrokerThatIsStoppedIsNamed) {
+  const Slot slot = lease();
+  const pid_t process = broker();
+  ::kill(process, SIGSTOP);
+  const SetupError error = refusal();
+  ::kill(process, SIGCONT);
+  EXPECT_EQ(error.error, EADDRINUSE);
+  EXPECT_THAT(error.sentence, HasSubstr("kill -CONT " + std::to_string(process)));
+}
+
 TEST_F(StrangersTest, WhoSaysNothingDoesNotKeepABrokerAlive) {
   pid_t process = 0;
   Fd silent;
