@@ -14,6 +14,15 @@
 
 using namespace uroce::preload;
 
+namespace {
+
+/// What the kernel does for all descriptors, and asks no device. Programs set O_NONBLOCK so, too: Boost.Asio, Python.
+bool is_for_any_descriptor(unsigned long request) {
+  return request == FIONBIO || request == FIOCLEX || request == FIONCLEX;
+}
+
+}  // namespace
+
 // A cancellation point, as GET_EVENT waits in it: the thread's stack may be unwound through this function.
 UROCE_EXPORT ssize_t write(int fd, const void* from, std::size_t size) {
   if (const auto channel = channel_of(fd)) return uroce::rdmacm::execute(channel, fd, from, size);
@@ -78,7 +87,7 @@ UROCE_EXPORT int ioctl(int fd, unsigned long request, ...) __THROW {
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  if (channel_of(fd)) {
+  if (!is_for_any_descriptor(request) && channel_of(fd)) {
     errno = ENOTTY;
     return -1;
   }

@@ -89,6 +89,19 @@ expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd --
 expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
+# A channel of RDMA CM takes the ioctls that are for all descriptors, and no others.
+expect 0 'False False True, 25' "$uroce" run -- python3 -c '
+import fcntl, os, termios
+channel = os.open("/dev/infiniband/rdma_cm", os.O_RDWR)
+os.set_blocking(channel, False)  # FIONBIO
+fcntl.ioctl(channel, termios.FIONCLEX)
+kept = os.get_inheritable(channel)
+fcntl.ioctl(channel, termios.FIOCLEX)
+try:
+  fcntl.ioctl(channel, termios.FIONREAD, bytes(4))
+except OSError as error:
+  print(f"{os.get_blocking(channel)} {os.get_inheritable(channel)} {kept}, {error.errno}")'
+
 # The files of a port whose link is down say so, as the verbs do.
 if unshare -rn true 2>/dev/null; then
   expect 0 '1: DOWN' unshare -rn sh -c 'ip link set lo up; ip link set lo down; exec "$1" run -- cat /sys/class/infiniband/uroce0/ports/1/state' - "$uroce"
