@@ -2,6 +2,8 @@
 // Tells when a thread that waits for packets had better stay awake for the next one.
 #pragma once
 
+#include <atomic>
+
 #include "engine/run/habit.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
@@ -13,7 +15,7 @@ namespace uroce::engine {
 /// it stays awake for a moment, unless others want its processor. So does a thread of the program that sleeps for an
 /// event.
 ///
-/// One thread at a time.
+/// One thread at a time has packets; it and any other may call the rest.
 class ArrivalWatch {
  public:
   /// It has taken packets, and was done with them at `now`.
@@ -23,22 +25,27 @@ class ArrivalWatch {
   }
   /// What it waited for has come after so long.
   void on_wait(Duration took) { comes_soon_.learn(took <= kNextSoon); }
+  bool comes_soon() const { return comes_soon_.holds(); }
   /// Whether the next packet usually comes soon, and nobody wants the processor as far as is known.
-  bool should_stay_awake(Instant now) const { return comes_soon_.holds() && now >= crowded_until_; }
+  bool should_stay_awake(Instant now) const {
+    return comes_soon_.holds() && now >= crowded_until_.load(std::memory_order_relaxed);
+  }
   /// It gave its processor away at `before`, and got it back at `now`: soon if nobody else wanted it. Returns whether
   /// that is so.
   bool on_yield(Instant before, Instant now) {
     const Duration took = now - before;
     if (took <= kYieldForNobody) return true;
-    crowded_until_ = now + took * kYieldsCost;
+    crowded_until_.store(now + took * kYieldsCost, std::memory_order_relaxed);
     return false;
   }
   /// It stayed awake in vain.
   void on_nothing() { comes_soon_.waited_in_vain(); }
+  /// Nobody waits so any more.
+  void forget() { comes_soon_.forget(); }
 
  private:
   Instant done_{};
-  Instant crowded_until_{};
+  std::atomic<Instant> crowded_until_{};
   Habit comes_soon_;
 };
 

@@ -13,7 +13,7 @@
 //   (crowd_watch.h).
 // - Where a peer usually writes to the program's memory next, a poll that has found something waits for that awake
 //   (look_out()). So do the background thread where requests follow each other, and the thread that sleeps for events
-//   where those come soon (arrival_watch.h).
+//   where those come soon (arrival_watch.h), be it here or in a poll() or epoll_wait() of its own.
 //
 // One lock guards NIC and port (turn_lock.h).
 #pragma once
@@ -201,6 +201,9 @@ class Runner {
   template <class IsReady>
   int sleep_until_readable(int fd, const IsReady& is_ready) {
     std::vector<pollfd> polled{{.fd = fd, .events = POLLIN, .revents = 0}};
+    // Who sleeps here need not look out before.
+    idle_since_.store(Instant{}, std::memory_order_relaxed);
+    own_sleeps_.forget();
     const SleepersTurn turn(*this);
     if (turn.is_mine()) {
       for (const int socket : port_->packet_fds()) polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
@@ -209,9 +212,36 @@ class Runner {
     if (!turn.is_mine()) return sleep_until_ready(polled, turn, is_ready);
     ::pthread_testcancel();
     const Instant start = os_now();
-    const int error = look_out_for_event(is_ready) ? 0 : sleep_until_ready(polled, turn, is_ready);
+    const bool has_come = may_stay_awake(event_arrivals_, start) && look_out_for_event(event_arrivals_, is_ready);
+    const int error = has_come ? 0 : sleep_until_ready(polled, turn, is_ready);
     if (error == 0) event_arrivals_.on_wait(os_now() - start);
     return error;
+  }
+
+  /// To be called, without the lock, by a thread that has armed a CQ and polled it in vain: it is going to sleep for
+  /// the event, perhaps in a poll() or epoll_wait() of its own, where only the background thread could move packets.
+  /// Where the event usually comes soon, it waits here, awake, kLinger at most. Returns whether `is_ready()`.
+  template <class IsReady>
+  bool before_sleep(const IsReady& is_ready) {
+    const Instant start = os_now();
+    idle_since_.store(start, std::memory_order_relaxed);
+    if (!own_sleeps_.comes_soon() || is_ready()) return false;
+    const bool waits = may_stay_awake(own_sleeps_, start);
+    // It was expected back from the last time, and packets are still left to it: only it can change that at once.
+    if (!waits && !is_sleeper_due_) return false;
+    SleepersTurn turn(*this);
+    if (!turn.is_mine()) return false;
+    if (!waits || !(is_ready() || look_out_for_event(own_sleeps_, is_ready))) {
+      turn.leave();
+      return false;
+    }
+    on_event_taken();
+    return true;
+  }
+  /// A thread of the program has got an event, and has not slept for it in sleep_until_readable().
+  void on_event_taken() {
+    const Instant since = idle_since_.exchange(Instant{}, std::memory_order_relaxed);
+    if (since != Instant{}) own_sleeps_.on_wait(os_now() - since);
   }
 
   /// Whether packets do not wake the background thread. With the lock held.
@@ -254,8 +284,8 @@ class Runner {
       if (is_mine_ && runner_.sleeper_ != this) return;  // Dismissed; what the port expects is up to others now.
       if (is_mine_) {
         runner_.port_->expect_packets(false);  // A thread that was cancelled has not said so.
-        runner_.sleeps_.on_event(os_now());
-        runner_.is_sleeper_due_ = runner_.expects_sleeper();
+        if (!leaves_) runner_.sleeps_.on_event(os_now());
+        runner_.is_sleeper_due_ = !leaves_ && runner_.expects_sleeper();
         runner_.sleeper_ = nullptr;
         runner_.update_mask();
         if (runner_.is_sleeper_due_) {
@@ -269,10 +299,13 @@ class Runner {
     SleepersTurn(const SleepersTurn&) = delete;
     SleepersTurn& operator=(const SleepersTurn&) = delete;
     bool is_mine() const { return is_mine_ && runner_.sleeper_ == this; }
+    /// It goes without its event, and sleeps elsewhere: packets are the background thread's.
+    void leave() { leaves_ = true; }
 
    private:
     Runner& runner_;
     bool is_mine_ = false;
+    bool leaves_ = false;
   };
 
   /// Whether the sleeper will be back soon, and nobody else sleeps. If it deceives us, the background thread does what
@@ -297,9 +330,8 @@ class Runner {
   }
   /// Turns the crank for a sleeper that waits awake where events usually come soon. Returns whether it has its event.
   template <class IsReady>
-  bool look_out_for_event(const IsReady& is_ready) {
+  bool look_out_for_event(ArrivalWatch& watch, const IsReady& is_ready) {
     const Instant start = os_now();
-    if (one_processor_ || !may_stay_awake(event_arrivals_, start)) return false;
     constexpr int kPauses = 16;
     const NoCancellation whole;
     Turned turned = Turned::kNothing;
@@ -312,7 +344,7 @@ class Runner {
       }
       if (turned == Turned::kEvent) return true;
     }
-    event_arrivals_.on_nothing();
+    watch.on_nothing();
     return false;
   }
   enum class Turned : std::uint8_t {
@@ -570,9 +602,9 @@ class Runner {
   bool stays_awake(Instant now) {
     return has_taken_ && !masked() && !is_sleeper_due_ && may_stay_awake(arrivals_, now);
   }
-  /// Whether what `watch` watches usually comes soon, and nobody else wants this processor.
-  static bool may_stay_awake(ArrivalWatch& watch, Instant now) {
-    if (!watch.should_stay_awake(now)) return false;
+  /// Whether what `watch` watches usually comes soon, and nobody else wants this processor, of several.
+  bool may_stay_awake(ArrivalWatch& watch, Instant now) const {
+    if (one_processor_ || !watch.should_stay_awake(now)) return false;
     ::sched_yield();
     return watch.on_yield(now, os_now());
   }
@@ -623,8 +655,10 @@ class Runner {
   int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by lock_.
   bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by lock_.
   PlaceWatch place_;
-  ArrivalWatch arrivals_;        ///< Of the background thread, ...
-  ArrivalWatch event_arrivals_;  ///< ... and of the SleepersTurn.
+  ArrivalWatch arrivals_;              ///< Of the background thread, ...
+  ArrivalWatch event_arrivals_;        ///< ... of the SleepersTurn, ...
+  ArrivalWatch own_sleeps_;            ///< ... and of one that goes on to sleep elsewhere.
+  std::atomic<Instant> idle_since_{};  ///< When it was last about to, and has had no event since; else Instant{}.
   BackgroundSleep background_sleep_{*port_};
   Duration poller_ran_{};                 ///< While the background thread watched it, the last time.
   Duration watch_ = kPollerTrust;         ///< How long that was, at most.

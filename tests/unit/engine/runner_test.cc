@@ -14,6 +14,7 @@
 #include <future>
 #include <thread>
 
+#include "engine/os/processors.h"
 #include "engine/os/wake_event.h"
 #include "engine/run/crowd_watch.h"
 #include "tests/support/echo_nic.h"
@@ -95,11 +96,15 @@ class Station {
   engine::Runner<EchoNic>& runner() { return runner_; }
   /// Sleeps until event() is readable, and moves packets meanwhile.
   int sleep_for_event() {
-    const auto is_ready = [this] {
-      pollfd look{event_.fd(), POLLIN, 0};
-      return ::poll(&look, 1, 0) == 1;
-    };
-    return runner_.sleep_until_readable(event_.fd(), is_ready);
+    return runner_.sleep_until_readable(event_.fd(), [this] { return has_event(); });
+  }
+  /// What a program does before it sleeps for event() in a poll() of its own.
+  bool before_sleep() {
+    return runner_.before_sleep([this] { return has_event(); });
+  }
+  bool has_event() {
+    pollfd look{event_.fd(), POLLIN, 0};
+    return ::poll(&look, 1, 0) == 1;
   }
   /// Readable when a reply has come that nobody has been told of.
   engine::WakeEvent& event() { return event_; }
@@ -513,6 +518,71 @@ TEST_P(KeptAnswerTest, GoesWithoutTheSleeper) {
 }
 
 TEST_P(KeptAnswerTest, IsNotWhereTheSleeperPostsNothing) { EXPECT_FALSE(is_kept(/*posts=*/false, os_now() + 50ms)); }
+
+class OwnSleepTest : public RunnerTest {
+ protected:
+  /// a has its events soon after it went to sleep for them elsewhere.
+  void learn() {
+    for (int i = 0; i < engine::kLoyaltyMax; ++i) {
+      a->runner().before_sleep([] { return true; });
+      a->runner().on_event_taken();
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, OwnSleepTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(OwnSleepTest, WaitsAwakeForWhatComesSoon) {
+  if (engine::has_one_processor()) GTEST_SKIP() << "On a single processor nobody waits awake.";
+  const Instant limit = os_now() + kPatience;
+  bool has_come = false;
+  for (std::uint64_t tag = 0; !has_come && os_now() < limit; ++tag) {
+    learn();
+    a->post(address(2), tag);
+    has_come = a->before_sleep();
+    EXPECT_TRUE(!has_come || a->has_event());
+    a->sleep_until(replies(tag + 1));
+    a->event().clear();
+  }
+  if (!has_come) return habit_was_not_seen();
+}
+
+TEST_P(OwnSleepTest, LeavesPacketsToTheBackgroundThreadWhenNothingComes) {
+  for (int i = 0; i < engine::kLoyaltyMax; ++i) {  // As one who comes back soon, to whom packets are left meanwhile.
+    a->event().signal();
+    EXPECT_EQ(a->sleep_for_event(), 0);
+  }
+  a->event().clear();
+  learn();
+  EXPECT_FALSE(a->before_sleep());
+  EXPECT_FALSE(a->leaves_packets_to_program());
+  b->post(address(1), 1);
+  b->sleep_until(replies(1));
+}
+
+TEST_P(OwnSleepTest, StopsToWaitWhereItIsInVain) {
+  learn();
+  const Instant limit = os_now() + kPatience;
+  int asked = 1;
+  while (asked > 0 && os_now() < limit) {
+    asked = 0;
+    EXPECT_FALSE(a->runner().before_sleep([&asked] {
+      ++asked;
+      return false;
+    }));
+  }
+  if (asked > 0) return habit_was_not_seen();
+}
+
+TEST_P(OwnSleepTest, IsNotOfOneWhoSleepsHere) {
+  learn();
+  a->event().signal();
+  EXPECT_EQ(a->sleep_for_event(), 0);
+  a->runner().before_sleep([] {
+    ADD_FAILURE() << "It did not forget.";
+    return true;
+  });
+}
 
 TEST_P(RunnerTest, TimersRunWhileSomebodySleepsAndPacketsAreTakenWhenNobodyDoes) {
   Sleeper sleeper(*a);

@@ -6,7 +6,11 @@
 #include <future>
 #include <thread>
 
+#include "engine/os/os_clock.h"
+#include "engine/os/processors.h"
+#include "engine/run/tunables.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -112,6 +116,39 @@ TEST_F(CompletionEvents, WhoArmsBehindAnEmptyChannelIsToldOfWhatItHasNotPolled) 
   EXPECT_FALSE(has_event()) << "it was told of that";
   send(4);
   get_event();
+}
+
+TEST_F(CompletionEvents, APollBehindArmingWaitsAwakeWhereEventsComeSoon) {
+  if (engine::has_one_processor()) GTEST_SKIP() << "On a single processor nobody waits awake.";
+  set_nonblocking(p.b.channel->fd);
+  Adapter& adapter = *context_of(p.b.context.get()).adapter;
+  const auto raise_event = [&adapter](struct ibv_cq* cq) {
+    const NicLock lock(adapter);
+    notify(*own(cq));
+  };
+  // An event that goes with its CQ is none that waits to be fetched.
+  struct ibv_cq* const gone = v().ibv_create_cq(p.b.context.get(), 1, nullptr, p.b.channel, 0);
+  raise_event(gone);
+  ASSERT_EQ(v().ibv_destroy_cq(gone), 0);
+
+  // The processor time of one poll tells. It waits where nobody else wants the processor, so not each time.
+  const auto poll = [this] {
+    EXPECT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
+    const auto before = engine::cpu_time(engine::cpu_clock_of_this_thread());
+    expect_no_completion(p.b.recv_cq);
+    return engine::cpu_time(engine::cpu_clock_of_this_thread()) - before;
+  };
+  Duration longest{};
+  for (int i = 0; i < 100 && longest < engine::kLinger / 2; ++i) {
+    for (int j = 0; j < engine::kLoyaltyMax; ++j) {
+      adapter.before_sleep();
+      raise_event(p.b.recv_cq);
+      get_event();
+    }
+    longest = std::max(longest, poll());
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GE(longest, engine::kLinger / 2);
 }
 
 TEST_F(CompletionEvents, BlockingCallWakesUpThoughNobodyPolls) {

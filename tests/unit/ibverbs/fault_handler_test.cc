@@ -166,7 +166,7 @@ TEST_F(FaultHandlerDeathTest, WithoutAHandlerTheProgramsFaultKillsIt) {
 TEST_F(FaultHandlerDeathTest, WithoutAHandlerASignalThatIsSentKills) {
   const auto body = [] {
     const Bereft bereft;
-    raise(SIGSEGV);
+    ::raise(SIGSEGV);
     end(false);
   };
   EXPECT_EXIT(body(), is_killed_by_fault, "");
@@ -176,7 +176,7 @@ TEST_F(FaultHandlerDeathTest, WhatIsIgnoredIsIgnoredWhenSentAndKillsAsAFault) {
   const auto body = [] {
     install(SIG_IGN);
     Bereft bereft;
-    raise(SIGSEGV);
+    ::raise(SIGSEGV);
     if (!bereft.survives_a_peer()) end(false);
     bereft.fault();
     end(false);

@@ -66,6 +66,20 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// Sleeps until `fd`, the descriptor of a queue of events, is readable, and moves packets meanwhile. `has_event()`:
   /// whether the queue holds one. 0, or EINTR.
   int sleep_until_readable(int fd, const std::function<bool()>& has_event);
+  /// To be called, without the NIC's lock, by a thread that has armed a CQ and polled it in vain: it is going to sleep.
+  /// Where an event of a CQ usually comes soon, it waits for that here, a little. Returns whether one has come.
+  bool before_sleep() {
+    return works() && runner_.before_sleep([this] { return cq_events_.load(std::memory_order_relaxed) > 0; });
+  }
+  /// A CQ has raised an event, ...
+  void on_cq_event() { ++cq_events_; }
+  /// ... the program has fetched one, ...
+  void on_cq_event_taken() {
+    --cq_events_;
+    runner_.on_event_taken();
+  }
+  /// ... or that many will not be fetched.
+  void on_cq_events_dropped(std::size_t count) { cq_events_ -= static_cast<std::ptrdiff_t>(count); }
   /// Sends answers that wait for the next poll, which will not come. Never blocks.
   void send_before_exit() {
     if (works()) runner_.send_before_exit();
@@ -142,6 +156,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
   bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
+  std::atomic<std::ptrdiff_t> cq_events_ = 0;  ///< Those that the program has not fetched.
   // Guarded by the NIC's lock, up to contexts_.
   bool port_up_ = true;         ///< No fault has it down.
   bool link_up_ = true;         ///< An address of the NIC is on an interface that is up.

@@ -32,11 +32,13 @@ void raise_srq(SharedReceiveQueue& srq, enum ibv_event_type type) {
   context_of(srq.context).async_events.push({type, nullptr, nullptr, &srq});
 }
 
-void notify(CompletionQueue& cq) {
-  if (cq.channel != nullptr) own(cq.channel)->events.push(&cq);
-}
-
 }  // namespace
+
+void notify(CompletionQueue& cq) {
+  if (cq.channel == nullptr) return;
+  context_of(cq.context).adapter->on_cq_event();
+  own(cq.channel)->events.push(&cq);
+}
 
 void raise(Context& context, enum ibv_event_type type) { context.async_events.push({type, nullptr, nullptr, nullptr}); }
 

@@ -49,6 +49,7 @@ int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void*
     errno = error;
     return -1;
   }
+  adapter.on_cq_event_taken();
   *cq = ibv_cq_ex_to_cq(source);
   *cq_context = source->cq_context;
   return 0;

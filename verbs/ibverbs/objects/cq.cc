@@ -111,7 +111,8 @@ int ibv_destroy_cq(struct ibv_cq* cq) {
   }
   // From here on nothing raises events for it; what was raised and not fetched is dropped.
   if (cq->channel != nullptr) {
-    own(cq->channel)->events.remove_if([ours](const CompletionQueue* other) { return other == ours; });
+    context.adapter->on_cq_events_dropped(
+        own(cq->channel)->events.remove_if([ours](const CompletionQueue* other) { return other == ours; }));
   }
   context.async_events.remove_if([ours](const AsyncEvent& event) { return event.cq == ours; });
   await_acknowledged<struct ibv_cq_ex>(context, *ours, &ibv_cq_ex::comp_events_completed, ours->comp_events_delivered);
@@ -130,7 +131,7 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
   if (!will_sleep(ours)) {
     ours.nic_cq->arm(solicited_only != 0);
   } else if (ours.nic_cq->notify_or_arm(solicited_only != 0)) {
-    own(ours.channel)->events.push(&ours);
+    notify(ours);
   }
   ours.armed_since_poll = true;
   lock.stop_polling();
@@ -140,19 +141,29 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   if (num_entries <= 0) return 0;
   CompletionQueue& ours = *own(cq);
-  NicLock lock(*context_of(cq->context).adapter);
-  if (!lock) return -refuse_without_nic();
-  if (const int taken = take(ours, num_entries, wc); taken > 0) {
-    if (!ours.armed_since_poll) lock.found();
-    return taken;
+  Adapter& adapter = *context_of(cq->context).adapter;
+  {
+    NicLock lock(adapter);
+    if (!lock) return -refuse_without_nic();
+    if (const int taken = take(ours, num_entries, wc); taken > 0) {
+      if (!ours.armed_since_poll) lock.found();
+      return taken;
+    }
+    // Programs arm the CQ, look once more for what came in between, and sleep.
+    const bool is_armed = std::exchange(ours.armed_since_poll, false);
+    // Nothing there: the thread that polls turns the crank.
+    lock.poll();
+    const int taken = take(ours, num_entries, wc);
+    if (taken > 0) return taken;
+    if (!is_armed) {
+      lock.found_nothing();
+      return 0;
+    }
+    lock.stop_polling();
   }
-  // Programs arm the CQ, look once more for what came in between, and sleep.
-  const bool is_armed = std::exchange(ours.armed_since_poll, false);
-  // Nothing there: the thread that polls turns the crank.
-  lock.poll();
-  const int taken = take(ours, num_entries, wc);
-  if (taken == 0) is_armed ? lock.stop_polling() : lock.found_nothing();
-  return taken;
+  if (cq->channel == nullptr || !adapter.before_sleep()) return 0;
+  const NicLock lock(adapter);
+  return lock ? take(ours, num_entries, wc) : 0;
 }
 
 }  // namespace impl

@@ -98,18 +98,27 @@ bool advance(CompletionQueue& cq) {
 
 /// Makes the first completion of a poll the current one. ENOENT: there is none; EIO: no NIC any more.
 int advance_to_first(CompletionQueue& cq) {
-  NicLock lock(*context_of(cq.context).adapter);
-  if (!lock) return refuse_without_nic();
-  if (advance(cq)) {
-    if (!std::exchange(cq.armed_since_poll, false)) lock.found();
-    return 0;
+  Adapter& adapter = *context_of(cq.context).adapter;
+  {
+    NicLock lock(adapter);
+    if (!lock) return refuse_without_nic();
+    if (advance(cq)) {
+      if (!std::exchange(cq.armed_since_poll, false)) lock.found();
+      return 0;
+    }
+    const bool is_armed = std::exchange(cq.armed_since_poll, false);
+    // Nothing there: the thread that polls turns the crank.
+    lock.poll();
+    if (advance(cq)) return 0;
+    if (!is_armed) {
+      lock.found_nothing();
+      return ENOENT;
+    }
+    lock.stop_polling();
   }
-  const bool is_armed = std::exchange(cq.armed_since_poll, false);
-  // Nothing there: the thread that polls turns the crank.
-  lock.poll();
-  const bool has_come = advance(cq);
-  if (!has_come) is_armed ? lock.stop_polling() : lock.found_nothing();
-  return has_come ? 0 : ENOENT;
+  if (cq.channel == nullptr || !adapter.before_sleep()) return ENOENT;
+  const NicLock lock(adapter);
+  return lock && advance(cq) ? 0 : ENOENT;
 }
 
 }  // namespace

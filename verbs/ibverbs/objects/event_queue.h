@@ -99,14 +99,16 @@ class EventQueue {
     return !items_.empty();
   }
 
+  /// Returns how many.
   template <class Predicate>
-  void remove_if(Predicate predicate) {
-    if (is_inherited()) return;
+  std::size_t remove_if(Predicate predicate) {
+    if (is_inherited()) return 0;
     const Exclusive use(*this);
     std::size_t tokens = items_.size() - untold_;
-    std::erase_if(items_, predicate);
+    const std::size_t removed = std::erase_if(items_, predicate);
     untold_ = std::min(untold_, items_.size());
     for (; tokens > items_.size() - untold_; --tokens) drop_token();
+    return removed;
   }
 
  private:

@@ -83,6 +83,9 @@ struct CompletionQueue : ibv_cq_ex {
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
 };
 
+/// Raises an event on its channel, if it has one.
+void notify(CompletionQueue& cq);
+
 struct SharedReceiveQueue : ibv_srq {
   nic::Srq* nic_srq = nullptr;
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
