@@ -9,6 +9,15 @@
 #include <memory>
 
 namespace uroce::engine {
+namespace {
+
+/// Addresses that each link has: fe80::/10, and the groups ff01, ff02 ... (RFC 4291 2.7).
+bool needs_interface(const proto::Gid& gid) {
+  const int group_scope = gid.raw[0] == 0xFF ? gid.raw[1] & 0x0F : 0;
+  return is_link_local(gid) || group_scope == 1 || group_scope == 2;
+}
+
+}  // namespace
 
 SocketAddress::SocketAddress(const proto::Gid& gid, std::uint16_t port, std::uint32_t scope) : v6{} {
   if (gid.is_v4()) {
@@ -20,7 +29,7 @@ SocketAddress::SocketAddress(const proto::Gid& gid, std::uint16_t port, std::uin
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(port);
     std::memcpy(&v6.sin6_addr, gid.raw.data(), sizeof v6.sin6_addr);
-    v6.sin6_scope_id = is_link_local(gid) ? scope : 0;
+    v6.sin6_scope_id = needs_interface(gid) ? scope : 0;
     size = sizeof v6;
   }
 }

@@ -20,7 +20,7 @@ struct SocketAddress {
   socklen_t size = 0;
 
   SocketAddress() : v6{} {}
-  /// `scope` is the interface index that link-local IPv6 addresses need (0 otherwise).
+  /// `scope`: the index of the interface. Only link-local IPv6 addresses and groups have it; others ignore it.
   SocketAddress(const proto::Gid& gid, std::uint16_t port, std::uint32_t scope = 0);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&v6); }

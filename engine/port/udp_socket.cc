@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "proto/address.h"
@@ -149,6 +150,9 @@ Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, S
 }
 
 Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std::span<const proto::Gid> locals) {
+  const auto of_its_version =
+      std::find_if(locals.begin(), locals.end(), [&](const proto::Gid& l) { return l.is_v4() == group.is_v4(); });
+  if (of_its_version == locals.end()) return Err{bind_error(EADDRNOTAVAIL, group, proto::kRocePort)};
   Result<Fd, SetupError> opened = open_socket(group);
   if (!opened) return Err{opened.error()};
   ReceiveSocket socket{.fd = std::move(*opened), .local = group};
@@ -157,9 +161,9 @@ Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std
   set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   // Else it would receive from the interfaces that others have joined the group on.
   group.is_v4() ? set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) : set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
-  if (!bind_to(socket.fd, group, proto::kRocePort, 0)) return Err{bind_error(errno, group, proto::kRocePort)};
+  const std::uint32_t scope = group.is_v4() ? 0 : interface_of(*of_its_version);
+  if (!bind_to(socket.fd, group, proto::kRocePort, scope)) return Err{bind_error(errno, group, proto::kRocePort)};
   bool joined = false;
-  errno = EADDRNOTAVAIL;  // No address of the group's IP version.
   for (const proto::Gid& local : locals) {
     if (local.is_v4() == group.is_v4()) joined = join(fd, group, local) || joined;
   }

@@ -35,8 +35,8 @@ enum class Sharing : std::uint8_t {
 Result<ReceiveSocket, SetupError> open_receive_socket(const proto::Gid& local, Sharing sharing = Sharing::kNone);
 
 /// Opens a socket that receives what is sent to the multicast group `group`, port 4791, on the interfaces of those of
-/// `locals` that are of its IP version, at least one of which must take it. Any number of them can be open for one
-/// group.
+/// `locals` that are of its IP version, at least one of which must take it; of the groups that IPv6 has once for each
+/// interface or link, on the interface of the first. Any number of them can be open for one group.
 Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std::span<const proto::Gid> locals);
 
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.

@@ -297,6 +297,16 @@ TEST_P(PortTest, WaitEndsWithAPacketForAnyOfManyAddressesOrForAGroup) {
   }
 }
 
+// perftest's own group is ff01:..., and the kernel takes no such address without an interface.
+TEST_P(PortTest, JoinsIpv6GroupsOfEveryScope) {
+  if (!GetParam().v6) GTEST_SKIP() << "IPv4 groups have no scope";
+  for (const int scope : {1, 2, 5, 14}) {
+    const proto::Gid group{{0xFF, static_cast<std::uint8_t>(scope), 0, 0, 0, 2, 0xC9, 0x85}};
+    EXPECT_EQ(a_->join_group(group), 0) << proto::to_string(group);
+    a_->leave_group(group);
+  }
+}
+
 TEST_P(PortTest, AnyThreadMayUseItAsLongAsOneDoesAtATime) {
   Inbox inbox;
   for (std::uint32_t i = 0; i < 20; ++i) {

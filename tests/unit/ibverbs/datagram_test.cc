@@ -302,9 +302,11 @@ TEST_F(Multicast, Misuse) {
   EXPECT_EQ(impl::ibv_detach_mcast(qb.get(), &group, 0), EINVAL) << "not attached";
   union ibv_gid ipv6 {};
   ipv6.raw[0] = 0xFF;
-  ipv6.raw[1] = 0x15;
   ipv6.raw[15] = 1;
-  EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &ipv6, 0), EADDRNOTAVAIL) << "the NIC has no IPv6 address";
+  for (const int scope : {0x01, 0x02, 0x15}) {
+    ipv6.raw[1] = static_cast<std::uint8_t>(scope);
+    EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &ipv6, 0), EADDRNOTAVAIL) << "the NIC has no IPv6 address";
+  }
   ASSERT_EQ(impl::ibv_attach_mcast(qb.get(), &group, 0), 0) << last_error();
   EXPECT_EQ(impl::ibv_attach_mcast(qb.get(), &group, 0), 0) << "once more changes nothing";
   EXPECT_EQ(v().ibv_destroy_qp(qb.get()), EBUSY);
