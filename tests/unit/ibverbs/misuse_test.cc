@@ -107,6 +107,18 @@ TEST_F(Misuse, CqSizes) {
   EXPECT_EQ(try_create_cq(16, -1), EINVAL);
 }
 
+// As after the system calls of real drivers: perftest and UCX print errno, and not what the verb returned.
+TEST_F(Misuse, WhatAVerbReturnsIsInErrnoToo) {
+  const QpPtr qp = node.make_qp();
+  struct ibv_qp_attr attr {};
+  attr.qp_state = IBV_QPS_RTS;
+  errno = 0;
+  EXPECT_EQ(v().ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE), EINVAL);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(v().ibv_destroy_cq(node.send_cq), EBUSY);
+  EXPECT_EQ(errno, EBUSY);
+}
+
 TEST_F(Misuse, CqOnTheChannelOfAnotherContext) {
   Node other(1, {.with_channel = true});
   EXPECT_EQ(try_create_cq(16, 0, other.channel), EINVAL);

@@ -17,6 +17,7 @@ std::string last_error() { return last_sentence; }
 
 int refuse(int error, std::string sentence) {
   last_sentence = std::move(sentence);
+  errno = error;
   return error;
 }
 
@@ -28,7 +29,7 @@ int refuse_setting(int error, std::string sentence) {
 }
 
 std::nullptr_t refuse_null(int error, std::string sentence) {
-  errno = refuse(error, std::move(sentence));
+  refuse(error, std::move(sentence));
   return nullptr;
 }
 

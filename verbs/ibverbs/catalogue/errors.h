@@ -11,7 +11,9 @@ namespace uroce::ibv {
 /// beyond errno. Verbs that succeed leave it alone, as they do errno.
 std::string last_error();
 
-/// Remembers `sentence` as this thread's last_error() and returns `error`, a positive errno value.
+/// Remembers `sentence` as this thread's last_error() and returns `error`, a positive errno value. It is in errno, too:
+/// on cards the system call leaves it there, and programs print that one (perftest; UCX: %m), not what the verb
+/// returned.
 int refuse(int error, std::string sentence);
 
 /// refuse(), for settings in the environment that make no sense. Programs that know plain verbs only would say nothing
@@ -19,7 +21,7 @@ int refuse(int error, std::string sentence);
 int refuse_setting(int error, std::string sentence);
 void explain_settings();
 
-/// refuse() for verbs that return a pointer: sets errno and returns null.
+/// refuse() for verbs that return a pointer: returns null.
 std::nullptr_t refuse_null(int error, std::string sentence);
 
 /// For verbs on a NIC that had a fatal error, or that a child of fork() inherited: EIO.
