@@ -24,6 +24,7 @@ namespace {
 
 // From the UDP payload on: BTH (12 bytes), DETH (8), the MAD header (24), and the message.
 constexpr std::uint32_t kSlotOfQpn = 5, kAttribute = 36, kRequestId = 44, kRemoteId = 48, kServiceLow = 56;
+constexpr std::uint32_t kPort = 0xFFFF;  // Of a service ID.
 constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
 
 /// How long others may hold the lock, in steps of a millisecond.
@@ -60,6 +61,14 @@ std::string name_of(const proto::Gid& local, const CmRoute& route) {
   return prefix_of(local) + std::to_string(route.service) + '-' + std::to_string(route.slot);
 }
 
+/// What is equal to a route's service in these bits goes to its slot.
+void add_routes(std::vector<sock_filter>& steer, const std::vector<CmRoute>& routes, std::uint32_t bits) {
+  for (const CmRoute& route : routes) {
+    steer.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, route.service & bits, 0, 1));
+    steer.push_back(BPF_STMT(BPF_RET | BPF_K, route.slot));
+  }
+}
+
 int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socket) {
   std::vector<sock_filter> steer{
       /*  0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kSlotOfQpn),
@@ -78,9 +87,11 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
       /* 13 */ BPF_STMT(BPF_RET | BPF_A, 0),
       /* 14 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kServiceLow),
   };
-  for (const CmRoute& route : routes) {
-    steer.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, route.service, 0, 1));
-    steer.push_back(BPF_STMT(BPF_RET | BPF_K, route.slot));
+  add_routes(steer, routes, ~std::uint32_t{0});
+  // Nobody listens. Perhaps a server is about to: that of perftest, for UD, once its listener of the TCP port is gone.
+  if (steer.size() + 2 * routes.size() + 2 <= BPF_MAXINSNS) {
+    steer.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kPort));
+    add_routes(steer, routes, kPort);
   }
   steer.push_back(BPF_STMT(BPF_RET | BPF_K, otherwise));
   if (steer.size() > BPF_MAXINSNS) return ENOBUFS;

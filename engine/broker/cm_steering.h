@@ -29,7 +29,8 @@ std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid&
 /// that of any slot. EADDRINUSE: another one listens; ENOBUFS: too many do; EAGAIN: others were busy for too long.
 Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket);
 
-/// Steers by who listens now. Requests that nobody listens for go to `slot`, which refuses them. 0, or an errno value.
+/// Steers by who listens now. Requests that nobody listens for go to a process that listens at the same port of another
+/// port space (cm/latecomers.h: it may be about to), or else to `slot`, which refuses them. 0, or an errno value.
 int steer_management(const proto::Gid& local, std::uint8_t slot, int socket);
 
 }  // namespace uroce::engine

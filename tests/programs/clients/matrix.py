@@ -323,6 +323,8 @@ GROUPS = {
         perftest_by_cm("atomic", "lat", size=None),
         perftest_by_cm("send", "bw", "-q 4", connections=5, iterations=400),
         perftest_by_cm("send", "bw", "-c UD", size=1000, connections=1, datagrams=1),
+        perftest_by_cm("send", "bw", "-c UD", size=1000, connections=1, datagrams=1)._replace(
+            name="cm_send_bw_c_ud_shared", shared=True),
     ],
     "qperf": [
         qperf("rc_lat rc_bw rc_bi_bw uc_lat uc_bw ud_lat ud_bw"),

@@ -101,6 +101,19 @@ TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
   }
 }
 
+// perftest's client asks for the UDP port before its server, which had the TCP port, listens there.
+TEST_F(CmSteeringTest, RequestsThatNobodyListensForGoToWhoHasTheSamePortInAnotherSpace) {
+  constexpr std::uint32_t kUdp = 0x01111C16;
+  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  ASSERT_TRUE(claim);
+  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
+  EXPECT_EQ(who_gets(0x17, 9, 9, kUdp), kNeighbour);
+  const auto better = claim_service(kShared, kUdp, kOurSlot, socket(kOurSlot));
+  ASSERT_TRUE(better);
+  EXPECT_EQ(who_gets(0x17, 9, 9, kUdp), kOurSlot);
+  EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
+}
+
 TEST_F(CmSteeringTest, OneProcessListensForAService) {
   auto claim = claim_service(kShared, kService, kOurSlot, socket(kOurSlot));
   ASSERT_TRUE(claim);
