@@ -7,6 +7,7 @@
 #include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/address_watch.h"
 
 namespace uroce::ibv::test {
@@ -62,6 +63,19 @@ TEST_F(AddressEvents, TheAddressGoesAndComesBack) {
   EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+}
+
+// The kernel takes such groups only with an interface: that of the address.
+TEST(FindRoute, KnowsGroupsThatEachLinkHas) {
+  UROCE_NEEDS_OWN_NETWORK();
+  if (std::system("ip link add link0 type veth peer name link1 && ip link set link0 up && ip link set link1 up && "
+                  "ip addr add fd78::1/64 dev link0 nodad") != 0) {
+    GTEST_SKIP() << "there is no ip(8) that can make a link";
+  }
+  proto::Gid own{{0xFD, 0x78}}, group{{0xFF, 0x02}};
+  own.raw[15] = group.raw[15] = 1;
+  EXPECT_EQ(find_route(own, group), 0);
+  EXPECT_EQ(std::system("ip link del link0"), 0);
 }
 
 // What was on its way is sent again when the address is back.

@@ -211,7 +211,8 @@ bool is_broadcast(const proto::Gid& address) {
 
 int find_route(const proto::Gid& from, const proto::Gid& to) {
   const engine::Fd fd(socket(family_of(from), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const engine::SocketAddress local(from, 0), peer(to, proto::kRocePort);
+  const std::uint32_t scope = to.is_multicast() && !to.is_v4() ? engine::interface_of(from) : 0;
+  const engine::SocketAddress local(from, 0), peer(to, proto::kRocePort, scope);
   if (!fd || bind(fd.get(), local.get(), local.size) != 0) return 0;
   return connect(fd.get(), peer.get(), peer.size) == 0 ? 0 : errno;  // For UDP this sends nothing.
 }
