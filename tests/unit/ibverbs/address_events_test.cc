@@ -46,7 +46,9 @@ class AddressEvents : public testing::Test {
     return attr;
   }
   static enum ibv_port_state port_of(const ContextPtr& nic) { return port_attr_of(nic).state; }
-  struct ibv_port_attr port_attr() { return port_attr_of(context); }
+  struct ibv_port_attr port_attr() {
+    return port_attr_of(context);
+  }
   enum ibv_port_state port() { return port_of(context); }
   std::optional<enum ibv_event_type> event() { return next_async_event(context.get()); }
 
