@@ -24,7 +24,7 @@ constexpr int kMostVanished = 2;
 
 /// `broker`: its process; 0 when that is not known.
 std::string silence_of(pid_t broker) {
-  const std::string what = "the broker of the processes that share it does not answer";
+  std::string what = "the broker of the processes that share it does not answer";
   if (broker == 0) return what;
   const std::string process = std::to_string(broker);
   return what + " (uroce-broker, process " + process + "): if it is stopped, have it go on with kill -CONT " + process;
