@@ -2,12 +2,12 @@
 // Completion queues.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/look.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -141,29 +141,9 @@ int req_notify_cq(struct ibv_cq* cq, int solicited_only) {
 int poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc) {
   if (num_entries <= 0) return 0;
   CompletionQueue& ours = *own(cq);
-  Adapter& adapter = *context_of(cq->context).adapter;
-  {
-    NicLock lock(adapter);
-    if (!lock) return -refuse_without_nic();
-    if (const int taken = take(ours, num_entries, wc); taken > 0) {
-      if (!ours.armed_since_poll) lock.found();
-      return taken;
-    }
-    // Programs arm the CQ, look once more for what came in between, and sleep.
-    const bool is_armed = std::exchange(ours.armed_since_poll, false);
-    // Nothing there: the thread that polls turns the crank.
-    lock.poll();
-    const int taken = take(ours, num_entries, wc);
-    if (taken > 0) return taken;
-    if (!is_armed) {
-      lock.found_nothing();
-      return 0;
-    }
-    lock.stop_polling();
-  }
-  if (cq->channel == nullptr || !adapter.before_sleep()) return 0;
-  const NicLock lock(adapter);
-  return lock ? take(ours, num_entries, wc) : 0;
+  int taken = 0;
+  const auto found = look(ours, [&] { return (taken = take(ours, num_entries, wc)) > 0; });
+  return found.ok() ? taken : -found.error();
 }
 
 }  // namespace impl

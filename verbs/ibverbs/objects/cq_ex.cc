@@ -8,6 +8,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 #include "verbs/ibverbs/objects/convert.h"
+#include "verbs/ibverbs/objects/look.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -98,27 +99,13 @@ bool advance(CompletionQueue& cq) {
 
 /// Makes the first completion of a poll the current one. ENOENT: there is none; EIO: no NIC any more.
 int advance_to_first(CompletionQueue& cq) {
-  Adapter& adapter = *context_of(cq.context).adapter;
-  {
-    NicLock lock(adapter);
-    if (!lock) return refuse_without_nic();
-    if (advance(cq)) {
-      if (!std::exchange(cq.armed_since_poll, false)) lock.found();
-      return 0;
-    }
-    const bool is_armed = std::exchange(cq.armed_since_poll, false);
-    // Nothing there: the thread that polls turns the crank.
-    lock.poll();
-    if (advance(cq)) return 0;
-    if (!is_armed) {
-      lock.found_nothing();
-      return ENOENT;
-    }
-    lock.stop_polling();
-  }
-  if (cq.channel == nullptr || !adapter.before_sleep()) return ENOENT;
-  const NicLock lock(adapter);
-  return lock && advance(cq) ? 0 : ENOENT;
+  const auto found = look(cq, [&cq] {
+    if (!advance(cq)) return false;
+    cq.armed_since_poll = false;  // The rest of this poll is the look before the program sleeps.
+    return true;
+  });
+  if (!found.ok()) return found.error();
+  return *found ? 0 : ENOENT;
 }
 
 }  // namespace
