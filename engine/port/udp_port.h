@@ -30,7 +30,7 @@ class UdpPort : public Port {
   void mask_packets(bool masked) final;
   std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
   void wake() final { interrupts_.wake(); }
-  /// Whether there is a descriptor for wake(). A port without one is of no use: nobody could end its wait().
+  /// Why wait() or wake() is impossible: a port that has this is of no use.
   const std::optional<Interrupts::Refusal>& refusal() const { return interrupts_.refusal(); }
   /// Whether nothing that was committed waits to be sent.
   bool is_idle() const { return frames_.free_count() + (lent_ ? 1 : 0) == kFrames; }

@@ -61,8 +61,15 @@ Came came_from(const struct ibv_grh& grh) {
 
 /// refuse(), for functions that return -1.
 int minus_one(int error, const std::string& sentence) {
-  errno = refuse(error, sentence);
+  refuse(error, sentence);
   return -1;
+}
+
+/// 0, or an errno value.
+int count_in_nic(const NicLock& lock, nic::Pd* pd) {
+  if (!lock) return refuse_without_nic();
+  if (lock->add_ah(pd) == 0) return 0;
+  return refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more");
 }
 
 }  // namespace
@@ -89,12 +96,7 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
   ah->nic_pd = own(pd)->nic_pd;
   {
     const NicLock lock(*context.adapter);
-    const int error =
-        !lock ? refuse_without_nic()
-        : lock->add_ah(ah->nic_pd) != 0
-            ? refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more")
-            : 0;
-    if (error != 0) {
+    if (const int error = count_in_nic(lock, ah->nic_pd)) {
       delete ah;
       errno = error;
       return nullptr;

@@ -122,8 +122,8 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
   if (base->cmd_fd < 0 || base->async_fd < 0) {
     const int error = errno;
     impl::ibv_close_device(base);
-    errno = refuse_setting(error, std::string("no file descriptor for another context (") + std::strerror(error) +
-                                      "); raise RLIMIT_NOFILE (ulimit -n), and see that there is a /dev/null");
+    refuse_setting(error, std::string("no file descriptor for another context (") + std::strerror(error) +
+                              "); raise RLIMIT_NOFILE (ulimit -n), and see that there is a /dev/null");
     return nullptr;
   }
   return base;

@@ -14,12 +14,12 @@ namespace uroce::ibv::impl {
 struct ibv_device** ibv_get_device_list(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
   if (const std::string wrong = start_control(); !wrong.empty()) {
-    errno = refuse_setting(EINVAL, wrong);
+    refuse_setting(EINVAL, wrong);
     return nullptr;
   }
   const auto all = devices();
   if (!all.ok()) {
-    errno = refuse_setting(EINVAL, all.error());
+    refuse_setting(EINVAL, all.error());
     return nullptr;
   }
   const std::size_t count = (*all)->size();

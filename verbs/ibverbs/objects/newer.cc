@@ -59,7 +59,7 @@ struct ibv_mr* ibv_reg_mr_ex(struct ibv_pd* pd, struct ibv_mr_init_attr* init) {
 }
 
 int ibv_dm_export_dmabuf_fd(struct ibv_dm*) {
-  errno = refuse(EOPNOTSUPP, "the NIC has no device memory");
+  refuse(EOPNOTSUPP, "the NIC has no device memory");
   return -1;
 }
 
@@ -96,7 +96,7 @@ struct ibv_mr* ibv_reg_buf_mr(struct ibv_pd* pd, struct ibv_buf* buf, void* addr
 }
 
 int ibv_export_buf_dmabuf_fd(struct ibv_buf*) {
-  errno = refuse(ENODATA, "the buffer is ordinary memory, no dma-buf");
+  refuse(ENODATA, "the buffer is ordinary memory, no dma-buf");
   return -1;
 }
 
