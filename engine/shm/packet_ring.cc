@@ -15,6 +15,8 @@ static_assert(Position::is_always_lock_free && sizeof(Position) == 8);
 // Far apart: processors fetch cache lines in pairs.
 constexpr std::size_t kTailOffset = 0;
 constexpr std::size_t kHeadOffset = 256;
+/// Smaller ones are quick either way, and their readers wait for them.
+constexpr std::size_t kLargePacket = 1024;
 
 Position& position(const Mapping& memory, std::size_t offset) {
   return *reinterpret_cast<Position*>(memory.data() + offset);
@@ -55,14 +57,22 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
   if (broken_ || !has_room(bytes)) return false;
   std::uint8_t* const record = record_at(memory_, tail_);
   std::memcpy(record, &header, sizeof header);
-  std::memcpy(record + sizeof header, packet, header.size);
+  if (header.size < kLargePacket) {
+    std::memcpy(record + sizeof header, packet, header.size);
+  } else {
+    constexpr std::size_t kInFirstLine = kRecordUnit - sizeof header;
+    std::memcpy(record + sizeof header, packet, kInFirstLine);
+    copier_.copy(record + kRecordUnit, packet + kInFirstLine, header.size - kInFirstLine);
+  }
   tail_ += bytes;
-  fetch_for_writing(record_at(memory_, tail_), bytes);  // Packets of one size follow each other.
+  // Packets of one size follow each other.
+  if (!copier_.has_streamed()) fetch_for_writing(record_at(memory_, tail_), bytes);
   return true;
 }
 
 void RingWriter::publish() {
   published_ = tail_;
+  copier_.finish();
   position(memory_, kTailOffset).store(tail_, std::memory_order_seq_cst);  // See Bell::set_asleep().
 }
 
@@ -94,9 +104,7 @@ std::optional<RecordHeader> RingReader::read(MutBytes out) {
     broken_.store(true, std::memory_order_relaxed);
     return std::nullopt;
   }
-  std::size_t size = header.size;
-  asm("" : "+r"(size));  // With a size that it knows the limit of, gcc copies by "rep movsq": slower than memcpy.
-  std::memcpy(out.data(), record + sizeof header, size);
+  copy_packet(out.data(), record + sizeof header, header.size);
   head_.store(head + record_bytes(header.size), std::memory_order_relaxed);
   return header;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/shm/packet_copy.h"
 #include "engine/shm/shared_memory.h"
 #include "proto/bytes.h"
 #include "proto/packet.h"
@@ -65,6 +66,7 @@ class RingWriter {
 
  private:
   Mapping memory_;
+  LineCopier copier_;
   std::uint64_t tail_ = 0;       ///< Where the next record goes.
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
   std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.

@@ -23,8 +23,10 @@ struct RingTest : testing::Test {
   Mapping raw = *Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite);
   std::array<std::uint8_t, proto::kMaxPacketSize> out{};
 
+  static std::uint8_t byte(int fill, std::size_t at) { return static_cast<std::uint8_t>(fill + at % 251); }
   bool write(std::size_t size, int fill = 0) {
-    const std::vector<std::uint8_t> packet(size + 1, static_cast<std::uint8_t>(fill));  // Never null.
+    std::vector<std::uint8_t> packet(size + 1);  // Never null.
+    for (std::size_t i = 0; i < size; ++i) packet[i] = byte(fill, i);
     return writer.write({.size = static_cast<std::uint32_t>(size), .source_port = 7, .tclass = 8, .hop_limit = 9},
                         packet.data());
   }
@@ -56,7 +58,7 @@ TEST_F(RingTest, PacketsOfAllSizesComeOutInOrderManyTimesRound) {
       ASSERT_EQ(header->source_port, 7);
       ASSERT_EQ(header->tclass, 8);
       ASSERT_EQ(header->hop_limit, 9);
-      for (std::size_t i = 0; i < wanted; ++i) ASSERT_EQ(out[i], fill);
+      for (std::size_t i = 0; i < wanted; ++i) ASSERT_EQ(out[i], byte(fill, i));
       ++received;
     }
     ASSERT_TRUE(under_way.empty());
