@@ -78,20 +78,20 @@ struct Stack {
   std::uint8_t bytes = 0;
 
   constexpr Stack(std::initializer_list<HeaderId> list) {
+    offsets_.fill(kNone);
     for (HeaderId id : list) {
       ids[count++] = id;
+      offsets_[static_cast<std::size_t>(id)] = bytes;
       bytes = static_cast<std::uint8_t>(bytes + header_info(id).size);
     }
   }
+  constexpr bool has(HeaderId id) const { return offsets_[static_cast<std::size_t>(id)] != kNone; }
   /// Byte offset of a header, or -1 when the stack does not have it.
-  constexpr int offset_of(HeaderId wanted) const {
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] == wanted) return static_cast<int>(offset);
-      offset += header_info(ids[i]).size;
-    }
-    return -1;
-  }
+  constexpr int offset_of(HeaderId id) const { return has(id) ? offsets_[static_cast<std::size_t>(id)] : -1; }
+
+ private:
+  static constexpr std::uint8_t kNone = 0xFF;
+  std::array<std::uint8_t, static_cast<std::size_t>(HeaderId::kCount)> offsets_{};
 };
 
 struct OpcodeInfo {
@@ -106,7 +106,7 @@ struct OpcodeInfo {
 
   constexpr bool starts() const { return position == Position::kFirst || position == Position::kOnly; }
   constexpr bool ends() const { return position == Position::kLast || position == Position::kOnly; }
-  constexpr bool has(HeaderId id) const { return stack.offset_of(id) >= 0; }
+  constexpr bool has(HeaderId id) const { return stack.has(id); }
 };
 
 // clang-format off
