@@ -40,12 +40,10 @@ class CqHealth {
       if (cq->on_timeout(now)) fn(*cq);
     }
   }
-  std::optional<Instant> next_deadline() const {
-    std::optional<Instant> earliest;
-    for (const Cq* cq : moderated_) {
-      const auto due = cq->deadline();
-      if (due && (!earliest || *due < *earliest)) earliest = due;
-    }
+  /// Instant::max(): none.
+  Instant next_deadline() const {
+    Instant earliest = Instant::max();
+    for (const Cq* cq : moderated_) earliest = std::min(earliest, cq->deadline().value_or(Instant::max()));
     return earliest;
   }
 

@@ -198,10 +198,9 @@ void Nic::answer_first() { core_->scheduler.answer_first(); }
 
 std::optional<Instant> Nic::next_deadline() const {
   const DeadlineHeap& heap = core_->deadlines;
-  const std::optional<Instant> held = core_->cq_health.next_deadline();
-  if (heap.empty()) return held;
-  const Instant timer = heap.front().links.deadline;
-  return held ? std::min(*held, timer) : timer;
+  const Instant timer = heap.empty() ? Instant::max() : heap.front().links.deadline;
+  const Instant first = std::min(core_->cq_health.next_deadline(), timer);
+  return first == Instant::max() ? std::nullopt : std::optional(first);
 }
 
 Pd* Nic::alloc_pd() {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "proto/base/check.h"
+#include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
 namespace {
@@ -25,7 +26,7 @@ Cq::PushResult Cq::push(const Completion& completion) {
     overflowed_ = true;
     return PushResult::kOverflow;
   }
-  ring_[(head_ + count_) % ring_.size()] = completion;
+  ring_[wrapped(head_ + count_, ring_.size())] = completion;
   ++count_;
   if (was_empty_) ++unheard_;
   if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !is_solicited(completion))) return PushResult::kQueued;
@@ -60,7 +61,7 @@ std::size_t Cq::poll(std::span<Completion> out) {
   const std::size_t taken = std::min<std::size_t>(out.size(), count_);
   for (std::size_t i = 0; i < taken; ++i) {
     out[i] = ring_[head_];
-    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+    head_ = wrapped(head_ + 1, ring_.size());
   }
   count_ -= static_cast<std::uint32_t>(taken);
   unheard_ = std::min(unheard_, count_);
@@ -71,8 +72,8 @@ std::size_t Cq::poll(std::span<Completion> out) {
 void Cq::drop(std::uint32_t qpn) {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count_; ++i) {
-    const Completion& completion = ring_[(head_ + i) % ring_.size()];
-    if (completion.qpn != qpn) ring_[(head_ + kept++) % ring_.size()] = completion;
+    const Completion& completion = ring_[wrapped(head_ + i, ring_.size())];
+    if (completion.qpn != qpn) ring_[wrapped(head_ + kept++, ring_.size())] = completion;
   }
   count_ = kept;
   unheard_ = std::min(unheard_, count_);
@@ -92,7 +93,7 @@ bool Cq::notify_or_arm(bool solicited_only) {
   arm(solicited_only);
   if (was_armed_for_all) return false;  // None can have come unheard; some may wait for more, as moderate() says.
   for (std::uint32_t i = count_ - unheard_; i < count_; ++i) {
-    if (armed_ == Armed::kSolicited && !is_solicited(ring_[(head_ + i) % ring_.size()])) continue;
+    if (armed_ == Armed::kSolicited && !is_solicited(ring_[wrapped(head_ + i, ring_.size())])) continue;
     notified();
     return true;
   }

@@ -52,7 +52,7 @@ class Cq {
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
   void notified();
   std::vector<Completion> ring_;
-  std::uint32_t head_ = 0;
+  std::size_t head_ = 0;
   std::uint32_t count_ = 0;
   Armed armed_ = Armed::kNo;
   bool was_empty_ = false;     ///< Polled empty after the last notification.

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
 #include "verbs/nic/model/types.h"
+#include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
 
@@ -26,9 +28,9 @@ struct SendWqe {
   FlushTarget flush;
   std::uint32_t length = 0;  ///< Message bytes; 8 for atomics; of a FLUSH those of its range.
   std::uint32_t sge_count = 0;
-  std::optional<WcStatus> injected_status;  ///< It fails with this instead of being sent.
-  Psn first_psn;
-  Psn ssn;                    ///< Message sequence number of its first message: only a READ can be several.
+  std::optional<WcStatus> injected_status{};  ///< It fails with this instead of being sent.
+  Psn first_psn{};
+  Psn ssn{};                  ///< Message sequence number of its first message: only a READ can be several.
   std::uint32_t packets = 1;  ///< PSNs it takes: request packets, or response packets of a READ.
 
   Psn end_psn() const { return first_psn + packets; }
@@ -77,23 +79,23 @@ class SendQueue {
   /// `length` bytes. What depends on the transport service is the caller's to fill in.
   SendWqe& push(const SendWr& wr, std::uint64_t length, bool signal_all) {
     UROCE_ASSERT(!full());
-    SendWqe& wqe = wqes_[place(tail_)];
-    wqe = SendWqe{};
-    wqe.wr_id = wr.wr_id;
-    wqe.op = wr.op;
-    wqe.signaled = signal_all || (wr.flags & kSignaled) != 0;
-    wqe.solicited = (wr.flags & kSolicited) != 0;
-    wqe.fence = (wr.flags & kFence) != 0;
-    wqe.imm = wr.imm;
-    wqe.rkey = wr.rkey;
-    wqe.remote_addr = wr.remote_addr;
-    wqe.compare_add = wr.compare_add;
-    wqe.swap = wr.swap;
-    wqe.bind = wr.bind;
-    wqe.flush = wr.flush;
+    const std::size_t place = this->place(tail_);
+    // In its place, and each field once: to clear it first, or to copy it there, takes a tenth of all that a WR takes.
+    SendWqe& wqe = *new (&wqes_[place]) SendWqe{.wr_id = wr.wr_id,
+                                                .op = wr.op,
+                                                .signaled = signal_all || (wr.flags & kSignaled) != 0,
+                                                .solicited = (wr.flags & kSolicited) != 0,
+                                                .fence = (wr.flags & kFence) != 0,
+                                                .imm = wr.imm,
+                                                .rkey = wr.rkey,
+                                                .remote_addr = wr.remote_addr,
+                                                .compare_add = wr.compare_add,
+                                                .swap = wr.swap,
+                                                .bind = wr.bind,
+                                                .flush = wr.flush};
     wqe.length = wqe.is_atomic() ? 8 : wqe.is_flush() ? wr.flush.length : static_cast<std::uint32_t>(length);
     if (wr.flags & kInline) {
-      std::uint8_t* to = inline_.data() + place(tail_) * max_inline_;
+      std::uint8_t* to = inline_.data() + place * max_inline_;
       for (const Sge& sge : wr.sges) {
         // Inline data is the caller's memory at the moment of the call; no key is involved (ibv_post_send(3)).
         if (sge.length != 0) std::memcpy(to, address(sge.addr), sge.length);
@@ -101,7 +103,7 @@ class SendQueue {
       }
       wqe.is_inline = true;
     } else {
-      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(tail_) * max_sge_);
+      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place * max_sge_);
       wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
     }
     ++tail_;
@@ -110,8 +112,12 @@ class SendQueue {
   void pop() {
     UROCE_ASSERT(!empty());
     ++head_;
+    head_place_ = wrapped(head_place_ + 1, wqes_.size());
   }
-  void clear() { head_ = tail_; }
+  void clear() {
+    head_place_ = place(tail_);
+    head_ = tail_;
+  }
 
  private:
   static const void* address(std::uint64_t addr) {
@@ -120,13 +126,14 @@ class SendQueue {
     std::memcpy(&p, &addr, sizeof p);
     return p;
   }
-  std::size_t place(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+  std::size_t place(std::uint64_t index) const { return wrapped(head_place_ + (index - head_), wqes_.size()); }
 
   std::vector<SendWqe> wqes_;
   std::vector<Sge> sges_;
   std::vector<std::uint8_t> inline_;
   std::uint32_t max_sge_, max_inline_;
   std::uint64_t head_ = 0, tail_ = 0;
+  std::size_t head_place_ = 0;
 };
 
 struct RecvWqe {
@@ -140,32 +147,32 @@ class RecvQueue {
   RecvQueue(std::uint32_t capacity, std::uint32_t max_sge)
       : wqes_(capacity), sges_(std::size_t{capacity} * max_sge), max_sge_(max_sge) {}
 
-  bool full() const { return tail_ - head_ == wqes_.size(); }
-  bool empty() const { return head_ == tail_; }
-  std::uint32_t size() const { return static_cast<std::uint32_t>(tail_ - head_); }
+  bool full() const { return size_ == wqes_.size(); }
+  bool empty() const { return size_ == 0; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(size_); }
   const RecvWqe& front() const {
     UROCE_ASSERT(!empty());
-    return wqes_[place(head_)];
+    return wqes_[head_];
   }
-  std::span<const Sge> front_sges() const { return {sges_.data() + place(head_) * max_sge_, front().sge_count}; }
+  std::span<const Sge> front_sges() const { return {sges_.data() + head_ * max_sge_, front().sge_count}; }
   void push(const RecvWr& wr, std::uint64_t length) {
     UROCE_ASSERT(!full());
-    wqes_[place(tail_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
-    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(tail_) * max_sge_);
-    ++tail_;
+    put(wrapped(head_ + size_, wqes_.size()), wr, length);
+    ++size_;
   }
   void pop() {
     UROCE_ASSERT(!empty());
-    ++head_;
+    head_ = wrapped(head_ + 1, wqes_.size());
+    --size_;
   }
   /// Puts what was taken by pop() back to where it was.
   void push_front(const RecvWr& wr, std::uint64_t length) {
     UROCE_ASSERT(!full());
-    --head_;
-    wqes_[place(head_)] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
-    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place(head_) * max_sge_);
+    head_ = wrapped(head_ + wqes_.size() - 1, wqes_.size());
+    put(head_, wr, length);
+    ++size_;
   }
-  void clear() { head_ = tail_; }
+  void clear() { size_ = 0; }
   /// Changes the capacity, which must be enough for what is queued.
   void resize(std::uint32_t capacity) {
     UROCE_ASSERT(size() <= capacity);
@@ -175,13 +182,15 @@ class RecvQueue {
   }
 
  private:
-  std::size_t place(std::uint64_t index) const { return static_cast<std::size_t>(index % wqes_.size()); }
+  void put(std::size_t place, const RecvWr& wr, std::uint64_t length) {
+    wqes_[place] = {wr.wr_id, length, static_cast<std::uint32_t>(wr.sges.size())};
+    std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place * max_sge_);
+  }
 
   std::vector<RecvWqe> wqes_;
   std::vector<Sge> sges_;
   std::uint32_t max_sge_;
-  static constexpr std::uint64_t kStart = 1u << 31;  ///< push_front() goes below it.
-  std::uint64_t head_ = kStart, tail_ = kStart;
+  std::size_t head_ = 0, size_ = 0;
 };
 
 }  // namespace uroce::nic

@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/model/types.h"
+#include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
 
@@ -45,7 +46,7 @@ class ReplayRing {
   void add(const Replay& replay) {
     if (ring_.empty()) return;
     ring_[next_] = replay;
-    next_ = (next_ + 1) % ring_.size();
+    next_ = wrapped(next_ + 1, ring_.size());
   }
   /// The entry whose PSNs include `psn`, or nullptr.
   const Replay* find(LongPsn psn) const {
@@ -96,7 +97,7 @@ class ResponseQueue {
   void push(const Response& response) {
     UROCE_ASSERT(is_counted_flush(response) ? !full_of_flushes() : !full(response.is_duplicate));
     if (count_ == ring_.size()) enlarge_to(2 * count_ + 1);
-    ring_[(head_ + count_) % ring_.size()] = response;
+    ring_[wrapped(head_ + count_, ring_.size())] = response;
     ++count_;
     if (response.is_duplicate) ++duplicates_;
     if (is_counted_flush(response)) ++flushes_;
@@ -105,13 +106,13 @@ class ResponseQueue {
     UROCE_ASSERT(!empty());
     if (front().is_duplicate) --duplicates_;
     if (is_counted_flush(front())) --flushes_;
-    head_ = (head_ + 1) % ring_.size();
+    head_ = wrapped(head_ + 1, ring_.size());
     --count_;
   }
   /// The queued response that ends at `end`, or nullptr.
   Response* find_end(Psn end) {
     for (std::size_t i = 0; i < count_; ++i) {
-      Response& r = ring_[(head_ + i) % ring_.size()];
+      Response& r = ring_[wrapped(head_ + i, ring_.size())];
       if (r.end == end) return &r;
     }
     return nullptr;
