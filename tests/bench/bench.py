@@ -18,6 +18,7 @@ import perftest
 
 GIB = 2**30
 STEADY = 1.5  # A figure whose rounds differ by more than this factor is marked.
+APART = 2.5   # Processors between which a cache line takes so much longer than at other times share no cache now.
 
 
 class Point:
@@ -29,8 +30,10 @@ class Point:
         self.ours, self.base, self.base_name = ours, base, base_name
         self.target = target  # ">= 0.85": of ours / base
         self.values = []      # (ours, base) of each round
+        self.cache_lines = []  # What a cache line took before each round
 
     def run(self, seconds):
+        self.cache_lines.append(measure.cache_line())
         self.values.append((self.ours(seconds), self.base(seconds)))
 
     def summary(self):
@@ -41,7 +44,7 @@ class Point:
         met = ratio >= float(limit) if relation == ">=" else ratio <= float(limit)
         return {"name": self.name, "unit": self.unit, "ours": ours, "baseline": base, "baseline_name": self.base_name,
                 "ratio": ratio, "target": self.target, "met": met, "why": "" if met else self.why,
-                "spread": spread, "base_spread": base_spread, "rounds": self.values}
+                "spread": spread, "base_spread": base_spread, "rounds": self.values, "cache_line_ns": self.cache_lines}
 
 
 class Runs:
@@ -267,23 +270,27 @@ def points(runs):
                 constant(0.2), "0.2", "<= 1", 3)
 
 
-def remarks(s, reasons):
-    """What is to be said of a figure, if anything; `reasons` are numbered below the table."""
+def remarks(s, reasons, shortest=None):
+    """What is to be said of a figure, if anything; `reasons` are numbered below the table. `shortest`: what a cache line took
+    when it was quickest."""
     if not s["met"]:
         yield "MISSED" + (f" [{reasons.index(s['why']) + 1}]" if s["why"] else "")
     if s["spread"] > STEADY:
         yield "rounds differ"
     if s["base_spread"] > STEADY:
         yield f"baseline's by {s['base_spread']:.1f}"
+    apart = sum(shortest is not None and ns > APART * shortest for ns in s["cache_line_ns"])
+    if apart:
+        yield f"no common cache in {apart} of {len(s['cache_line_ns'])}"
 
 
-def print_table(summaries, digits):
+def print_table(summaries, digits, shortest):
     reasons = list(dict.fromkeys(s["why"] for s in summaries if s["why"]))
     print(f"{'':52} {'ours':>8} {'baseline':>9}  {'':18} {'ratio':>6}  {'target':8} {'spread':>6}")
     for s, d in zip(summaries, digits):
         spread = f"{s['spread']:6.2f}" if len(s["rounds"]) > 1 else ""
         print(f"{s['name'].strip() + ' [' + s['unit'] + ']':52} {s['ours']:8.{d}f} {s['baseline']:9.{d}f}  "
-              f"{s['baseline_name']:18} {s['ratio']:6.2f}  {s['target']:8} {spread:6}   {'; '.join(remarks(s, reasons))}".rstrip())
+              f"{s['baseline_name']:18} {s['ratio']:6.2f}  {s['target']:8} {spread:6}   {'; '.join(remarks(s, reasons, shortest))}".rstrip())
     for number, reason in enumerate(reasons, 1):
         print(f"[{number}] {reason}")
 
@@ -347,8 +354,12 @@ def main():
     machine = measure.machine()
     print(f"{machine['processor']} (family/model {machine['model']}), {machine['cores']} cores, Linux {machine['kernel']}\n"
           f"medians of {args.rounds} rounds of {args.seconds:g} s; spread: the largest of ours over the smallest; data verified in "
-          "every run of our own programs\n")
-    print_table(summaries, [p.digits for p in chosen])
+          "every run of our own programs")
+    cache_lines = [ns for p in chosen for ns in p.cache_lines if ns is not None]
+    if cache_lines:
+        print(f"a cache line took {min(cache_lines):.0f} to {max(cache_lines):.0f} ns from one processor to another and back")
+    print()
+    print_table(summaries, [p.digits for p in chosen], min(cache_lines, default=None))
     if runs.latencies:
         print_latencies(runs.latencies)
     if runs.all:

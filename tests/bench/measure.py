@@ -214,6 +214,13 @@ def micro(seconds, pattern):
     return {b["name"]: {**b, "cpu_ns": b["cpu_time"] * unit[b["time_unit"]]} for b in report["benchmarks"]}
 
 
+def cache_line():
+    """Nanoseconds that a cache line takes from one processor to another and back; None when there is only one."""
+    if len(os.sched_getaffinity(0)) == 1:
+        return None
+    return micro(0.04, "cache_line/real_time")["cache_line/real_time"]["real_time"]
+
+
 def machine():
     """`model` tells processors of one name apart: virtual machines often hide the rest of it."""
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:

@@ -4,11 +4,12 @@
 import bench
 
 
-def lines(ours, base, target, why=""):
+def lines(ours, base, target, why="", cache_lines=(100, 110, 120)):
     point = bench.Point("a figure", "us", None, None, "raw", target, why=why)
     point.values = list(zip(ours, base))
+    point.cache_lines = cache_lines
     summary = point.summary()
-    return list(bench.remarks(summary, [summary["why"]]))
+    return list(bench.remarks(summary, [summary["why"]], 100))
 
 
 def main():
@@ -17,6 +18,7 @@ def main():
     assert lines([16, 17, 18], [10, 10, 10], "<= 1.5", "wake-ups") == ["MISSED [1]"]
     assert lines([10, 11, 15.1], [10, 10, 10], "<= 1.5", "wake-ups") == ["rounds differ"]
     assert lines([10, 10, 10], [3, 10, 10], "<= 1.5") == ["baseline's by 3.3"]
+    assert lines([10, 10, 10], [10, 10, 10], "<= 1.5", cache_lines=[100, 350, 350]) == ["no common cache in 2 of 3"]
 
 
 main()
