@@ -111,8 +111,20 @@ TEST_F(Memory, TheWholeAddressSpaceIsNotMemory) {
 TEST_F(Memory, RangesOverSeveralMappingsAreFine) {
   const Pages pages;
   pages.protect(1, PROT_READ);  // Splits the mapping in three.
-  EXPECT_EQ(check_memory(pages.page(0) + 5, 3 * pages.size() - 10, false), 0);
-  EXPECT_EQ(check_memory(pages.page(0) + 5, 3 * pages.size() - 10, true), EFAULT);
+  for (const auto check : {check_memory, check_memory_by_list}) {
+    EXPECT_EQ(check(pages.page(0) + 5, 3 * pages.size() - 10, false), 0);
+    EXPECT_EQ(check(pages.page(0) + 5, 3 * pages.size() - 10, true), EFAULT);
+  }
+}
+
+TEST_F(Memory, OlderKernelsSayTheSameOfIt) {
+  const Pages pages;
+  pages.protect(1, PROT_NONE);
+  pages.unmap(2);
+  for (const int page : {0, 1, 2}) {
+    EXPECT_EQ(check_memory(pages.page(page), 1, false), page == 0 ? 0 : EFAULT) << page;
+    EXPECT_EQ(check_memory_by_list(pages.page(page), 1, false), page == 0 ? 0 : EFAULT) << page;
+  }
 }
 
 TEST_F(Memory, IovaMustAgreeWithinThePage) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/memory_check.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +16,8 @@
 #include <optional>
 #include <string_view>
 
+#include "proto/base/fd.h"
+
 #ifndef MADV_POPULATE_READ  // glibc before 2.34
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
@@ -21,6 +25,18 @@
 
 namespace uroce::ibv {
 namespace {
+
+/// The argument of PROCMAP_QUERY (Linux 6.11), which Debian 12's headers do not know.
+struct MapQuery {
+  std::uint64_t size = sizeof(MapQuery);
+  std::uint64_t flags = 0;  ///< Asks for the mapping that covers `address`.
+  std::uint64_t address = 0;
+  std::uint64_t start = 0, end = 0;  ///< The answer, ...
+  std::uint64_t rights = 0;          ///< ... of which these two bits are used.
+  std::uint64_t unused[7] = {};
+  static constexpr std::uint64_t kReadable = 1, kWritable = 2;
+};
+constexpr unsigned long kMapQuery = _IOWR('f', 17, MapQuery);
 
 struct CloseFile {
   void operator()(std::FILE* file) const { static_cast<void>(std::fclose(file)); }
@@ -56,11 +72,34 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return m;
 }
 
+/// Asks the kernel for each mapping of the range. Nothing: it is too old for that.
+std::optional<int> check_by_queries(std::uintptr_t at, std::uintptr_t end, bool writable) {
+  const Fd maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  while (at < end) {
+    MapQuery query{.address = at};
+    if (::ioctl(maps.get(), kMapQuery, &query) != 0) {
+      if (errno == ENOENT) return EFAULT;
+      return std::nullopt;
+    }
+    const std::uint64_t wanted = MapQuery::kReadable | (writable ? MapQuery::kWritable : 0);
+    if ((query.rights & wanted) != wanted) return EFAULT;
+    at = query.end;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int check_memory(const void* start, std::size_t length, bool writable) {
-  auto at = reinterpret_cast<std::uintptr_t>(start);
+  const auto at = reinterpret_cast<std::uintptr_t>(start);
   if (length > UINTPTR_MAX - at) return EFAULT;
+  const std::uintptr_t end = at + length;
+  if (const auto checked = check_by_queries(at, end, writable)) return *checked;
+  return check_memory_by_list(start, length, writable);
+}
+
+int check_memory_by_list(const void* start, std::size_t length, bool writable) {
+  auto at = reinterpret_cast<std::uintptr_t>(start);
   const std::uintptr_t end = at + length;
   const std::unique_ptr<std::FILE, CloseFile> maps(std::fopen("/proc/self/maps", "re"));
   if (maps == nullptr) return check_mapped(at, end);
