@@ -15,9 +15,6 @@ constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
-/// Of so many copies, the first are a trial of the other way, and as many after it are timed to compare.
-constexpr std::uint32_t kPeriod = 1024;
-constexpr std::uint32_t kTrial = 8;
 /// Past the caches means from memory for the reader, too, which is not timed here: it has to be so much quicker. Seen
 /// on AMD Zen 4: 5 without a common cache, 0.7 to 1.8 with one.
 constexpr double kWorthIt = 2.5;

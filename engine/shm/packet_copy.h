@@ -25,6 +25,14 @@ class LineCopier {
 
   /// Copies to `to`, the beginning of a line.
   void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size);
+  /// Whether to copy is no better than to make the packet where it will be read: through the caches, and not in a
+  /// trial.
+  bool prefers_in_place() const { return way_ == kThroughCaches && copies_ % kPeriod >= 2 * kTrial; }
+  /// One was. They count, so that trials go on.
+  void count_in_place() {
+    ++copies_;
+    has_streamed_ = false;
+  }
   /// Whether the last copy went past the caches.
   bool has_streamed() const { return has_streamed_; }
   /// To be called before other processors are told of the bytes.
@@ -33,6 +41,9 @@ class LineCopier {
  private:
   enum Way : std::uint8_t { kThroughCaches, kPastCaches };
   static std::uint64_t cycles();
+  /// Of so many copies, the first are a trial of the other way, and as many after it are timed to compare.
+  static constexpr std::uint32_t kPeriod = 1024;
+  static constexpr std::uint32_t kTrial = 8;
 
   Clock clock_;
   Way way_ = kThroughCaches;

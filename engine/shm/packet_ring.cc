@@ -64,10 +64,26 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
     std::memcpy(record + sizeof header, packet, kInFirstLine);
     copier_.copy(record + kRecordUnit, packet + kInFirstLine, header.size - kInFirstLine);
   }
+  advance(bytes);
+  return true;
+}
+
+MutBytes RingWriter::frame() {
+  if (!copier_.prefers_in_place() || broken_ || !has_room(kRecordMax)) return {};
+  return {record_at(memory_, tail_) + sizeof(RecordHeader), proto::kMaxPacketSize};
+}
+
+void RingWriter::commit(const RecordHeader& header) {
+  UROCE_ASSERT(header.size <= proto::kMaxPacketSize);
+  std::memcpy(record_at(memory_, tail_), &header, sizeof header);
+  if (header.size >= kLargePacket) copier_.count_in_place();
+  advance(record_bytes(header.size));
+}
+
+void RingWriter::advance(std::size_t bytes) {
   tail_ += bytes;
   // Packets of one size follow each other.
   if (!copier_.has_streamed()) fetch_for_writing(record_at(memory_, tail_), bytes);
-  return true;
 }
 
 void RingWriter::publish() {

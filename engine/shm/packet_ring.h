@@ -54,6 +54,11 @@ class RingWriter {
   /// Puts a packet (at most proto::kMaxPacketSize bytes) into the ring, where the reader does not see it yet. False:
   /// there is no room, or the reader is broken.
   bool write(const RecordHeader& header, const std::uint8_t* packet);
+  /// Room in the ring itself to make the next packet in, which the reader does not see yet: proto::kMaxPacketSize
+  /// bytes. Empty: there is no room, or it had better be copied there. The reader may change what is in it.
+  MutBytes frame();
+  /// Puts the packet that was made there into the ring.
+  void commit(const RecordHeader& header);
   /// Lets the reader see what was written.
   void publish();
   /// Whether records of so many bytes would find room now. No: also when the reader is broken.
@@ -65,6 +70,8 @@ class RingWriter {
   void forget() { memory_.forget(); }
 
  private:
+  void advance(std::size_t bytes);
+
   Mapping memory_;
   LineCopier copier_;
   std::uint64_t tail_ = 0;       ///< Where the next record goes.

@@ -35,6 +35,9 @@ constexpr Duration kUdpLook = 100us;
 /// The same for a thread that lingers, which it does not do for long.
 constexpr Duration kUdpLookLingering = 20us;
 constexpr std::uint32_t kTurnsPerClock = 8;
+/// After so many packets in a row to one peer the next one is made in its ring. A packet for another peer that was made
+/// there can be changed by the wrong one, and has to be copied from lines that are that one's.
+constexpr std::uint32_t kRow = 4;
 
 /// Bytes 5 to 7 of the BTH.
 constexpr std::size_t kDestQp = 5;
@@ -91,6 +94,7 @@ ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) 
     known = peers_.emplace(name, std::make_unique<Peer>()).first;
     known->second->name = name;
   }
+  in_row_ = 0;
   return last_peer_ = known->second.get();
 }
 
@@ -98,6 +102,7 @@ ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) 
 void ShmPort::forget_peers() {
   publish_all();
   last_peer_ = nullptr;
+  in_row_ = 0;
   std::erase_if(peers_, [](const auto& entry) { return !entry.second->link; });
 }
 
@@ -117,8 +122,15 @@ bool ShmPort::may_use_link(Peer& peer) {
 }
 
 MutBytes ShmPort::tx_frame() {
+  is_frame_in_ring_ = false;
   if (!full_.empty() && is_held_back()) return frame_ = {};
-  return frame_ = udp_->tx_frame();
+  frame_ = udp_->tx_frame();
+  // Where the last packets went, the next one goes, most likely: it is made there, and not copied.
+  if (frame_.empty() || in_row_ < kRow || !last_peer_->uses_link) return frame_;
+  const MutBytes in_ring = last_peer_->link->ring.frame();
+  if (in_ring.empty()) return frame_;
+  is_frame_in_ring_ = true;
+  return frame_ = in_ring;
 }
 
 /// After a packet was written to the peer's ring.
@@ -149,20 +161,34 @@ bool ShmPort::is_held_back() {
   return !full_.empty();
 }
 
-void ShmPort::tx_commit(const proto::Transmit& transmit) {
-  const Bytes packet = Bytes(frame_).first(transmit.size);
-  Peer* const peer = peer_for(transmit, packet);
-  if (peer == nullptr || !may_use_link(*peer)) {
-    udp_sent_ = true;
-    return udp_->tx_commit(transmit);
-  }
-  // The frame has been copied, and stays lent.
-  RingWriter& ring = peer->link->ring;
+/// Puts the packet in frame_ into the peer's ring.
+bool ShmPort::put(Peer& peer, const proto::Transmit& transmit) {
   const RecordHeader header{.size = transmit.size,
                             .source_port = transmit.path.source_port,
                             .tclass = transmit.path.tclass,
                             .hop_limit = std::max<std::uint8_t>(transmit.path.hop_limit, 1)};
-  if (!ring.write(header, packet.data())) {
+  if (!is_frame_in_ring_) return peer.link->ring.write(header, frame_.data());
+  peer.link->ring.commit(header);
+  return true;
+}
+
+void ShmPort::tx_commit(const proto::Transmit& transmit) {
+  Peer* const former = last_peer_;
+  Peer* const peer = peer_for(transmit, Bytes(frame_).first(transmit.size));
+  if (is_frame_in_ring_ && peer != former) {  // It is for somebody else after all.
+    const MutBytes own = udp_->tx_frame();
+    copy_packet(own.data(), frame_.data(), transmit.size);
+    frame_ = own;
+    is_frame_in_ring_ = false;
+  }
+  if (peer == nullptr || !may_use_link(*peer)) {
+    udp_sent_ = true;
+    return udp_->tx_commit(transmit);
+  }
+  ++in_row_;
+  // Unless the packet is in the ring already it has been copied there, and the frame stays lent.
+  RingWriter& ring = peer->link->ring;
+  if (!put(*peer, transmit)) {
     ++counters_.send_errors;
     if (ring.is_broken()) {
       keeper_->drop(peer->link->id);

@@ -78,6 +78,7 @@ class ShmPort final : public Port {
   ShmPort(std::unique_ptr<UdpPort> udp, Bells bells);
   Peer* peer_for(const proto::Transmit& transmit, Bytes packet);
   bool may_use_link(Peer& peer);
+  bool put(Peer& peer, const proto::Transmit& transmit);
   void publish(Peer& peer);
   void publish_all();
   void note_room(Peer& peer);
@@ -98,9 +99,11 @@ class ShmPort final : public Port {
   std::unique_ptr<LinkKeeper> keeper_;
   PortCounters counters_;  ///< What goes through links.
 
-  MutBytes frame_;  ///< Lent.
+  MutBytes frame_;                 ///< Lent.
+  bool is_frame_in_ring_ = false;  ///< Of last_peer_.
   std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
   Peer* last_peer_ = nullptr;
+  std::uint32_t in_row_ = 0;           ///< Packets to it since there was another.
   std::vector<Peer*> dirty_;           ///< Written to and not published.
   std::vector<Peer*> full_;            ///< Whose readers everybody waits for.
   std::atomic<bool> is_held_ = false;  ///< There are some.

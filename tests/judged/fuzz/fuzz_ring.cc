@@ -107,13 +107,23 @@ class RingVictim {
     const bool was_broken = writer_.is_broken();
     const std::size_t size = record_bytes(packet.size);
     const bool has_room = tail_ + size - head_ <= kRingBytes;
-    const bool written = writer_.write({.size = packet.size, .source_port = packet.source_port}, bytes.data());
+    const bool written = put({.size = packet.size, .source_port = packet.source_port}, bytes);
     if (!is_deceived_) UROCE_ASSERT(written == has_room && !writer_.is_broken());
     UROCE_ASSERT(!(written && was_broken));
     if (!written) return;
     tail_ += size;
     UROCE_ASSERT(was_there(heads_, [this](std::uint64_t head) { return tail_ - head <= kRingBytes; }));
     if (!is_deceived_) under_way_.push_back(packet);
+  }
+
+  /// Some are made in the ring where that is possible.
+  bool put(const RecordHeader& header, const std::vector<std::uint8_t>& bytes) {
+    const MutBytes frame = bytes[0] % 2 != 0 ? writer_.frame() : MutBytes();
+    if (frame.empty()) return writer_.write(header, bytes.data());
+    UROCE_ASSERT(!writer_.is_broken());
+    std::copy_n(bytes.data(), header.size, frame.data());
+    writer_.commit(header);
+    return true;
   }
 
   void publish() {

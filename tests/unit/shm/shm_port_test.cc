@@ -123,6 +123,38 @@ TEST_F(ShmPortTest, PacketsForManagementAndGroupsGoByUdp) {
   EXPECT_EQ(a_->counters().sent_by_shm, before);
 }
 
+TEST_F(ShmPortTest, APacketThatWasMadeInTheWrongRingIsNotLost) {
+  const auto c = open(3);
+  const auto plain = open_udp(4);
+  ASSERT_TRUE(c && plain && link(*a_, *b_, path(1, 2)) && link(*a_, *c, path(1, 3)));
+  constexpr std::uint32_t kSize = 4000, kRow = 40;  // As many as it takes until they are made in the ring.
+  const auto is_whole = [](const Inbox::Packet& packet) {
+    const auto fill = static_cast<std::uint8_t>(number_of(packet));
+    return packet.bytes.size() == kSize &&
+           std::all_of(packet.bytes.begin() + 16, packet.bytes.end(), [fill](auto byte) { return byte == fill; });
+  };
+  struct Other {
+    engine::Port& port;
+    proto::Path way;
+  };
+  for (const auto& [other, way] : {Other{*c, path(1, 3)}, Other{*plain, path(1, 4)}}) {
+    ASSERT_TRUE(queue(*a_, way, 99, kSize));
+    const std::uint8_t* const own = a_->tx_frame().data();
+    for (std::uint32_t i = 0; i < kRow; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i, kSize));
+    EXPECT_NE(a_->tx_frame().data(), own) << "it is in the second one's ring";
+    ASSERT_TRUE(queue(*a_, way, 100, kSize));
+    a_->flush();
+    Inbox at_b, at_other;
+    receive(*b_, at_b, kRow);
+    receive(other, at_other, 2);
+    expect_in_order(at_b);
+    EXPECT_EQ(number_of(at_other.packets.at(1)), 100u);
+    for (const Inbox* inbox : {&at_b, &at_other}) {
+      EXPECT_TRUE(std::all_of(inbox->packets.begin(), inbox->packets.end(), is_whole));
+    }
+  }
+}
+
 TEST_F(ShmPortTest, APeerWithoutSharedMemoryIsReachedByUdp) {
   const auto plain = open_udp(3);
   ASSERT_TRUE(plain);
