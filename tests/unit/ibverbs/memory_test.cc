@@ -121,7 +121,7 @@ TEST_F(Memory, OlderKernelsSayTheSameOfIt) {
   const Pages pages;
   pages.protect(1, PROT_NONE);
   pages.unmap(2);
-  for (const int page : {0, 1, 2}) {
+  for (const std::size_t page : {0u, 1u, 2u}) {
     EXPECT_EQ(check_memory(pages.page(page), 1, false), page == 0 ? 0 : EFAULT) << page;
     EXPECT_EQ(check_memory_by_list(pages.page(page), 1, false), page == 0 ? 0 : EFAULT) << page;
   }

@@ -24,7 +24,9 @@ struct RingTest : testing::Test {
   std::array<std::uint8_t, proto::kMaxPacketSize> out{};
   int made = 0;  ///< In the ring.
 
-  static std::uint8_t byte(int fill, std::size_t at) { return static_cast<std::uint8_t>(fill + at % 251); }
+  static std::uint8_t byte(int fill, std::size_t at) {
+    return static_cast<std::uint8_t>(static_cast<std::size_t>(fill) + at % 251);
+  }
   bool write(std::size_t size, int fill = 0) {
     std::vector<std::uint8_t> packet(size + 1);  // Never null.
     for (std::size_t i = 0; i < size; ++i) packet[i] = byte(fill, i);
