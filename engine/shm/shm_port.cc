@@ -122,14 +122,14 @@ bool ShmPort::may_use_link(Peer& peer) {
 }
 
 MutBytes ShmPort::tx_frame() {
-  is_frame_in_ring_ = false;
+  frame_peer_ = nullptr;
   if (!full_.empty() && is_held_back()) return frame_ = {};
   frame_ = udp_->tx_frame();
   // Where the last packets went, the next one goes, most likely: it is made there, and not copied.
   if (frame_.empty() || in_row_ < kRow || !last_peer_->uses_link) return frame_;
   const MutBytes in_ring = last_peer_->link->ring.frame();
   if (in_ring.empty()) return frame_;
-  is_frame_in_ring_ = true;
+  frame_peer_ = last_peer_;
   return frame_ = in_ring;
 }
 
@@ -167,19 +167,18 @@ bool ShmPort::put(Peer& peer, const proto::Transmit& transmit) {
                             .source_port = transmit.path.source_port,
                             .tclass = transmit.path.tclass,
                             .hop_limit = std::max<std::uint8_t>(transmit.path.hop_limit, 1)};
-  if (!is_frame_in_ring_) return peer.link->ring.write(header, frame_.data());
+  if (frame_peer_ == nullptr) return peer.link->ring.write(header, frame_.data());
   peer.link->ring.commit(header);
   return true;
 }
 
 void ShmPort::tx_commit(const proto::Transmit& transmit) {
-  Peer* const former = last_peer_;
   Peer* const peer = peer_for(transmit, Bytes(frame_).first(transmit.size));
-  if (is_frame_in_ring_ && peer != former) {  // It is for somebody else after all.
+  if (frame_peer_ != nullptr && peer != frame_peer_) {  // It is for somebody else after all.
     const MutBytes own = udp_->tx_frame();
     copy_packet(own.data(), frame_.data(), transmit.size);
     frame_ = own;
-    is_frame_in_ring_ = false;
+    frame_peer_ = nullptr;
   }
   if (peer == nullptr || !may_use_link(*peer)) {
     udp_sent_ = true;

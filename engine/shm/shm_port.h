@@ -99,8 +99,8 @@ class ShmPort final : public Port {
   std::unique_ptr<LinkKeeper> keeper_;
   PortCounters counters_;  ///< What goes through links.
 
-  MutBytes frame_;                 ///< Lent.
-  bool is_frame_in_ring_ = false;  ///< Of last_peer_.
+  MutBytes frame_;              ///< Lent.
+  Peer* frame_peer_ = nullptr;  ///< It is in the ring of this one.
   std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
   Peer* last_peer_ = nullptr;
   std::uint32_t in_row_ = 0;           ///< Packets to it since there was another.
