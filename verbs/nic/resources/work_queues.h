@@ -67,6 +67,9 @@ class SendQueue {
   bool empty() const { return head_ == tail_; }
   std::uint64_t head() const { return head_; }  ///< Oldest WQE that has not completed.
   std::uint64_t tail() const { return tail_; }  ///< One past the newest.
+  /// Of a WQE that has not completed, or the tail: where it is, and what else is kept for it, in arrays of the queue's
+  /// capacity.
+  std::size_t place(std::uint64_t index) const { return wrapped(head_place_ + (index - head_), wqes_.size()); }
   SendWqe& at(std::uint64_t index) { return wqes_[place(index)]; }
   const SendWqe& at(std::uint64_t index) const { return wqes_[place(index)]; }
   std::span<const Sge> sges(std::uint64_t index) const {
@@ -80,23 +83,23 @@ class SendQueue {
   /// `length` bytes. What depends on the transport service is the caller's to fill in.
   SendWqe& push(const SendWr& wr, std::uint64_t length, bool signal_all) {
     UROCE_ASSERT(!full());
-    const std::size_t place = this->place(tail_);
+    const std::size_t tail = place(tail_);
     // In its place, and each field once: to clear it first, or to copy it there, takes a tenth of all that a WR takes.
-    SendWqe& wqe = *new (&wqes_[place]) SendWqe{.wr_id = wr.wr_id,
-                                                .op = wr.op,
-                                                .signaled = signal_all || (wr.flags & kSignaled) != 0,
-                                                .solicited = (wr.flags & kSolicited) != 0,
-                                                .fence = (wr.flags & kFence) != 0,
-                                                .imm = wr.imm,
-                                                .rkey = wr.rkey,
-                                                .remote_addr = wr.remote_addr,
-                                                .compare_add = wr.compare_add,
-                                                .swap = wr.swap,
-                                                .bind = wr.bind,
-                                                .flush = wr.flush};
+    SendWqe& wqe = *new (&wqes_[tail]) SendWqe{.wr_id = wr.wr_id,
+                                               .op = wr.op,
+                                               .signaled = signal_all || (wr.flags & kSignaled) != 0,
+                                               .solicited = (wr.flags & kSolicited) != 0,
+                                               .fence = (wr.flags & kFence) != 0,
+                                               .imm = wr.imm,
+                                               .rkey = wr.rkey,
+                                               .remote_addr = wr.remote_addr,
+                                               .compare_add = wr.compare_add,
+                                               .swap = wr.swap,
+                                               .bind = wr.bind,
+                                               .flush = wr.flush};
     wqe.length = wqe.is_atomic() ? 8 : wqe.is_flush() ? wr.flush.length : static_cast<std::uint32_t>(length);
     if (wr.flags & kInline) {
-      std::uint8_t* to = inline_.data() + place * max_inline_;
+      std::uint8_t* to = inline_.data() + tail * max_inline_;
       for (const Sge& sge : wr.sges) {
         // Inline data is the caller's memory at the moment of the call; no key is involved (ibv_post_send(3)).
         if (sge.length != 0) std::memcpy(to, address(sge.addr), sge.length);
@@ -104,7 +107,7 @@ class SendQueue {
       }
       wqe.is_inline = true;
     } else {
-      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place * max_sge_);
+      std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + tail * max_sge_);
       wqe.sge_count = static_cast<std::uint32_t>(wr.sges.size());
     }
     ++tail_;
@@ -127,8 +130,6 @@ class SendQueue {
     std::memcpy(&p, &addr, sizeof p);
     return p;
   }
-  std::size_t place(std::uint64_t index) const { return wrapped(head_place_ + (index - head_), wqes_.size()); }
-
   std::vector<SendWqe> wqes_;
   std::vector<Sge> sges_;
   std::vector<std::uint8_t> inline_;

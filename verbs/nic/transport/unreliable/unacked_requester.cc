@@ -65,7 +65,7 @@ Errno UnackedRequester::check(const SendWr& wr, std::uint32_t ahead) const {
 
 Errno UnackedRequester::post(const SendWr& wr) {
   if (const Errno error = check(wr, 0)) return error;
-  if (is_ud()) targets_[sq_.tail() % targets_.size()] = *wr.target;
+  if (is_ud()) targets_[sq_.place(sq_.tail())] = *wr.target;
   SendWqe& wqe = sq_.push(wr, total_length(wr.sges), c_.init.sq_sig_all);
   wqe.injected_status = c_.injected_failure(++posted_);
   wqe.packets = is_ud() ? 1 : c_.packets_for(wqe.length);
@@ -115,7 +115,7 @@ bool UnackedRequester::fill_payload(MutBytes out) const {
 
 bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
   const SendWqe& wqe = sq_.at(sq_.head());
-  const UdTarget* const target = is_ud() ? &targets_[sq_.head() % targets_.size()] : nullptr;
+  const UdTarget* const target = is_ud() ? &targets_[sq_.place(sq_.head())] : nullptr;
   const Opcode opcode = target == nullptr            ? opcode_at(wqe, packet_)
                         : wqe.op == SendOp::kSendImm ? Opcode::kUdSendOnlyImm
                                                      : Opcode::kUdSendOnly;
