@@ -25,8 +25,8 @@ class LineCopier {
 
   /// Copies to `to`, the beginning of a line.
   void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size);
-  /// Whether to copy is no better than to make the packet where it will be read: through the caches, and not in a
-  /// trial.
+  /// Whether a packet had better be made where it will be read than be copied there: through the caches, and not while
+  /// copies are timed.
   bool prefers_in_place() const { return way_ == kThroughCaches && copies_ % kPeriod >= 2 * kTrial; }
   /// One was. They count, so that trials go on.
   void count_in_place() {

@@ -270,7 +270,7 @@ def points(runs):
                 constant(0.2), "0.2", "<= 1", 3)
 
 
-def remarks(s, reasons, shortest=None):
+def remarks(s, reasons, shortest):
     """What is to be said of a figure, if anything; `reasons` are numbered below the table. `shortest`: what a cache line took
     when it was quickest."""
     if not s["met"]:
