@@ -44,12 +44,29 @@ TEST(Causes, WhatTheNicSaysIsNoGuess) {
 }
 
 TEST(Causes, WhatTheFaultsOfTheNicHaveDone) {
-  EXPECT_EQ(played_fault("uroce: duplicated by dup=3%; NIC: sent again because of ack_timeout"), Played::kCopied);
-  EXPECT_EQ(played_fault("uroce: marked CE by ecn=1%, held back by reorder=1%:5, 113 us late"), Played::kHeldBack);
-  EXPECT_EQ(played_fault("uroce: delayed by delay=1ms@1%"), Played::kHeldBack);
-  EXPECT_EQ(played_fault("uroce: dropped by loss=1%"), Played::kNothing);
-  EXPECT_EQ(played_fault("uroce: duplicated by rx.dup=1%"), Played::kNothing);  // Behind the capture.
-  EXPECT_EQ(played_fault("somebody: duplicated by dup=3%"), Played::kNothing);
+  const auto played = [](std::string_view comment) {
+    const Played faults = played_faults(comment);
+    return std::pair(faults.copied, faults.held_back);
+  };
+  EXPECT_EQ(played("uroce: duplicated by dup=3%; NIC: sent again because of ack_timeout"), std::pair(true, false));
+  EXPECT_EQ(played("uroce: marked CE by ecn=1%, held back by reorder=1%:5, 113 us late"), std::pair(false, true));
+  EXPECT_EQ(played("uroce: delayed by delay=1ms@1%"), std::pair(false, true));
+  EXPECT_EQ(played("uroce: duplicated by dup=1%, delayed by delay=2ms@1%, 1900 us late"), std::pair(true, true));
+  EXPECT_EQ(played("uroce: dropped by loss=1%"), std::pair(false, false));
+  EXPECT_EQ(played("uroce: duplicated by rx.dup=1%"), std::pair(false, false));  // Behind the capture.
+  EXPECT_EQ(played("somebody: duplicated by dup=3%"), std::pair(false, false));
+}
+
+/// A NAK in front of which an answer was missing, and then the answer, late: the requester has gone back already.
+TEST(Causes, TheNakThatWasAnImpliedOneUntilTheAnswerCame) {
+  Evidence evidence;
+  evidence.add_nak(hint(9, kMs, 10));
+  const Cause cause = stated_cause(Reason::kImpliedNak, packet(7, 2 * kMs), evidence);
+  EXPECT_EQ(cause.reason, Reason::kImpliedNak);
+  EXPECT_EQ(cause.place.frame, 10u);
+  EXPECT_EQ(cause.wait_ns, kMs);
+  EXPECT_EQ(stated_cause(Reason::kImpliedNak, packet(10, 2 * kMs), evidence).place.frame, 0u)
+      << "it asks for none later";
 }
 
 /// The answer to an atomic is missing in front of a NAK: the requester goes back to the atomic.
@@ -89,7 +106,7 @@ TEST(Causes, WhatWasMissingMayBeLateOrSentAgain) {
   Repetition missing;
   missing.index = 5;
   missing.time_ns = 4 * kMs;
-  missing.hole_ns = kMs;
+  missing.hole_ns = 4 * kMs - 300'000;
   Evidence evidence;
   evidence.add_nak(hint(5, 4 * kMs - 20'000, 9));
   EXPECT_TRUE(find_cause(missing, evidence).sure);
@@ -97,6 +114,10 @@ TEST(Causes, WhatWasMissingMayBeLateOrSentAgain) {
   EXPECT_EQ(find_cause(missing, evidence).reason, Reason::kNak);
   EXPECT_FALSE(find_cause(missing, evidence).sure);
   evidence.reordered = false;
+  missing.hole_ns = kMs;  // A responder asks for it sooner, usually.
+  EXPECT_FALSE(find_cause(missing, evidence).sure);
+  evidence.round_trip_ns = kMs / 2;
+  EXPECT_TRUE(find_cause(missing, evidence).sure);
   evidence.naks[0].time_ns = 2 * kMs;  // It answers a NAK at once, usually.
   EXPECT_FALSE(find_cause(missing, evidence).sure);
   missing.ip_id = 7;
@@ -150,6 +171,8 @@ TEST(Causes, RnrGoesBeforeTheNakOfWhatFollows) {
   evidence.rnr = hint(5, kMs, 9);
   evidence.add_nak(hint(5, kMs, 10));
   EXPECT_EQ(find_cause(packet(5, 90 * kMs), evidence).reason, Reason::kRnr);
+  EXPECT_FALSE(find_cause(packet(5, 90 * kMs), evidence).sure) << "the network may have held back the first one";
+  EXPECT_TRUE(find_cause(packet(5, 3 * kMs / 2), evidence).sure);
   evidence.used(5);
   EXPECT_EQ(find_cause(packet(5, 91 * kMs), evidence).reason, Reason::kTimeout);
 }

@@ -94,16 +94,20 @@ Cause find_cause(const Repetition& again, const Evidence& evidence) {
   const bool too_early = evidence.rnr && again.time_ns - evidence.rnr->time_ns < evidence.rnr->delay_ns &&
                          again.index < evidence.rnr->index && again.seen && !numbered;
   if (evidence.rnr && !evidence.rnr->used && again.index <= evidence.rnr->index && !too_early) {
-    const bool plain = again.index == evidence.rnr->index && !is_settled(*evidence.rnr, again);
-    return {Reason::kRnr, numbered || plain, evidence.rnr->place, again.time_ns - evidence.rnr->time_ns};
+    const std::int64_t wait = again.time_ns - evidence.rnr->time_ns;
+    const bool plain = again.index == evidence.rnr->index && !is_settled(*evidence.rnr, again) &&
+                       wait <= evidence.rnr->delay_ns + long_after(evidence);
+    return {Reason::kRnr, numbered || plain, evidence.rnr->place, wait};
   }
   const Hint* const nak = asked_by(again, evidence);
   const bool exact_implied = evidence.implied && is_for(*evidence.implied, again.index);
   if (nak != nullptr && (nak->index == again.index || !exact_implied)) {
     const std::int64_t wait = again.time_ns - nak->time_ns;
+    // What was missing for longer than an answer takes may be the first transmission, which the network held back.
+    const bool may_be_late = !again.seen && (evidence.reordered || wait > kMillisecond / 2 ||
+                                             again.time_ns - again.hole_ns > long_after(evidence));
     // A NAK acknowledges what lies before it: why go back further?
-    const bool odd =
-        nak->index != again.index || again.acked || (!again.seen && (evidence.reordered || wait > kMillisecond / 2));
+    const bool odd = nak->index != again.index || again.acked || may_be_late;
     return {Reason::kNak, numbered || !(odd || may_be_timeout || is_settled(*nak, again)), nak->place, wait};
   }
   if (evidence.implied && !evidence.implied->used) {
@@ -154,15 +158,13 @@ std::optional<Reason> stated_reason(std::string_view comment) {
   return std::nullopt;
 }
 
-Played played_fault(std::string_view comment) {
+Played played_faults(std::string_view comment) {
   // Faults "rx." are played behind the capture.
   const auto says = [&](std::string_view what, std::string_view fault) {
     return comment.find(std::string(what) + " by " + std::string(fault)) != std::string_view::npos;
   };
-  if (!comment.starts_with("uroce: ")) return Played::kNothing;
-  if (says("duplicated", "dup")) return Played::kCopied;
-  if (says("held back", "reorder") || says("delayed", "delay")) return Played::kHeldBack;
-  return Played::kNothing;
+  if (!comment.starts_with("uroce: ")) return {};
+  return {.copied = says("duplicated", "dup"), .held_back = says("held back", "reorder") || says("delayed", "delay")};
 }
 
 Cause stated_cause(Reason reason, const Repetition& again, const Evidence& evidence) {
@@ -171,7 +173,8 @@ Cause stated_cause(Reason reason, const Repetition& again, const Evidence& evide
     const Hint* hint = nullptr;
     if (reason == Reason::kNak && !evidence.naks.empty()) hint = &evidence.naks.back();
     if (reason == Reason::kRnr && evidence.rnr) hint = &*evidence.rnr;
-    if (reason == Reason::kImpliedNak && evidence.implied) hint = &*evidence.implied;
+    // The answer that was missing when it came may be here by now; it is no implied NAK any more, but was one.
+    if (reason == Reason::kImpliedNak) hint = evidence.implied ? &*evidence.implied : asked_by(again, evidence);
     const std::int64_t since = std::max(again.seen ? again.last_time_ns : again.hole_ns, evidence.progress_ns);
     cause = hint != nullptr ? Cause{reason, true, hint->place, again.time_ns - hint->time_ns}
                             : Cause{reason, true, {}, since == 0 ? 0 : again.time_ns - since};

@@ -72,8 +72,11 @@ Cause find_cause(const Repetition& repetition, const Evidence& evidence);
 /// What the NIC that sent the packet says itself, in the comment that it gave it (verbs/record/reasons.h).
 std::optional<Reason> stated_reason(std::string_view comment);
 /// What the faults of the NIC that sent the packet have done to it, as its comment says.
-enum class Played : std::uint8_t { kNothing, kCopied, kHeldBack };
-Played played_fault(std::string_view comment);
+struct Played {
+  bool copied = false;
+  bool held_back = false;
+};
+Played played_faults(std::string_view comment);
 /// The cause when the NIC has stated the reason: nothing is left to guess but which packet of the peer it was.
 Cause stated_cause(Reason reason, const Repetition& repetition, const Evidence& evidence);
 

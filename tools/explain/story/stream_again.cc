@@ -24,7 +24,7 @@ SentPacket Stream::sent_packet(PsnIndex index, const Packet& packet) {
   sent.icrc = packet.icrc_value;
   sent.ip_id = packet.ip_id;
   sent.fate = packet.fate;
-  sent.copied = played_fault(packet.comment) == Played::kCopied;
+  sent.copied = played_faults(packet.comment).copied;
   return sent;
 }
 
@@ -51,12 +51,12 @@ Cause Stream::cause_of(PsnIndex index, const Packet& packet) {
   }
   again.acked = index < una_;
   again.answered = message != nullptr && message->is_answered() && message->next_answer > index;
-  const Played played = played_fault(packet.comment);
+  const Played played = played_faults(packet.comment);
   const std::int64_t since = packet.time_ns - (again.seen ? again.last_time_ns : again.hole_ns);
-  if (played == Played::kCopied && before != nullptr && before->copied) return {Reason::kNetworkCopy, true, {}, since};
+  if (played.copied && before != nullptr && before->copied) return {Reason::kNetworkCopy, true, {}, since};
   if (const auto stated = stated_reason(packet.comment)) return stated_cause(*stated, again, evidence_);
   // Our NIC would say that it sends it again.
-  if (played == Played::kHeldBack) return {Reason::kReordered, true, before ? before->last : Place{}, since};
+  if (played.held_back) return {Reason::kReordered, true, before ? before->last : Place{}, since};
   return find_cause(again, evidence_);
 }
 
@@ -78,7 +78,8 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
   const Cause cause = cause_of(index, packet);
   const bool copy = cause.reason == Reason::kNetworkCopy || cause.reason == Reason::kReordered;
   passed_ = jumps ? cursor_ : -1;
-  const bool known_copy = copy && cause.sure && (before != nullptr || played_fault(packet.comment) != Played::kNothing);
+  const Played played = played_faults(packet.comment);
+  const bool known_copy = copy && cause.sure && (before != nullptr || played.copied || played.held_back);
   if (goes_on && (!stated || *stated == round_->reason) && !known_copy) {
     told.reason = round_->reason;
     told.sure = stated || (round_->sure && !jumps && !may_be_late(hole, packet));
@@ -122,7 +123,7 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     before->time_ns = packet.time_ns;
     before->ip_id = packet.ip_id;
     before->icrc = packet.icrc_value;
-    before->copied = !before->copied && played_fault(packet.comment) == Played::kCopied;
+    before->copied = !before->copied && played.copied;
   }
   fill_part(index, packet, told);
 }

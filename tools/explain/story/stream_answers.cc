@@ -186,7 +186,7 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
     return answer.index == index && answer.op == packet.op && answer.icrc == packet.icrc_value &&
            answer.ip_id == packet.ip_id;
   });
-  const Played played = played_fault(packet.comment);
+  const Played played = played_faults(packet.comment);
   const bool numbered = packet.ip_id != 0;
   const Message* const message = history_.message(index);
   const bool asked = message != nullptr && message->is_answered() ? bool(message->asked_again) : owed_answers_ != 0;
@@ -195,14 +195,14 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
       not_asked && same != latest_answers_.rend() && packet.time_ns - same->time_ns <= kAnswerCopiedWithin;
   const std::int64_t late = packet.time_ns - evidence_.progress_ns;
   told.reason = Reason::kAnswerAgain;
-  if (same != latest_answers_.rend() && (numbered || played == Played::kCopied || soon)) {
+  if (same != latest_answers_.rend() && (numbered || played.copied || soon)) {
     told.reason = Reason::kNetworkCopy;
-    told.sure = numbered || played == Played::kCopied;
+    told.sure = numbered || played.copied;
     told.cause = same->place;
     told.wait_ns = packet.time_ns - same->time_ns;
   } else if (not_asked && same == latest_answers_.rend() && tells_credits(index, packet)) {
     told.reason = Reason::kCredits;
-  } else if (played == Played::kHeldBack ||
+  } else if (played.held_back ||
              (late <= kAnswerLateWithin && is_overtaken(packet) && same == latest_answers_.rend())) {
     told.reason = Reason::kReordered;
     told.wait_ns = late;
