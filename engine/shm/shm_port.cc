@@ -206,6 +206,16 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
   }
 }
 
+/// A ring has it. Whoever does not read his loses packets; nobody has to spare him.
+bool ShmPort::has_flow_control(const proto::Path& path, std::uint32_t qpn) const {
+  if (qpn <= kLastManagementQp) return false;
+  const LinkName name{
+      .source = path.source, .destination = path.destination, .slot = static_cast<std::uint8_t>(qpn >> 16)};
+  if (last_peer_ != nullptr && last_peer_->name == name) return last_peer_->uses_link;
+  const auto known = peers_.find(name);
+  return known != peers_.end() && known->second->uses_link;
+}
+
 void ShmPort::publish(Peer& peer) {
   peer.link->ring.publish();
   for (BellRope* const bell : {&peer.link->thread_bell, &peer.link->program_bell}) {

@@ -38,6 +38,7 @@ class ShmPort final : public Port {
   void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
   MutBytes tx_frame() override;
   void tx_commit(const proto::Transmit& transmit) override;
+  bool has_flow_control(const proto::Path& path, std::uint32_t qpn) const override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return !looked_at_udp_; }

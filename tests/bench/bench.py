@@ -181,11 +181,13 @@ def points_of_perftest(runs):
 def points_of_services_and_tools():
     """Beside RC's WRITE with perftest, which other rows compare with raw datagrams, measured right behind: all of them
     differ from minute to minute."""
-    def write(seconds, command=perftest.ROWS[0].command):
-        return perftest.gigabits(dataclasses.replace(perftest.ROWS[0], command=command), seconds, [])
+    def write(seconds, command=perftest.ROWS[0].command, wire="udp"):
+        return perftest.gigabits(dataclasses.replace(perftest.ROWS[0], command=command), seconds, [], wire)
 
-    for command in ("ib_write_bw -c UC -s 65536", "ib_send_bw -c UD -s 4096"):
-        yield Point(f"perftest, {command}", "Gb/s", lambda seconds, c=command: write(seconds, c), write, "ib_write_bw, RC", ">= 0.85")
+    for wire, name in (("udp", "perftest, "), ("shm", "perftest, shared memory, ")):
+        for command in ("ib_write_bw -c UC -s 65536", "ib_send_bw -c UD -s 4096"):
+            yield Point(name + command, "Gb/s", lambda seconds, c=command, w=wire: write(seconds, c, w),
+                        lambda seconds, w=wire: write(seconds, wire=w), "ib_write_bw, RC", ">= 0.85")
     for name, depth, base, base_name in (("", 32, write, "ib_write_bw"),
                                          (", depth 128", 128, lambda seconds: measure.rdma_client(seconds, 16), "depth 16")):
         yield Point(f"rdma_client, WRITE 64 KiB{name}", "Gb/s", lambda seconds, d=depth: measure.rdma_client(seconds, d), base,

@@ -57,10 +57,10 @@ ROWS = (
 )
 
 
-def run(command, before=()):
+def run(command, before=(), wire="udp"):
     """The numbers in the client's last line; a server on 127.0.0.1, the client on 127.0.0.2."""
     def side(address):
-        return [*before, os.path.join(measure.BIN, "uroce"), "run", "--addr", address, "--", *command.split(), "-x", "1", "-F",
+        return [*before, os.path.join(measure.BIN, "uroce"), "run", "--wire", wire, "--addr", address, "--", *command.split(), "-x", "1", "-F",
                 "-p", str(PORT)]
     with tempfile.TemporaryFile("w+") as said:
         server = subprocess.Popen(side("127.0.0.1"), stdout=said, stderr=said)
@@ -80,9 +80,9 @@ def run(command, before=()):
     return [float(word) for word in numbers[-1].split()]
 
 
-def gigabits(row, seconds, before):
+def gigabits(row, seconds, before, wire="udp"):
     # It measures whole seconds, and of these the middle half.
-    return run(f"{row.command} -D {max(1, round(seconds))}", before)[3] * 8 * 2**20 / 1e9
+    return run(f"{row.command} -D {max(1, round(seconds))}", before, wire)[3] * 8 * 2**20 / 1e9
 
 
 def thousands(row, seconds, before):

@@ -123,6 +123,18 @@ TEST_F(ShmPortTest, PacketsForManagementAndGroupsGoByUdp) {
   EXPECT_EQ(a_->counters().sent_by_shm, before);
 }
 
+TEST_F(ShmPortTest, ALinkHasFlowControlAndNothingElse) {
+  constexpr std::uint32_t kQpn = 0x11;
+  EXPECT_FALSE(a_->has_flow_control(path(1, 2), kQpn));
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  EXPECT_TRUE(a_->has_flow_control(path(1, 2), kQpn));
+  EXPECT_FALSE(a_->has_flow_control(path(1, 2), 1)) << "management goes by UDP";
+  EXPECT_FALSE(a_->has_flow_control(path(1, 2), 1 << 16 | kQpn)) << "another NIC at that address";
+  EXPECT_FALSE(a_->has_flow_control(path(1, 3), kQpn));
+  ASSERT_TRUE(queue(*a_, path(1, 3), 0));
+  EXPECT_TRUE(a_->has_flow_control(path(1, 2), kQpn)) << "also when the last packet went elsewhere";
+}
+
 TEST_F(ShmPortTest, APacketThatWasMadeInTheWrongRingIsNotLost) {
   const auto c = open(3);
   const auto plain = open_udp(4);

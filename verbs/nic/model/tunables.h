@@ -63,6 +63,9 @@ inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{170};
 inline constexpr std::uint64_t kUnackedElsewhere = 5;
 static_assert(kUnackedWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <=
               kWindowBytes / kUnackedHold.count());
+/// Where packets wait for room at their end (NicConfig::has_flow_control), larger ones than this need no pace: few
+/// enough find room there at once that receives are posted for them, also when a background thread takes them all.
+inline constexpr std::uint32_t kUnpacedBytes = 2000;
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread

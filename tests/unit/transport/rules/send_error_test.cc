@@ -105,6 +105,31 @@ TEST(UdPace, IsFasterToThisHost) {
   EXPECT_EQ(burst(false, nic::kUnackedHostHold), 2 * elsewhere);
 }
 
+// Where packets wait for room at their end, large ones need no window. Of small ones more would find room than receives
+// are posted. A datagram that goes elsewhere is as before.
+TEST(UnackedPace, IsTheReceiversWhereItHoldsSendersBack) {
+  constexpr std::uint32_t kElsewhere = 0x77;
+  const auto is_not_elsewhere = [](const proto::Path&, std::uint32_t qpn) { return qpn != kElsewhere; };
+  for (const nic::QpType type : {nic::QpType::kUc, nic::QpType::kUd}) {
+    Script s{{.type = type, .mtu_code = 5, .max_wr = 512, .has_flow_control = is_not_elsewhere}};
+    for (std::uint64_t id = 0; id < 200; ++id) s.post_send(id, SendOp::kSend, 4096);
+    EXPECT_EQ(s.pending_count(), 200u);
+    nic::UdTarget elsewhere = s.target();
+    elsewhere.qpn = kElsewhere;
+    const bool is_ud = type == nic::QpType::kUd;
+    for (std::uint64_t id = 0; is_ud && id < 200; ++id)
+      s.post_send(id, SendOp::kSend, 4096, [&](nic::SendWr& wr) { wr.target = &elsewhere; });
+    EXPECT_GE(s.pending_count(), is_ud ? 210u : 200u) << "those before took nothing of the window";
+    EXPECT_LE(s.pending_count(), is_ud ? 230u : 200u);
+    s.ignore_rest();
+
+    Script small{{.type = type, .max_wr = 512, .has_flow_control = is_not_elsewhere}};
+    for (std::uint64_t id = 0; id < 200; ++id) small.post_send(id, SendOp::kSend, 1024);
+    EXPECT_LT(small.pending_count(), 100u);
+    small.ignore_rest();
+  }
+}
+
 // 11.6.2: longer than the port's MTU is an error of the WR, of UD.
 TEST(UdLength, NoLongerThanTheMtu) {
   Script s{{.type = nic::QpType::kUd}};

@@ -88,7 +88,9 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
     fail_head(*status);
     return TxStatus::kIdle;
   }
-  if (!c_.window->has_room()) {
+  const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
+  const bool is_paced = size < kUnpacedBytes || !has_flow_control();
+  if (is_paced && !c_.window->has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;
   }
@@ -96,15 +98,23 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
     fail_head(WcStatus::kLocProtErr);
     return TxStatus::kIdle;
   }
-  const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
   c_.note_sent(size);
-  take_window(out.path, size, now);
+  if (is_paced) take_window(out.path, size, now);
   ++next_;
   if (++packet_ == wqe.packets) {
     packet_ = 0;
     complete_head(WcStatus::kSuccess);
   }
   return TxStatus::kSent;
+}
+
+/// Whether the next packet waits for room where it arrives.
+bool UnackedRequester::has_flow_control() const {
+  const auto& along = c_.env.config.has_flow_control;
+  if (!along) return false;
+  if (!is_ud()) return along(c_.attr.path, c_.attr.dest_qpn);
+  const UdTarget& target = targets_[sq_.place(sq_.head())];
+  return along(target.path, target.qpn);
 }
 
 bool UnackedRequester::fill_payload(MutBytes out) const {
