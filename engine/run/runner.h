@@ -613,6 +613,7 @@ class Runner {
   bool turn_in_background() {
     const TurnLock::Held held = lock_.queue_up();
     const Instant now = os_now();
+    if (masked() && polls_.is_recent(now, kPollerTrust)) return true;  // It was there, in a long turn of its own.
     background_sleep_.on_turn();
     const bool took_over = masked();
     if (took_over) unmask();

@@ -40,6 +40,7 @@ class ScriptedPort final : public engine::Port {
   }
 
   std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
+    if (const Duration takes = takes_; takes != Duration{}) std::this_thread::sleep_for(takes);
     std::unique_lock lock(mutex_);
     if (steps_.empty() && !is_flooded_) return 0;
     if (steps_.empty()) steps_.push_back(Step::kAck);
@@ -95,6 +96,8 @@ class ScriptedPort final : public engine::Port {
     const std::scoped_lock lock(mutex_);
     return is_expecting_;
   }
+  /// Each of them takes so long from now on.
+  void slow_down(Duration takes) { takes_ = takes; }
   /// Each of them brings something from now on.
   void flood(bool flooded) {
     const std::scoped_lock lock(mutex_);
@@ -130,6 +133,7 @@ class ScriptedPort final : public engine::Port {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Step> steps_;
+  std::atomic<Duration> takes_{};
   bool is_masked_ = false;
   bool is_woken_ = false;
   bool is_flooded_ = false;
@@ -283,6 +287,25 @@ TEST_F(LookOutTest, ItDoesNotWhereTheProgramCallsBeforeTheWriteComes) {
     see_write(count);
   }
   ASSERT_FALSE(poll_until_acknowledged(/*nothing=*/1));
+}
+
+TEST_F(LookOutTest, APollerIsThereDuringALongTurnOfItsOwn) {
+  {
+    std::unique_lock lock = runner.lock();
+    poll_in_a_row(lock);
+  }
+  port.slow_down(2 * engine::kPollerTrust);
+  int polls = 0;
+  for (const Instant limit = os_now() + 5s; polls < 10 && os_now() < limit;) {
+    std::unique_lock lock = runner.lock();
+    runner.poll(lock);
+    lock.unlock();
+    const Instant done = os_now();
+    lock = runner.lock();  // Behind the background thread, which wants to see who is there.
+    if (os_now() - done > engine::kPollerTrust) continue;  // Nobody was.
+    ++polls;
+    ASSERT_TRUE(runner.leaves_packets_to_program());
+  }
 }
 
 TEST_F(LookOutTest, TheBackgroundThreadStaysAwakeOnceRequestsAreKnownToFollowEachOther) {
