@@ -11,44 +11,6 @@ std::string late_by(Duration time) {
   return us > 0 ? ", " + std::to_string(us) + " us late" : "";
 }
 
-bool HeldPackets::hold(Instant until, Held packet) {
-  if (held_.size() == kMost) return false;
-  overtakable_ += packet.distance != 0;
-  held_.emplace(until, std::move(packet));
-  return true;
-}
-
-void HeldPackets::overtake(StreamId stream) {
-  if (overtakable_ == 0) return;
-  for (auto it = held_.begin(); it != held_.end();) {
-    const auto current = it++;
-    Held& held = current->second;
-    if (held.stream != stream || held.distance == 0 || --held.distance != 0) continue;
-    --overtakable_;
-    auto node = held_.extract(current);
-    node.key() = Instant::min();
-    held_.insert(std::move(node));
-  }
-}
-
-std::optional<HeldPackets::Held> HeldPackets::take_due(Instant now) {
-  if (held_.empty() || held_.begin()->first > now) return std::nullopt;
-  std::optional<Held> taken = std::move(held_.begin()->second);
-  overtakable_ -= taken->distance != 0;
-  held_.erase(held_.begin());
-  return taken;
-}
-
-std::optional<Instant> HeldPackets::next() const {
-  return held_.empty() ? std::nullopt : std::optional(held_.begin()->first);
-}
-
-void HeldPackets::hurry() {
-  std::multimap<Instant, Held> all;
-  for (auto& [until, held] : held_) all.emplace(Instant::min(), std::move(held));
-  held_ = std::move(all);
-}
-
 namespace {
 
 /// An interval that repeats: after a long time without a turn, a NIC catches up with this many of them.

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <utility>
 #include <vector>
 
+#include "engine/faults/held_packets.h"
 #include "engine/faults/injector.h"
 #include "engine/sans_io.h"
+#include "proto/base/copy_packet.h"
 #include "proto/path.h"
 
 namespace uroce::engine::faults {
@@ -33,62 +34,6 @@ struct Witness {
 
 /// ", 1200 us late", or nothing for what is not late.
 std::string late_by(Duration time);
-
-/// Packets on their way longer than they should be.
-class HeldPackets {
- public:
-  struct Held {
-    proto::Path path;
-    std::vector<std::uint8_t> bytes;
-    Instant since;
-    StreamId stream = 0;
-    std::uint32_t distance = 0;  ///< Packets of the stream still to pass; 0: only time counts.
-    std::string comment{};       ///< For a capture ...
-    std::string reason{};        ///< ... and what stands behind it.
-  };
-  /// More than the window to a peer lets its QPs have on the wire, in packets of 256 bytes. Strangers, UD, and many
-  /// tiny messages or many peers at a distance can send more.
-  static constexpr std::size_t kMost = 16'384;
-  /// False, and the packet is gone: there are kMost already, and as any queue of a network this one has an end.
-  [[nodiscard]] bool hold(Instant until, Held packet);
-  /// A packet of `stream` passes those that are held back for a number of packets.
-  void overtake(StreamId stream);
-  /// The next one whose time has come, removed; oldest first.
-  std::optional<Held> take_due(Instant now);
-  std::optional<Instant> next() const;
-  /// Everything is due at once.
-  void hurry();
-
- private:
-  std::multimap<Instant, Held> held_;  ///< By when they go on.
-  std::size_t overtakable_ = 0;        ///< Those with a distance.
-};
-
-/// Memory of packets that were held, to be used again: fresh pages cost more than the copy that is put there.
-class Spares {
- public:
-  std::vector<std::uint8_t> copy(Bytes bytes) {
-    std::vector<std::uint8_t> copied;
-    if (!spares_.empty()) {
-      copied = std::move(spares_.back());
-      spares_.pop_back();
-    }
-    copied.assign(bytes.begin(), bytes.end());
-    return copied;
-  }
-  void give_back(std::vector<std::uint8_t> bytes) {
-    if (kReuses && spares_.size() < kMost) spares_.push_back(std::move(bytes));
-  }
-
- private:
-#ifdef __SANITIZE_ADDRESS__  // Which finds out who reads beyond a packet if its memory ends there.
-  static constexpr bool kReuses = false;
-#else
-  static constexpr bool kReuses = true;
-#endif
-  static constexpr std::size_t kMost = 1024;  ///< 4 MiB: 10 Gb/s for 3 ms.
-  std::vector<std::vector<std::uint8_t>> spares_;
-};
 
 /// The times of `spec`, in order.
 class Schedule {
@@ -301,7 +246,7 @@ class Faulty {
         continue;
       }
       if (witness_.sent) witness_.sent(packet->comment + late_by(now - packet->since) + packet->reason);
-      std::copy(packet->bytes.begin(), packet->bytes.end(), frame.begin());
+      copy_packet(frame.data(), packet->bytes.data(), packet->bytes.size());
       const proto::Transmit transmit{packet->path, static_cast<std::uint32_t>(packet->bytes.size())};
       spares_.give_back(std::move(packet->bytes));
       return transmit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/shm/packet_copy.h"
+#include "engine/shm/line_copier.h"
 
 #include <cstring>
 #include <utility>
@@ -7,6 +7,8 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+
+#include "proto/base/copy_packet.h"
 
 namespace uroce::engine {
 namespace {
@@ -32,14 +34,6 @@ void stream(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
 #endif
 
 }  // namespace
-
-void copy_packet(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
-  for (; size >= kLine; to += kLine, from += kLine, size -= kLine) {
-    std::memcpy(to, from, kLine);
-    asm("" : : : "memory");  // Or the compiler makes one memcpy() of them.
-  }
-  std::memcpy(to, from, size);
-}
 
 #ifdef __x86_64__
 

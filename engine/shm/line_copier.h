@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How packets are copied into a ring and out of it.
+// How packets are copied into a ring.
 #pragma once
 
 #include <array>
@@ -7,10 +7,6 @@
 #include <cstdint>
 
 namespace uroce::engine {
-
-/// A memcpy() that takes as long wherever the bytes are. glibc's takes "rep movsb", which needs 1.1 us instead of 0.04
-/// for 4 KiB on AMD Zen 4 when `to` is up to 31 bytes farther in its page than `from`.
-void copy_packet(std::uint8_t* to, const std::uint8_t* from, std::size_t size);
 
 /// Copies into cache lines that another processor read last. Through the caches, that processor then finds them in one
 /// which both share. Where they share none (two chiplets, two sockets), each line is asked back from it first, and

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "proto/base/check.h"
+#include "proto/base/copy_packet.h"
 
 namespace uroce::engine {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/shm/packet_copy.h"
+#include "engine/shm/line_copier.h"
 #include "engine/shm/shared_memory.h"
 #include "proto/bytes.h"
 #include "proto/packet.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "proto/address.h"
+#include "proto/base/copy_packet.h"
 #include "proto/base/mix.h"
 
 namespace uroce::engine {

@@ -355,5 +355,31 @@ TEST(FaultHeldPackets, GoOnInTheOrderOfTheirTimes) {
   for (const int ms : {1, 2, 3}) EXPECT_EQ(held.take_due(Instant{1s})->bytes.front(), ms);
 }
 
+TEST(FaultHeldPackets, OfOneTimeGoOnInTheOrderInWhichTheyCame) {
+  constexpr int kCount = 100;
+  const auto fill = [](HeldPackets& held, auto until) {
+    for (int i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(held.hold(until(i), {.path = {}, .bytes = {static_cast<std::uint8_t>(i)}, .since = {}}));
+    }
+  };
+  const auto expect_in_order = [](HeldPackets& held, Instant now) {
+    for (int i = 0; i < kCount; ++i) {
+      const auto packet = held.take_due(now);
+      ASSERT_TRUE(packet.has_value());
+      ASSERT_EQ(packet->bytes.front(), i);
+    }
+    EXPECT_FALSE(held.take_due(now).has_value());
+  };
+  HeldPackets held;
+  for (int round = 0; round < 2; ++round) {  // Places are used again.
+    fill(held, [](int) { return Instant{1ms}; });
+    EXPECT_FALSE(held.take_due(Instant{999us}).has_value());
+    expect_in_order(held, Instant{1ms});
+  }
+  fill(held, [](int i) { return Instant{Duration(1s - i * 1ms)}; });
+  held.hurry();
+  expect_in_order(held, Instant{});
+}
+
 }  // namespace
 }  // namespace uroce::test

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/shm/packet_copy.h"
+#include "engine/shm/line_copier.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
+
+#include "proto/base/copy_packet.h"
 
 namespace uroce::engine {
 namespace {
