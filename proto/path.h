@@ -55,6 +55,14 @@ struct Path {
   friend constexpr bool operator==(const Path&, const Path&) = default;
 };
 
+/// Whether there is room at the end of a path for a packet that nobody acknowledges.
+enum class Room : std::uint8_t {
+  kUnknown,  ///< As on every network: it may be lost there.
+  kNone,     ///< Not now.
+  kEnough,   ///< It is not lost for want of room.
+  kRead,     ///< The same, and the program at the end reads packets itself, and can post receives as it does.
+};
+
 /// ECN field of IP: 3 = congestion experienced (RFC 3168).
 inline constexpr std::uint8_t kEcnMask = 0x3;
 

@@ -12,8 +12,8 @@
 
 namespace uroce::engine::faults {
 
-/// They go on in the order of their times; of those with the same time, and of those that are due before it, the first
-/// first.
+/// They go on in the order of their times; those with the same time, and those that have become due before theirs, in
+/// the order in which they came.
 class HeldPackets {
  public:
   struct Held {

@@ -34,9 +34,7 @@ class CaptureTap final : public Port {
   void leave_group(const proto::Gid& group) override { port_->leave_group(group); }
   MutBytes tx_frame() override { return frame_ = port_->tx_frame(); }
   void tx_commit(const proto::Transmit& transmit) override;
-  bool has_flow_control(const proto::Path& path, std::uint32_t qpn) const override {
-    return port_->has_flow_control(path, qpn);
-  }
+  proto::Room room(const proto::Path& path, std::uint32_t qpn) override { return port_->room(path, qpn); }
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return port_->was_quick(); }

@@ -65,9 +65,8 @@ class Port {
   virtual MutBytes tx_frame() = 0;
   /// Queues the frame that tx_frame() returned last. Its path's source must be an address of this port.
   virtual void tx_commit(const proto::Transmit& transmit) = 0;
-  /// Whether packets that go along `path` to QP `qpn` now wait for room where they arrive, in tx_frame(): none is lost
-  /// for want of it.
-  virtual bool has_flow_control(const proto::Path&, std::uint32_t) const { return false; }
+  /// What room there is now for packets along `path` to QP `qpn` of which nobody acknowledges the last.
+  virtual proto::Room room(const proto::Path&, std::uint32_t) { return proto::Room::kUnknown; }
   /// Submits everything queued.
   virtual void flush() = 0;
   /// Submits everything queued and hands at most about `rx_budget` packets that have already arrived to `sink`, in one

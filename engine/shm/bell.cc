@@ -16,6 +16,11 @@ using Sleeps = std::atomic<std::uint32_t>;
 static_assert(Sleeps::is_always_lock_free && sizeof(Sleeps) == 4);
 
 Sleeps& sleeps(const Mapping& memory) { return *reinterpret_cast<Sleeps*>(memory.data()); }
+/// In a line of its own, which seldom changes.
+std::atomic<std::uint32_t>& reading(const Mapping& memory) {
+  constexpr std::size_t kOffset = 128;
+  return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() + kOffset);
+}
 
 /// A write to another kind of file might block, or do harm.
 bool is_eventfd(int fd) {
@@ -47,6 +52,8 @@ void Bell::set_asleep(bool asleep) {
   sleeps(memory_).store(count + 1, std::memory_order_seq_cst);
 }
 
+void Bell::set_reading(bool now) { reading(memory_).store(now ? 1 : 0, std::memory_order_relaxed); }
+
 void Bell::close() {
   event_.reset();
   memory_fd_.reset();
@@ -68,6 +75,8 @@ bool BellRope::ring_if_asleep() {
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
   return true;
 }
+
+bool BellRope::is_reading() const { return reading(memory_).load(std::memory_order_relaxed) != 0; }
 
 void BellRope::close() {
   event_.reset();

@@ -24,6 +24,9 @@ class Bell {
   /// published before that did not ring. One thread at a time.
   void set_asleep(bool asleep);
 
+  /// Says whether it is awake all the time and reads the rings itself, as a thread that polls.
+  void set_reading(bool reading);
+
   /// Readable after somebody rang, for ever: an edge-triggered epoll sees each time.
   int fd() const { return event_.get(); }
   /// What those who write need, besides fd().
@@ -53,6 +56,8 @@ class BellRope {
   /// Wakes the sleeper if it sleeps and was not woken before. To be called after publishing. Returns whether it did,
   /// with a system call.
   bool ring_if_asleep();
+  /// What set_reading() said.
+  bool is_reading() const;
   /// In a child of fork().
   void close();
 

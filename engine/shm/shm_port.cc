@@ -27,6 +27,9 @@ constexpr std::size_t kPublishBytes = 16 * 1024;
 /// have more patience than that.
 constexpr std::size_t kRoomAgain = kRingBytes / 2;
 constexpr Duration kFullPatience = 100ms;
+/// Packets that nobody acknowledges find room where so much is left for others: RC's windows in both directions. Fewer
+/// of them wait in the ring than receives are posted, mostly.
+constexpr std::size_t kAckedBytes = kRingBytes - 256 * 1024;
 /// How soon it is tried again when nobody polls.
 constexpr Duration kRetryFull = 100us;
 /// After a packet by UDP more of them are expected for so long; else a look now and then is enough, for it is a system
@@ -136,12 +139,16 @@ MutBytes ShmPort::tx_frame() {
 
 /// After a packet was written to the peer's ring.
 void ShmPort::note_room(Peer& peer) {
-  if (peer.is_full || peer.link->ring.has_room(peer.is_stuck ? kRoomAgain : kRecordMax)) {
+  RingWriter& ring = peer.link->ring;
+  if (peer.no_room_since != Instant{} && ring.has_room(kAckedBytes)) peer.no_room_since = {};
+  if (peer.is_full || ring.has_room(peer.is_stuck ? kRoomAgain : kRecordMax)) {
     peer.is_stuck = false;
     return;
   }
   if (peer.is_stuck) return;
   publish(peer);
+  peer.is_stuck = is_given_up(peer);
+  if (peer.is_stuck) return;
   peer.is_full = true;
   peer.full_since = os_now();
   full_.push_back(&peer);
@@ -207,14 +214,29 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
   }
 }
 
-/// A ring has it. Whoever does not read his loses packets; nobody has to spare him.
-bool ShmPort::has_flow_control(const proto::Path& path, std::uint32_t qpn) const {
-  if (qpn <= kLastManagementQp) return false;
+proto::Room ShmPort::room(const proto::Path& path, std::uint32_t qpn) {
+  if (qpn <= kLastManagementQp) return proto::Room::kUnknown;
   const LinkName name{
       .source = path.source, .destination = path.destination, .slot = static_cast<std::uint8_t>(qpn >> 16)};
-  if (last_peer_ != nullptr && last_peer_->name == name) return last_peer_->uses_link;
-  const auto known = peers_.find(name);
-  return known != peers_.end() && known->second->uses_link;
+  Peer* peer = last_peer_;
+  if (peer == nullptr || peer->name != name) {
+    const auto known = peers_.find(name);
+    if (known == peers_.end()) return proto::Room::kUnknown;
+    peer = known->second.get();
+  }
+  if (!peer->uses_link) return proto::Room::kUnknown;
+  if (peer->link->ring.has_room(kAckedBytes)) {
+    peer->no_room_since = {};
+    return peer->link->program_bell.is_reading() ? proto::Room::kRead : proto::Room::kEnough;
+  }
+  if (peer->no_room_since == Instant{}) peer->no_room_since = os_now();
+  return is_given_up(*peer) ? proto::Room::kUnknown : proto::Room::kNone;
+}
+
+/// Whether it has read too little for too long.
+bool ShmPort::is_given_up(const Peer& peer) {
+  return peer.link->ring.is_broken() ||
+         (peer.no_room_since != Instant{} && os_now() - peer.no_room_since > kFullPatience);
 }
 
 void ShmPort::publish(Peer& peer) {
@@ -397,6 +419,7 @@ void ShmPort::mask_packets(bool masked) {
   udp_->mask_packets(masked);
   const std::lock_guard lock(wait_mutex_);
   masked_ = masked;
+  bells_.program.set_reading(masked);
   set_waiting(waiting_);
   if (waiting_ && !masked_ && has_packets()) udp_->wake();
 }

@@ -5,8 +5,11 @@
 //
 // - Order. A sender changes to the link when all that it sent by UDP is in the receiver's socket; the receiver reads a
 //   new link only after it has found its sockets empty.
-// - A full ring holds the sender back, as flow control on a link does, until half of it is free again. A reader that
-//   takes too long for that is taken for a stopped one: packets to it are lost, and nobody else has to wait for it.
+// - What nobody acknowledges (UC and UD) gets a part of the ring, and waits for room there by itself: see room(). The
+//   rest is for RC, whose windows fit into it.
+// - A full ring, which is rare so, holds the sender back, as flow control on a link does, until half of it is free
+//   again. A reader that takes too long for either is taken for a stopped one: packets to it are lost, and nobody has
+//   to wait for it.
 // - Management packets (QP 0 and QP 1) and multicast always go by UDP: the kernel knows whom they are for.
 #pragma once
 
@@ -38,7 +41,7 @@ class ShmPort final : public Port {
   void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
   MutBytes tx_frame() override;
   void tx_commit(const proto::Transmit& transmit) override;
-  bool has_flow_control(const proto::Path& path, std::uint32_t qpn) const override;
+  proto::Room room(const proto::Path& path, std::uint32_t qpn) override;
   void flush() override;
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return !looked_at_udp_; }
@@ -65,7 +68,8 @@ class ShmPort final : public Port {
     bool is_full = false;    ///< In full_.
     bool is_stuck = false;   ///< Was full for too long. Until half of the ring is free.
     Instant full_since{};
-    Instant ask_again{};  ///< Without a link: not before.
+    Instant no_room_since{};  ///< See room(); else Instant{}.
+    Instant ask_again{};      ///< Without a link: not before.
   };
   struct Source {
     std::unique_ptr<IncomingLink> link;
@@ -83,6 +87,7 @@ class ShmPort final : public Port {
   void publish(Peer& peer);
   void publish_all();
   void note_room(Peer& peer);
+  static bool is_given_up(const Peer& peer);
   bool is_held_back();
   void take_news();
   void end_link(LinkId id);

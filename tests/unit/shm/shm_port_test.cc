@@ -123,16 +123,48 @@ TEST_F(ShmPortTest, PacketsForManagementAndGroupsGoByUdp) {
   EXPECT_EQ(a_->counters().sent_by_shm, before);
 }
 
-TEST_F(ShmPortTest, ALinkHasFlowControlAndNothingElse) {
+TEST_F(ShmPortTest, OnlyOfALinkIsItKnownWhetherThereIsRoom) {
+  using proto::Room;
   constexpr std::uint32_t kQpn = 0x11;
-  EXPECT_FALSE(a_->has_flow_control(path(1, 2), kQpn));
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kUnknown);
   ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
-  EXPECT_TRUE(a_->has_flow_control(path(1, 2), kQpn));
-  EXPECT_FALSE(a_->has_flow_control(path(1, 2), 1)) << "management goes by UDP";
-  EXPECT_FALSE(a_->has_flow_control(path(1, 2), 1 << 16 | kQpn)) << "another NIC at that address";
-  EXPECT_FALSE(a_->has_flow_control(path(1, 3), kQpn));
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kEnough);
+  b_->mask_packets(true);
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kRead) << "by its program";
+  EXPECT_EQ(a_->room(path(1, 2), 1), Room::kUnknown) << "management goes by UDP";
+  EXPECT_EQ(a_->room(path(1, 2), 1 << 16 | kQpn), Room::kUnknown) << "another NIC at that address";
+  EXPECT_EQ(a_->room(path(1, 3), kQpn), Room::kUnknown);
   ASSERT_TRUE(queue(*a_, path(1, 3), 0));
-  EXPECT_TRUE(a_->has_flow_control(path(1, 2), kQpn)) << "also when the last packet went elsewhere";
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kRead) << "also when the last packet went elsewhere";
+}
+
+// UC and UD to a peer that does not read: others need not wait for it, and after a while nobody does.
+TEST_F(ShmPortTest, WhatNobodyAcknowledgesFillsAPartOfTheRing) {
+  using proto::Room;
+  constexpr std::uint32_t kQpn = 0x11, kSize = 4000;
+  const auto c = open(3);
+  ASSERT_TRUE(c && link(*a_, *b_, path(1, 2)) && link(*a_, *c, path(1, 3)));
+  std::uint32_t count = 0;
+  for (; a_->room(path(1, 2), kQpn) == Room::kEnough; ++count) ASSERT_TRUE(queue(*a_, path(1, 2), count, kSize));
+  a_->flush();
+  EXPECT_GT(count, engine::kRingBytes / 8 / kSize);
+  EXPECT_LT(count, engine::kRingBytes / 3 / kSize);
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kNone);
+  EXPECT_EQ(a_->room(path(1, 3), kQpn), Room::kEnough);
+
+  const Instant limit = engine::os_now() + 5s;
+  while (a_->room(path(1, 2), kQpn) == Room::kNone && engine::os_now() < limit) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kUnknown);
+  const Instant begin = engine::os_now();
+  for (std::uint32_t i = 0; i < engine::kRingBytes / kSize; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), count + i, kSize));
+  EXPECT_LT(engine::os_now() - begin, 50ms);
+  EXPECT_GT(a_->counters().send_errors, 0u);
+
+  Inbox inbox;
+  while (b_->exchange(inbox, 64) != 0) continue;
+  EXPECT_GE(inbox.packets.size(), count);
+  expect_in_order(inbox);
+  EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kEnough);
 }
 
 TEST_F(ShmPortTest, APacketThatWasMadeInTheWrongRingIsNotLost) {

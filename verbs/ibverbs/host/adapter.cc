@@ -81,9 +81,7 @@ nic::NicConfig Adapter::complete(nic::NicConfig config) {
   config.memory = &memory_;
   config.trace = recorder_.get();
   recorder_->tell(published_qps_.get());
-  config.has_flow_control = [this](const proto::Path& path, std::uint32_t qpn) {
-    return port_.has_flow_control(path, qpn);
-  };
+  config.room = [this](const proto::Path& path, std::uint32_t qpn) { return port_.room(path, qpn); };
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
     return wire_.injector().refuses_receive(qpn, psn);
   };

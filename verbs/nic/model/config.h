@@ -40,9 +40,8 @@ struct NicConfig {
   std::uint64_t most_window_bytes = kMostWindowBytes;  ///< ... and with what a long path holds.
   bool advertise_credits = true;  ///< Tell peers how many receives are posted; false: "unlimited", as rxe says.
   bool strict = false;  ///< Take no more READs and atomics than max_dest_rd_atomic; false: than the next power of two.
-  /// Whether packets along `path` to QP `qpn` wait for room where they arrive, so that none is lost for want of it.
-  /// Empty: none do.
-  std::function<bool(const Path& path, std::uint32_t qpn)> has_flow_control{};
+  /// What room there is for packets of UC and UD along `path` to QP `qpn`. Empty: it is not known.
+  std::function<proto::Room(const Path& path, std::uint32_t qpn)> room{};
   InjectedFaults faults{};
   UserMemory* memory = &steady_memory();  ///< How the memory of programs is touched; outlives the NIC.
   TraceSink* trace = nullptr;             ///< Hears what happens in the NIC, which it outlives.

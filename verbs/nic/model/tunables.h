@@ -63,9 +63,11 @@ inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{170};
 inline constexpr std::uint64_t kUnackedElsewhere = 5;
 static_assert(kUnackedWindowBytes / kUnackedElsewhere / kUnackedHostHold.count() <=
               kWindowBytes / kUnackedHold.count());
-/// Where packets wait for room at their end (NicConfig::has_flow_control), larger ones than this need no pace: few
-/// enough find room there at once that receives are posted for them, also when a background thread takes them all.
+/// Where the program at the end reads packets itself (proto::Room), larger ones than this need no pace: few enough find
+/// room at once that receives are posted for them. WRITEs need none, and so no pace where there is known to be room.
 inline constexpr std::uint32_t kUnpacedBytes = 2000;
+/// Where there is none, it is looked for again after so long.
+inline constexpr Duration kLookForRoom = std::chrono::microseconds{20};
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread

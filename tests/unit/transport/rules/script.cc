@@ -30,7 +30,7 @@ Script::Script(Setup s)
                          .host_window_bytes = s.host_window_bytes,
                          .advertise_credits = s.credits,
                          .strict = s.strict,
-                         .has_flow_control = s.has_flow_control,
+                         .room = s.room,
                          .trace = s.trace}),
       setup(s) {
   pd = nic.alloc_pd();

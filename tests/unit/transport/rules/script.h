@@ -52,8 +52,8 @@ struct Setup {
   bool strict = false;                      ///< NicConfig::strict.
   std::uint32_t srq_wr = 0;                 ///< Not 0: the QP is attached to an SRQ of so many receives.
   QpState state = QpState::kRts;
-  nic::TraceSink* trace = nullptr;                                                 ///< NicConfig::trace.
-  bool (*has_flow_control)(const proto::Path& path, std::uint32_t qpn) = nullptr;  ///< The same.
+  nic::TraceSink* trace = nullptr;                                            ///< NicConfig::trace.
+  proto::Room (*room)(const proto::Path& path, std::uint32_t qpn) = nullptr;  ///< The same.
 };
 
 class Script {

@@ -105,13 +105,19 @@ TEST(UdPace, IsFasterToThisHost) {
   EXPECT_EQ(burst(false, nic::kUnackedHostHold), 2 * elsewhere);
 }
 
-// Where packets wait for room at their end, large ones need no window. Of small ones more would find room than receives
-// are posted. A datagram that goes elsewhere is as before.
-TEST(UnackedPace, IsTheReceiversWhereItHoldsSendersBack) {
-  constexpr std::uint32_t kElsewhere = 0x77;
-  const auto is_not_elsewhere = [](const proto::Path&, std::uint32_t qpn) { return qpn != kElsewhere; };
+/// What room() below says of packets that do not go elsewhere.
+proto::Room room_here;
+constexpr std::uint32_t kElsewhere = Script::kPeerQpn + 1;
+proto::Room room(const proto::Path&, std::uint32_t qpn) {
+  return qpn == kElsewhere ? proto::Room::kUnknown : room_here;
+}
+
+// Where the program at the end reads them, large packets need no window. Of small ones more would find room than
+// receives are posted. A datagram that goes elsewhere is as before.
+TEST(UnackedPace, IsNotNeededWhereTheProgramReads) {
+  room_here = proto::Room::kRead;
   for (const nic::QpType type : {nic::QpType::kUc, nic::QpType::kUd}) {
-    Script s{{.type = type, .mtu_code = 5, .max_wr = 512, .has_flow_control = is_not_elsewhere}};
+    Script s{{.type = type, .mtu_code = 5, .max_wr = 512, .room = room}};
     for (std::uint64_t id = 0; id < 200; ++id) s.post_send(id, SendOp::kSend, 4096);
     EXPECT_EQ(s.pending_count(), 200u);
     nic::UdTarget elsewhere = s.target();
@@ -123,10 +129,41 @@ TEST(UnackedPace, IsTheReceiversWhereItHoldsSendersBack) {
     EXPECT_LE(s.pending_count(), is_ud ? 230u : 200u);
     s.ignore_rest();
 
-    Script small{{.type = type, .max_wr = 512, .has_flow_control = is_not_elsewhere}};
+    Script small{{.type = type, .max_wr = 512, .room = room}};
     for (std::uint64_t id = 0; id < 200; ++id) small.post_send(id, SendOp::kSend, 1024);
     EXPECT_LT(small.pending_count(), 100u);
     small.ignore_rest();
+  }
+}
+
+// A WRITE needs room only, and a SEND a receive as well.
+TEST(UnackedPace, OfWritesIsNotNeededWhereThereIsRoom) {
+  room_here = proto::Room::kEnough;
+  for (const std::uint32_t size : {64u, 1024u}) {
+    for (const SendOp op : {SendOp::kWrite, SendOp::kSend}) {
+      Script s{{.type = nic::QpType::kUc, .max_wr = 512, .room = room}};
+      for (std::uint64_t id = 0; id < 400; ++id) s.post_send(id, op, size);
+      EXPECT_EQ(s.pending_count() == 400, op == SendOp::kWrite) << size;
+      s.ignore_rest();
+    }
+  }
+}
+
+// Where there is none, a QP waits by itself until there is, whatever the size.
+TEST(UnackedPace, WaitsForRoom) {
+  for (const nic::QpType type : {nic::QpType::kUc, nic::QpType::kUd}) {
+    for (const std::uint32_t size : {64u, 4096u}) {
+      room_here = proto::Room::kNone;
+      Script s{{.type = type, .mtu_code = 5, .room = room}};
+      for (std::uint64_t id = 0; id < 3; ++id) s.post_send(id, SendOp::kSend, size);
+      EXPECT_EQ(s.pending_count(), 0u);
+      s.advance(10 * nic::kLookForRoom);
+      EXPECT_EQ(s.pending_count(), 0u);
+      room_here = proto::Room::kEnough;
+      s.advance(nic::kLookForRoom);
+      EXPECT_EQ(s.pending_count(), 3u);
+      s.ignore_rest();
+    }
   }
 }
 

@@ -16,6 +16,7 @@ enum class Timer : std::uint8_t {
   kCredit,  ///< No credit left: wait a little for the peer to say that it has posted receives (9.7.7.2).
   kStall,   ///< No progress for a while: stop counting our packets against the window.
   kCount,
+  kRoom = kRnr,    ///< For UC and UD: when to look again for room. A QP has one of the two.
   kHold = kStall,  ///< For UC and UD: until when what was sent counts against the window. A QP has one of the two.
 };
 

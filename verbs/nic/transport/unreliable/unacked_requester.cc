@@ -89,7 +89,13 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
     return TxStatus::kIdle;
   }
   const std::uint32_t size = is_ud() ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
-  const bool is_paced = size < kUnpacedBytes || !has_flow_control();
+  const proto::Room room = room_for_next();
+  if (room == proto::Room::kNone) {
+    timers_.set(Timer::kRoom, now + kLookForRoom);
+    return TxStatus::kIdle;
+  }
+  const bool has_receives = wqe.op == SendOp::kWrite || (room == proto::Room::kRead && size >= kUnpacedBytes);
+  const bool is_paced = room == proto::Room::kUnknown || !has_receives;
   if (is_paced && !c_.window->has_room()) {
     waits_for_window_ = true;
     return TxStatus::kIdle;
@@ -108,13 +114,12 @@ TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_ne
   return TxStatus::kSent;
 }
 
-/// Whether the next packet waits for room where it arrives.
-bool UnackedRequester::has_flow_control() const {
-  const auto& along = c_.env.config.has_flow_control;
-  if (!along) return false;
-  if (!is_ud()) return along(c_.attr.path, c_.attr.dest_qpn);
+proto::Room UnackedRequester::room_for_next() const {
+  const auto& room = c_.env.config.room;
+  if (!room) return proto::Room::kUnknown;
+  if (!is_ud()) return room(c_.attr.path, c_.attr.dest_qpn);
   const UdTarget& target = targets_[sq_.place(sq_.head())];
-  return along(target.path, target.qpn);
+  return room(target.path, target.qpn);
 }
 
 bool UnackedRequester::fill_payload(MutBytes out) const {
@@ -170,6 +175,7 @@ void UnackedRequester::release_window() {
 
 void UnackedRequester::on_timeout(Instant now) {
   if (timers_.take_expired(Timer::kHold, now)) release_window();
+  static_cast<void>(timers_.take_expired(Timer::kRoom, now));  // The QP will be asked again.
 }
 
 void UnackedRequester::complete_head(WcStatus status) {
@@ -200,6 +206,7 @@ void UnackedRequester::flush() {
 
 void UnackedRequester::clear() {
   release_window();
+  timers_.stop(Timer::kRoom);
   sq_.clear();
   packet_ = 0;
   failed_ = false;

@@ -39,7 +39,7 @@ class UnackedRequester final : public RequesterHalf {
   bool is_ud() const { return c_.init.type == QpType::kUd; }
   bool offers(SendOp op) const;
   std::optional<WcStatus> flaw(const SendWqe& wqe) const;
-  bool has_flow_control() const;
+  proto::Room room_for_next() const;
   bool build(MutBytes frame, proto::Transmit& out);
   bool fill_payload(MutBytes out) const;
   void take_window(const Path& path, std::uint32_t payload, Instant now);
