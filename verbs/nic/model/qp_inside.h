@@ -32,7 +32,7 @@ struct QpInside {
   std::array<Instant, 4> timers{};
 };
 
-/// "hold" instead of "stall" for UC and UD.
+/// "hold" instead of "stall", and "room" (when to look for it again) instead of "rnr", for UC and UD.
 inline constexpr std::array<const char*, 4> kTimerNames{"ack", "rnr", "credit", "stall"};
 
 }  // namespace uroce::nic
