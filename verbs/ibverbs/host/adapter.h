@@ -177,7 +177,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   cm::NicWithCm<nic::Nic> both_{nic_, cm_};
   using Whole = Recorded<cm::NicWithCm<nic::Nic>>;
   Whole recorded_{both_, *recorder_};
-  engine::Port& port_;            ///< The runner's.
+  engine::Port& port_;                  ///< The runner's.
   engine::faults::Faulty<Whole> wire_;  ///< The two, behind the faults that UROCE_FAULTS asks for.
   engine::Runner<engine::faults::Faulty<Whole>> runner_;
   engine::TurnLock::Held fork_lock_;
