@@ -52,7 +52,7 @@ void Bell::set_asleep(bool asleep) {
   sleeps(memory_).store(count + 1, std::memory_order_seq_cst);
 }
 
-void Bell::set_reading(bool now) { reading(memory_).store(now ? 1 : 0, std::memory_order_relaxed); }
+void Bell::set_reading(bool is_reading) { reading(memory_).store(is_reading ? 1 : 0, std::memory_order_relaxed); }
 
 void Bell::close() {
   event_.reset();

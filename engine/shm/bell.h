@@ -24,8 +24,8 @@ class Bell {
   /// published before that did not ring. One thread at a time.
   void set_asleep(bool asleep);
 
-  /// Says whether it is awake all the time and reads the rings itself, as a thread that polls.
-  void set_reading(bool reading);
+  /// Says whether it is who reads the rings, asleep or not: of a program, one that polls or waits for events.
+  void set_reading(bool is_reading);
 
   /// Readable after somebody rang, for ever: an edge-triggered epoll sees each time.
   int fd() const { return event_.get(); }

@@ -91,15 +91,20 @@ ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) 
   const proto::Path& path = transmit.path;
   if (load_be<3>(packet.data() + kDestQp) <= kLastManagementQp || path.destination.is_multicast()) return nullptr;
   const LinkName name{.source = path.source, .destination = path.destination, .slot = packet[kDestQp]};
-  if (last_peer_ != nullptr && last_peer_->name == name) return last_peer_;
-  auto known = peers_.find(name);
-  if (known == peers_.end()) {
+  Peer* peer = known_peer(name);
+  if (peer == nullptr) {
     if (peers_.size() >= kNamesMost) forget_peers();
-    known = peers_.emplace(name, std::make_unique<Peer>()).first;
-    known->second->name = name;
+    peer = peers_.emplace(name, std::make_unique<Peer>()).first->second.get();
+    peer->name = name;
   }
-  in_row_ = 0;
-  return last_peer_ = known->second.get();
+  if (peer != last_peer_) in_row_ = 0;
+  return last_peer_ = peer;
+}
+
+ShmPort::Peer* ShmPort::known_peer(const LinkName& name) const {
+  if (last_peer_ != nullptr && last_peer_->name == name) return last_peer_;
+  const auto known = peers_.find(name);
+  return known == peers_.end() ? nullptr : known->second.get();
 }
 
 /// Those without a link.
@@ -218,13 +223,8 @@ proto::Room ShmPort::room(const proto::Path& path, std::uint32_t qpn) {
   if (qpn <= kLastManagementQp) return proto::Room::kUnknown;
   const LinkName name{
       .source = path.source, .destination = path.destination, .slot = static_cast<std::uint8_t>(qpn >> 16)};
-  Peer* peer = last_peer_;
-  if (peer == nullptr || peer->name != name) {
-    const auto known = peers_.find(name);
-    if (known == peers_.end()) return proto::Room::kUnknown;
-    peer = known->second.get();
-  }
-  if (!peer->uses_link) return proto::Room::kUnknown;
+  Peer* const peer = known_peer(name);
+  if (peer == nullptr || !peer->uses_link) return proto::Room::kUnknown;
   if (peer->link->ring.has_room(kAckedBytes)) {
     peer->no_room_since = {};
     return peer->link->program_bell.is_reading() ? proto::Room::kRead : proto::Room::kEnough;
@@ -284,6 +284,7 @@ void ShmPort::end_link(LinkId id) {
     if (!peer->link || peer->link->id != id) continue;
     peer->link.reset();
     peer->uses_link = peer->is_full = peer->is_stuck = false;
+    peer->no_room_since = {};
     std::erase(full_, peer.get());
   }
   for (const auto& source : sources_) {

@@ -6,7 +6,7 @@
 // - Order. A sender changes to the link when all that it sent by UDP is in the receiver's socket; the receiver reads a
 //   new link only after it has found its sockets empty.
 // - What nobody acknowledges (UC and UD) gets a part of the ring, and waits for room there by itself: see room(). The
-//   rest is for RC, whose windows fit into it.
+//   rest is for RC, whose windows of full packets fit into it.
 // - A full ring, which is rare so, holds the sender back, as flow control on a link does, until half of it is free
 //   again. A reader that takes too long for either is taken for a stopped one: packets to it are lost, and nobody has
 //   to wait for it.
@@ -82,6 +82,7 @@ class ShmPort final : public Port {
 
   ShmPort(std::unique_ptr<UdpPort> udp, Bells bells);
   Peer* peer_for(const proto::Transmit& transmit, Bytes packet);
+  Peer* known_peer(const LinkName& name) const;
   bool may_use_link(Peer& peer);
   bool put(Peer& peer, const proto::Transmit& transmit);
   void publish(Peer& peer);
