@@ -89,7 +89,8 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
         {"naks_sent", qp.counts.naks_sent},
         {"rnr_sent", qp.counts.rnr_sent},
         {"duplicates", qp.counts.duplicates},
-        {"out_of_sequence", qp.counts.out_of_sequence}}}};
+        {"out_of_sequence", qp.counts.out_of_sequence},
+        {"dropped_no_receive", qp.counts.dropped_no_receive}}}};
   object["silent_ns"] = nullptr;
   if (qp.counts.last_received_ns != 0)
     object["silent_ns"] = now.time_since_epoch().count() - qp.counts.last_received_ns;

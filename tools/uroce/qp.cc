@@ -83,9 +83,11 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
     line("heard",
          fmt::format("the last packet came {:.1f} ms ago", milliseconds(now - Instant(Duration(c.last_received_ns)))));
   }
-  line("received",
-       fmt::format("{} packets, {} bytes; {} duplicates, {} behind a gap; {} NAKs and {} RNR NAKs sent",
-                   c.received_packets, c.received_bytes, c.duplicates, c.out_of_sequence, c.naks_sent, c.rnr_sent));
+  std::string received =
+      fmt::format("{} packets, {} bytes; {} duplicates, {} behind a gap; {} NAKs and {} RNR NAKs sent",
+                  c.received_packets, c.received_bytes, c.duplicates, c.out_of_sequence, c.naks_sent, c.rnr_sent);
+  if (c.dropped_no_receive > 0) received += fmt::format("; {} dropped without a receive", c.dropped_no_receive);
+  line("received", received);
   for (const auto& event : events) {
     line(&event == events.data() ? "events" : "",
          fmt::format("{:.3f} s ago  {}", std::chrono::duration<double>(now - event.event.when).count(),

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "engine/os/os_clock.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/host/nic_source.h"
 
@@ -83,6 +85,21 @@ TEST(PublishedQps, TellWhatAQpDoesAndHasInItsHead) {
   EXPECT_EQ(qp->counts.timeouts, 2u);
   EXPECT_EQ(qp->counts.retransmitted, 2u);
   EXPECT_EQ(qp->moving.inside.queued_sends, 0u);
+}
+
+TEST(PublishedQps, TellWhatWasDroppedForWantOfAReceive) {
+  Node a(0), b(1);
+  const QpPtr qa = a.make_qp({64, 64, 1, 1, 0}, false, IBV_QPT_UC),
+              qb = b.make_qp({64, 64, 1, 1, 0}, false, IBV_QPT_UC);
+  bring_to(qa.get(), IBV_QPS_RTS, b.gid(), qb->qp_num);
+  bring_to(qb.get(), IBV_QPS_RTS, a.gid(), qa->qp_num);
+  struct ibv_sge sge = a.sge(0, 8);
+  ASSERT_EQ(post(qa.get(), send_wr(1, IBV_WR_SEND, &sge)), 0);
+  std::uint64_t dropped = 0;
+  const Instant limit = engine::os_now() + std::chrono::milliseconds(kPatienceMs);
+  while (dropped == 0 && engine::os_now() < limit) dropped = look_at(qb->qp_num)->counts.dropped_no_receive;
+  EXPECT_EQ(dropped, 1u);
+  EXPECT_EQ(nic_facts(b.context.get())->counters.dropped_no_receive, 1u);
 }
 
 }  // namespace

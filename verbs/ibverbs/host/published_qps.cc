@@ -172,6 +172,8 @@ void PublishedQps::on_event(const nic::TraceEvent& event) {
       return add(counts.duplicates, 1);
     case TraceKind::kOutOfSequence:
       return add(counts.out_of_sequence, 1);
+    case TraceKind::kDropNoReceive:
+      return add(counts.dropped_no_receive, 1);
     default:
       return;
   }

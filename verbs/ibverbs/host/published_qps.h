@@ -22,7 +22,7 @@ namespace uroce::ibv {
 struct QpCounts {
   std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
   std::uint64_t retransmitted = 0, timeouts = 0, naks_received = 0, rnr_received = 0;
-  std::uint64_t naks_sent = 0, rnr_sent = 0, duplicates = 0, out_of_sequence = 0;
+  std::uint64_t naks_sent = 0, rnr_sent = 0, duplicates = 0, out_of_sequence = 0, dropped_no_receive = 0;
   std::int64_t last_received_ns = 0;  ///< When a packet arrived last, by the monotonic clock; 0: never.
 };
 

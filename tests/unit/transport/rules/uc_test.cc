@@ -97,6 +97,7 @@ TEST_F(Uc, WithoutAReceive) {
   s.expect_not_done();
   s.recv(only(2));
   s.expect_done(1, WcStatus::kSuccess);
+  EXPECT_EQ(s.nic.counters().dropped_no_receive, 1u);
 }
 
 // 9.9.3 (class D): longer than the receive: lost; the receive takes the next one that fits.
@@ -111,6 +112,7 @@ TEST_F(Uc, LongerThanTheReceive) {
   s.recv(last(3, 10));
   s.expect_not_done();
   s.expect_state(QpState::kRts);
+  EXPECT_EQ(s.nic.counters().dropped_no_receive, 2u);
 }
 
 // 9.7.4.1.6: packets of the wrong length are no part of a message.
@@ -176,6 +178,7 @@ TEST(UcWrite, NeedsTheQpsPermissionAndAReceiveForImmediateData) {
   s.move_to(QpState::kRts, nic::kAttrAccess, [](nic::QpAttr& a) { a.access = nic::kRemoteWrite; });
   s.recv(packet(Opcode::kUcWriteOnlyImm, 1).length(4).bytes(4));
   EXPECT_EQ(s.memory[0], 0);
+  EXPECT_EQ(s.nic.counters().dropped_no_receive, 1u);
   s.recv(write(2, 4));
   EXPECT_EQ(s.memory[0], 0xE1);
 }

@@ -91,6 +91,7 @@ TEST_F(Ud, NoReceiveOrAShortOne) {
   s.recv(datagram(0));
   s.expect_not_done();
   s.expect_state(QpState::kRts);
+  EXPECT_EQ(s.nic.counters().dropped_no_receive, 3u);
 }
 
 // 9.9.3: a receive that the program may not have is its error, and the QP's.

@@ -64,14 +64,21 @@ bool UcResponder::take_packet(const PacketView& packet) {
 
 bool UcResponder::lacks_receive(const PacketView& packet) const {
   if (!packet.op().consumes_receive || receives_.available_for(packet.psn())) return false;
-  c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
+  note_no_receive(packet);
   return true;
+}
+
+void UcResponder::note_no_receive(const PacketView& packet) const {
+  c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
 }
 
 bool UcResponder::take_send(const PacketView& packet) {
   if (lacks_receive(packet)) return false;
   const Bytes payload = packet.payload();
-  if (message_.offset + payload.size() > receives_.next_length()) return false;
+  if (message_.offset + payload.size() > receives_.next_length()) {
+    note_no_receive(packet);
+    return false;
+  }
   message_.kind = Kind::kSend;
   receives_.hold();
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {

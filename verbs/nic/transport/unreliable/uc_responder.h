@@ -36,6 +36,7 @@ class UcResponder final : public ResponderHalf {
   bool take_send(const proto::PacketView& packet);
   bool take_write(const proto::PacketView& packet);
   bool lacks_receive(const proto::PacketView& packet) const;
+  void note_no_receive(const proto::PacketView& packet) const;
 
   QpContext& c_;
   Receives receives_;
