@@ -95,7 +95,8 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
   if (qp.counts.last_received_ns != 0)
     object["silent_ns"] = now.time_since_epoch().count() - qp.counts.last_received_ns;
   for (std::size_t i = 0; i < inside.timers.size(); ++i) {
-    if (inside.timers[i] != Instant{}) object["timers_ns"][nic::kTimerNames[i]] = (inside.timers[i] - now).count();
+    if (inside.timers[i] != Instant{})
+      object["timers_ns"][nic::timer_names(qp.fixed.type)[i]] = (inside.timers[i] - now).count();
   }
   return object;
 }

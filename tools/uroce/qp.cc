@@ -73,8 +73,8 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   for (std::size_t i = 0; i < in.timers.size(); ++i) {
     if (in.timers[i] == Instant{}) continue;
     const double left = milliseconds(in.timers[i] - now);  // Below 0: the NIC has not looked since.
-    line("timer", left >= 0 ? fmt::format("{}: due in {:.1f} ms", nic::kTimerNames[i], left)
-                            : fmt::format("{}: due {:.1f} ms ago", nic::kTimerNames[i], -left));
+    line("timer", left >= 0 ? fmt::format("{}: due in {:.1f} ms", nic::timer_names(qp.fixed.type)[i], left)
+                            : fmt::format("{}: due {:.1f} ms ago", nic::timer_names(qp.fixed.type)[i], -left));
   }
   const ibv::QpCounts& c = qp.counts;
   line("sent", fmt::format("{} packets, {} bytes; {} again after {} timeouts and {} NAKs; {} RNR NAKs received",

@@ -87,6 +87,15 @@ TEST(PublishedQps, TellWhatAQpDoesAndHasInItsHead) {
   EXPECT_EQ(qp->moving.inside.queued_sends, 0u);
 }
 
+TEST(PublishedQps, TimersHaveTheNamesOfTheirService) {
+  EXPECT_STREQ(nic::timer_names(nic::QpType::kRc)[1], "rnr");
+  EXPECT_STREQ(nic::timer_names(nic::QpType::kRc)[3], "stall");
+  for (const nic::QpType type : {nic::QpType::kUc, nic::QpType::kUd}) {
+    EXPECT_STREQ(nic::timer_names(type)[1], "room");
+    EXPECT_STREQ(nic::timer_names(type)[3], "hold");
+  }
+}
+
 TEST(PublishedQps, TellWhatWasDroppedForWantOfAReceive) {
   Node a(0), b(1);
   const QpPtr qa = a.make_qp({64, 64, 1, 1, 0}, false, IBV_QPT_UC),

@@ -7,6 +7,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/psn.h"
+#include "verbs/nic/model/types.h"
 
 namespace uroce::nic {
 
@@ -28,11 +29,14 @@ struct QpInside {
   std::uint32_t receives = 0;  ///< Posted to the QP's own queue.
   // The window to the peer, which all QPs to it share. Bytes of receive buffer.
   std::uint64_t window_used = 0, window_limit = 0;
-  /// When its timers are due, in the order of kTimerNames; Instant{}: not running.
+  /// When its timers are due, in the order of timer_names(); Instant{}: not running.
   std::array<Instant, 4> timers{};
 };
 
-/// "hold" instead of "stall", and "room" (when to look for it again) instead of "rnr", for UC and UD.
-inline constexpr std::array<const char*, 4> kTimerNames{"ack", "rnr", "credit", "stall"};
+/// UC and UD have "room" (when to look for it again) and "hold" (what was sent counts against the window until then).
+constexpr std::array<const char*, 4> timer_names(QpType type) {
+  if (type == QpType::kRc) return {"ack", "rnr", "credit", "stall"};
+  return {"", "room", "", "hold"};
+}
 
 }  // namespace uroce::nic
