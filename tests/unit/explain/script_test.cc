@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+
 #include "tests/unit/explain/retold.h"
 #include "tests/unit/explain/scripted.h"
 
@@ -104,6 +107,52 @@ TEST(Script, AShortReadDoesNotTellThePathMtu) {
                                                     {false, O::kRcReadResponseLast, 3, 1024, aeth(2)}}));
   EXPECT_EQ(retold.counts(), "");
   EXPECT_EQ(numbers_of(retold).unanswered, 0u);
+}
+
+/// Some packets of UC messages of 4096 bytes each, from PSN 0 on, in this order: how many messages there are, and what
+/// is told of those that are whole: "3: 3 of 4096..4096 bytes, 12288 in all".
+std::string uc_messages(Operation operation, const std::vector<std::uint32_t>& psns) {
+  constexpr std::array kSend{O::kUcSendFirst, O::kUcSendMiddle, O::kUcSendMiddle, O::kUcSendLast};
+  constexpr std::array kWrite{O::kUcWriteFirst, O::kUcWriteMiddle, O::kUcWriteMiddle, O::kUcWriteLast};
+  const bool is_write = operation == Operation::kWrite;
+  std::vector<Scripted> packets;
+  for (const std::uint32_t psn : psns) {
+    const bool has_length = is_write && psn % 4 == 0;
+    packets.push_back({true, (is_write ? kWrite : kSend)[psn % 4], psn, 1024, has_length ? reth(4096) : Octets{}});
+  }
+  const Retold retold = retell_bytes(scripted_pcap(packets));
+  const auto& row = numbers_of(retold).operations[static_cast<std::size_t>(operation)];
+  return std::to_string(row.count) + ": " + std::to_string(row.whole) + " of " + std::to_string(row.least) + ".." +
+         std::to_string(row.most) + " bytes, " + std::to_string(row.bytes) + " in all";
+}
+
+/// The end of one message is missing, and the beginning of the next one: they are two. Nothing but the header of a
+/// WRITE tells the length of a message that is not whole.
+TEST(Script, OfUcAMessageWithoutEndAndOneWithoutBeginningAreTwo) {
+  const auto uc_sends = [](const std::vector<std::uint32_t>& psns) { return uc_messages(Operation::kSend, psns); };
+  EXPECT_EQ(uc_sends({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), "3: 3 of 4096..4096 bytes, 12288 in all");
+  EXPECT_EQ(uc_sends({0, 1, 2, 3, 4, 5, 6, 9, 10, 11}), "3: 1 of 4096..4096 bytes, 10240 in all");
+  EXPECT_EQ(uc_sends({0, 1, 2, 3, 4, 11}), "3: 1 of 4096..4096 bytes, 6144 in all");
+  EXPECT_EQ(uc_sends({0, 2, 3, 4, 5, 6, 7}), "2: 2 of 4096..4096 bytes, 8192 in all") << "one packet is none's end";
+  EXPECT_EQ(uc_sends({0, 3, 2, 4, 5, 6, 7}), "2: 2 of 4096..4096 bytes, 8192 in all") << "also when one comes late";
+  EXPECT_EQ(uc_sends({0, 3, 1, 4, 5, 6, 7}), "2: 2 of 4096..4096 bytes, 8192 in all");
+}
+
+/// The same when what is missing comes late.
+TEST(Script, OfUcLatePacketsGoWhereTheyBelong) {
+  const std::vector<std::vector<std::uint32_t>> orders{
+      {0, 1, 2, 3, 4, 5, 6, 9, 7, 8, 10, 11}, {0, 1, 2, 3, 4, 5, 6, 9, 8, 7, 10, 11},
+      {0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 7, 8}, {0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 8, 7},
+      {0, 3, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11}, {0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11},
+      {0, 1, 2, 4, 3, 5, 6, 7, 8, 9, 10, 11}, {0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11},
+      {0, 1, 2, 3, 4, 8, 5, 6, 7, 9, 10, 11}, {0, 1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 11},
+  };
+  for (const auto& order : orders) {
+    for (const Operation operation : {Operation::kSend, Operation::kWrite}) {
+      EXPECT_EQ(uc_messages(operation, order), "3: 3 of 4096..4096 bytes, 12288 in all")
+          << to_string(operation) << ' ' << testing::PrintToString(order);
+    }
+  }
 }
 
 }  // namespace

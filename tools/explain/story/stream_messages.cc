@@ -6,15 +6,6 @@
 
 namespace uroce::explain {
 
-namespace {
-
-/// A packet that is not the first of its message, nor of a READ or atomic.
-bool goes_on(const Message& message, const Packet& packet) {
-  return !packet.op->starts() && !message.whole && message.kind == packet.op->kind;
-}
-
-}  // namespace
-
 /// PSNs that the message takes, as its RETH says; 0 when that is not known.
 PsnIndex Stream::psns_of_length(const Message& message) const {
   if (!message.length_known || mtu_ == 0) return 0;
@@ -34,11 +25,29 @@ Message* Stream::continued(PsnIndex index, const Packet& packet) {
   if (Message* const around = history_.message(index); around != nullptr && around->kind == packet.op->kind)
     return around;
   Message* const before = history_.before(index);
-  if (before == nullptr || !goes_on(*before, packet)) return nullptr;
+  if (before == nullptr || before->kind != packet.op->kind) return nullptr;
   const PsnIndex psns = psns_of_length(*before);
+  if (!reliable_ && index < before->first + psns) return before;  // It is late; a header says so.
+  if (is_open_end(*before, index)) reopen(*before);
+  if (before->whole) return nullptr;
   const bool behind_it = psns != 0 && index >= before->first + psns;
-  // Its end is missing, and so is the beginning of the next one.
-  return behind_it || (before != history_.newest() && before->end() != index) ? nullptr : before;
+  // Its end is missing, and so is the beginning of the next one: two packets. UC does not send them again.
+  const bool may_be_next = !reliable_ && psns == 0 && index - before->end() > 1;
+  const bool is_apart = before != history_.newest() && before->end() + gap_inside() < index;
+  return behind_it || may_be_next || is_apart ? nullptr : before;
+}
+
+/// Whether a packet that comes late goes on with a message that was taken for one without end. Of UC: with RC it is
+/// sent again, and so is what is behind it.
+bool Stream::is_open_end(const Message& message, PsnIndex index) const {
+  return !reliable_ && message.whole && !message.last_payload && !message.length_known &&
+         message.end() + gap_inside() >= index;
+}
+
+/// There is more of a message that end_message() took for one without end.
+void Stream::reopen(Message& message) {
+  numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))].bytes -= message.bytes;
+  message.whole = false;
 }
 
 Message& Stream::begin_message(PsnIndex index, const Packet& packet) {
@@ -100,13 +109,15 @@ void Stream::end_message(Message& message) {
 
 /// The first part of a message was sent again: what is behind it was taken for a message without beginning.
 void Stream::merge_behind(Message& message) {
-  Message* const rest = history_.message(message.end());
-  if (rest == nullptr || rest->begun || rest->done || rest->kind != message.kind || rest->first != message.end())
-    return;
+  const auto next = history_.from(message.end());
+  Message* const rest = next == history_.messages().end() ? nullptr : &*next;
+  if (rest == nullptr || rest->begun || rest->done || rest->kind != message.kind) return;
+  const bool is_open = !message.last_payload && !message.length_known;
+  if (rest->first < message.end() || rest->first > message.end() + (is_open ? gap_inside() : 0)) return;
   auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))];
   --row.count;
   if (rest->whole) row.bytes -= rest->bytes;
-  message.psns += rest->psns;
+  message.psns = rest->end() - message.first;
   message.bytes += rest->bytes;
   if (!message.length_known) message.length = message.bytes;
   message.time_ns = std::min(message.time_ns, rest->time_ns);
