@@ -36,6 +36,7 @@ class CaptureTap final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   proto::Room room(const proto::Path& path, std::uint32_t qpn) override { return port_->room(path, qpn); }
   void flush() override;
+  bool is_idle() const override { return port_->is_idle(); }
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return port_->was_quick(); }
   bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }

@@ -69,6 +69,8 @@ class Port {
   virtual proto::Room room(const proto::Path&, std::uint32_t) { return proto::Room::kUnknown; }
   /// Submits everything queued.
   virtual void flush() = 0;
+  /// Whether nothing that was committed waits to be sent: it may after a flush() where the network is full.
+  virtual bool is_idle() const { return true; }
   /// Submits everything queued and hands at most about `rx_budget` packets that have already arrived to `sink`, in one
   /// system call where the engine can. Never blocks. Returns the number of packets received.
   virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;

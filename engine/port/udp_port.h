@@ -32,8 +32,7 @@ class UdpPort : public Port {
   void wake() final { interrupts_.wake(); }
   /// Why wait() or wake() is impossible: a port that has this is of no use.
   const std::optional<Interrupts::Refusal>& refusal() const { return interrupts_.refusal(); }
-  /// Whether nothing that was committed waits to be sent.
-  bool is_idle() const { return frames_.free_count() + (lent_ ? 1 : 0) == kFrames; }
+  bool is_idle() const final { return frames_.free_count() + (lent_ ? 1 : 0) == kFrames; }
   /// Each time that `fd` becomes readable ends a wait(), or the next one, also while packets are masked.
   void also_wake_by(int fd) { interrupts_.add_bell(fd); }
   void abandon_after_fork() override;

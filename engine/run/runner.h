@@ -66,14 +66,14 @@ class Runner {
   }
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
-  /// Stops the background thread, then sends what the NIC still has to send (last acknowledgements).
+  /// Stops the background thread, then sends what the NIC still has to send (last acknowledgements). Where the network
+  /// is full, it waits for room, but not for longer than kLastWait.
   ~Runner() {
     if (abandoned_) return;
     stop_.store(true, std::memory_order_relaxed);
     port_->wake();
     thread_->join();
-    while (transmit(os_now()) == kCrankBurst) port_->flush();
-    port_->flush();
+    send_last();
   }
 
   /// Exclusive use of NIC and port. To wait for it is no pause between polls.
@@ -471,6 +471,20 @@ class Runner {
   std::size_t transmit(Instant now) {
     begin_turn(now);
     return take_transmits(nic_, *port_, now);
+  }
+
+  void send_last() {
+    port_->mask_packets(true);  // Nobody takes them any more: they must not end the waits for room.
+    const Instant latest = os_now() + kLastWait;
+    while (true) {
+      const bool had_room = !port_->tx_frame().empty();
+      const std::size_t sent = transmit(os_now());
+      port_->flush();
+      if (sent > 0) continue;
+      const Instant now = os_now();
+      if ((had_room && port_->is_idle()) || now >= latest) return;
+      port_->wait(std::min(now + kLastLook, latest));
+    }
   }
 
   /// Sends what there is, up to so many bursts, and tells of what came of it. Returns whether there may be more.

@@ -13,6 +13,11 @@ namespace uroce::engine {
 /// that waits for the NIC, has to wait for long.
 inline constexpr std::size_t kCrankBurst = 64;
 
+/// How long a NIC that is closed waits for room in the network, and how often it looks. A peer that lives makes room in
+/// a few milliseconds, but on a busy machine it needs tens of them to get a processor.
+inline constexpr Duration kLastWait = std::chrono::milliseconds(500);
+inline constexpr Duration kLastLook = std::chrono::microseconds(100);
+
 /// A thread that polls and does nothing else for longer than this in between has paused.
 inline constexpr Duration kPollPause = std::chrono::microseconds(10);
 /// Posts further apart than this, and no poll in between: the program does something else. A post takes up to 50 us

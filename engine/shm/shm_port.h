@@ -43,6 +43,7 @@ class ShmPort final : public Port {
   void tx_commit(const proto::Transmit& transmit) override;
   proto::Room room(const proto::Path& path, std::uint32_t qpn) override;
   void flush() override;
+  bool is_idle() const override { return dirty_.empty() && udp_->is_idle(); }
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return !looked_at_udp_; }
   bool wait(std::optional<Instant> deadline) override;

@@ -182,5 +182,25 @@ TEST(SharedMemory, AStoppedReaderOfDatagramsHoldsNobodyElseBack) {
   EXPECT_LE(longest, 60ms);
 }
 
+// So many that the ring is full now and then.
+TEST(SharedMemory, WhatIsHeldBackIsSentWhenTheNicIsClosed) {
+  constexpr int kHeld = 4096;
+  Node b(1);
+  const QpPtr qb = make_ud(b);
+  std::uint64_t sent = 0;
+  {
+    Node a(0);
+    Sender sender(a, {b.gid(), qb->qp_num});
+    sent = send_until_linked(a, [&] { sender.send_one(); });
+    ASSERT_EQ(uroce_faults(0, "delay=1h"), 0);
+    for (int i = 0; i < kHeld; ++i, ++sent) sender.send_one();
+  }
+  ASSERT_EQ(uroce_faults(0, "none"), 0);
+  const auto received = [&] { return nic_facts(b.context.get())->counters.dropped_no_receive; };
+  const Instant limit = os_now() + 5s;
+  while (received() < sent && os_now() < limit) continue;
+  EXPECT_EQ(received(), sent);
+}
+
 }  // namespace
 }  // namespace uroce::ibv::test
