@@ -103,6 +103,30 @@ TEST(State, CqOverflowKillsTheQp) {
   EXPECT_EQ(events[1].kind, Event::Kind::kQpFatal);
 }
 
+// As on cards: the CQ stays in error.
+TEST(State, AQpThatComesBackToADeadCqDiesAgain) {
+  Pair pair({.cqe = 2});
+  const auto write = [&pair](std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(pair.send(pair.a, remote_wr(i, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), 0);
+    }
+    pair.run(pair.a);
+  };
+  write(4);
+  EXPECT_EQ(pair.events(pair.a).size(), 2u);
+  for (const std::uint64_t count : {1u, 4u}) {
+    move(pair.a, QpState::kReset);
+    move(pair.b, QpState::kReset);
+    pair.connect(pair.a, pair.b, 5, 6);
+    pair.connect(pair.b, pair.a, 6, 5);
+    write(count);
+    EXPECT_EQ(pair.a.qp->state(), QpState::kErr) << count;
+    const auto events = pair.events(pair.a);
+    ASSERT_EQ(events.size(), 1u) << count << ": CQ_ERR was told before";
+    EXPECT_EQ(events[0].kind, Event::Kind::kQpFatal);
+  }
+}
+
 TEST(State, RangesAreChecked) {
   Pair pair;
   move(pair.a, QpState::kReset);

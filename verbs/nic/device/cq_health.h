@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the NIC's CQs besides completions: overflow, which is for good, and notifications that are held back.
+// What becomes of the NIC's CQs besides completions: overflow, of which a CQ does not recover, and notifications that
+// are held back.
 #pragma once
 
 #include <algorithm>
@@ -12,26 +13,29 @@ namespace uroce::nic {
 
 class CqHealth {
  public:
-  /// `cq` has lost a completion; take_overflowed() will name it, once in its life.
+  /// `cq` has lost a completion, or has got one although it is dead; take_overflowed() will name it.
   void overflow(Cq& cq) {
-    if (std::find(overflowed_.begin(), overflowed_.end(), &cq) == overflowed_.end()) overflowed_.push_back(&cq);
+    if (!contains(overflowed_, cq)) overflowed_.push_back(&cq);
   }
-  /// A CQ that overflowed and that nobody has been told of yet; null when there is none.
+  /// A CQ whose QPs have not been told of it yet; null when there is none.
   Cq* take_overflowed() {
-    while (!overflowed_.empty()) {
-      Cq* const cq = overflowed_.front();
-      overflowed_.erase(overflowed_.begin());
-      if (std::find(dead_.begin(), dead_.end(), cq) != dead_.end()) continue;
-      dead_.push_back(cq);
-      return cq;
-    }
-    return nullptr;
+    if (overflowed_.empty()) return nullptr;
+    Cq* const cq = overflowed_.front();
+    overflowed_.erase(overflowed_.begin());
+    return cq;
   }
+  /// For good. False: it was dead before.
+  bool kill(Cq& cq) {
+    if (is_dead(cq)) return false;
+    dead_.push_back(&cq);
+    return true;
+  }
+  bool is_dead(const Cq& cq) const { return contains(dead_, cq); }
 
   /// See Cq::moderate(). For good: a notification that is held back when moderation ends still has its time.
   void moderate(Cq& cq, std::uint32_t count, Duration period) {
     cq.moderate(count, period);
-    if (std::find(moderated_.begin(), moderated_.end(), &cq) == moderated_.end()) moderated_.push_back(&cq);
+    if (!contains(moderated_, cq)) moderated_.push_back(&cq);
   }
   /// Calls fn(cq) for each CQ whose held notification is due.
   template <class Fn>
@@ -54,6 +58,10 @@ class CqHealth {
   }
 
  private:
+  static bool contains(const std::vector<Cq*>& cqs, const Cq& cq) {
+    return std::find(cqs.begin(), cqs.end(), &cq) != cqs.end();
+  }
+
   std::vector<Cq*> overflowed_, dead_;
   std::vector<Cq*> moderated_;  ///< CQs that hold back notifications. Few, if any.
 };

@@ -62,14 +62,9 @@ struct Nic::Core final : QpEnv {
   void complete(Cq& cq, const Completion& completion) override {
     Completion stamped = completion;
     stamped.when = trace.now;
-    switch (cq.push(stamped)) {
-      case Cq::PushResult::kQueued:
-        return;
-      case Cq::PushResult::kNotify:
-        return notify(cq);
-      case Cq::PushResult::kOverflow:
-        return cq_health.overflow(cq);
-    }
+    const Cq::PushResult pushed = cq.push(stamped);
+    if (pushed == Cq::PushResult::kNotify) notify(cq);
+    if (pushed == Cq::PushResult::kOverflow || cq_health.is_dead(cq)) cq_health.overflow(cq);
   }
   void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
   void raise_limit_reached(Srq& srq) override {
@@ -83,11 +78,11 @@ struct Nic::Core final : QpEnv {
     deadlines.update(qp);
     fail_overflowed();
   }
-  /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?). Deferred, as flushing fills CQs
-  /// too.
+  /// A CQ that lost a completion is dead: its QPs go to ERR (IBTA Vol 1, 11.6.3.?), and so do those that come later, or
+  /// come again from RESET, with the next completion. Deferred, as flushing fills CQs too.
   void fail_overflowed() {
     while (Cq* const cq = cq_health.take_overflowed()) {
-      events.push_back({Event::Kind::kCqErr, cq, nullptr});
+      if (cq_health.kill(*cq)) events.push_back({Event::Kind::kCqErr, cq, nullptr});
       qps.for_each([&](Qp& qp) {
         const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
         if (!uses || qp.state() == QpState::kErr || qp.state() == QpState::kReset) return;
