@@ -239,6 +239,9 @@ std::size_t Host::poll(std::uint32_t number, std::size_t limit) {
 }
 
 void Host::poll_events() {
+  for (const nic::Cq* cq : cqs_) {
+    if (cq->overflowed()) on_overflow(cq);  // It takes along the QPs that have come to it since.
+  }
   while (const auto event = nic.poll_event()) {
     if (event->kind == nic::Event::Kind::kCqErr) on_overflow(event->cq);
     if (event->qp != nullptr) owner_of(event->qp->qpn()).on_event(event->kind);
