@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 
+#include <cerrno>
+#include <new>
 #include <string_view>
 
 #include "engine/run/turn_lock.h"
@@ -35,6 +37,22 @@ int obstacle(const char* name) {
   return call_fault(name);
 }
 
+/// The program, which may be one in C, learns of missing memory from errno. Verbs that make nothing have taken their
+/// memory before, or may have done half of their work.
+template <class Return, class Verb>
+Return without_exceptions(Verb verb) {
+  if constexpr (can_fail<Return> && std::is_pointer_v<Return>) {
+    try {
+      return verb();
+    } catch (const std::bad_alloc&) {
+      errno = ENOMEM;  // No sentence: to store one takes memory.
+      return nullptr;
+    }
+  } else {
+    return verb();
+  }
+}
+
 template <class Return, class Verb, class Failed>
 Return call(const char* name, Verb verb, Failed failed) {
   if constexpr (can_fail<Return>) {
@@ -43,7 +61,7 @@ Return call(const char* name, Verb verb, Failed failed) {
       return failed_call<Return>(error, returns_minus_one(name));
     }
   }
-  return verb();
+  return without_exceptions<Return>(verb);
 }
 
 }  // namespace

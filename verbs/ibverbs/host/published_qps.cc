@@ -79,7 +79,7 @@ std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::u
 }
 
 PublishedQps::PublishedQps(engine::Fd memory, Memory* all)
-    : memory_(std::move(memory)), all_(all), is_changed_(Memory::kRecords) {}
+    : memory_(std::move(memory)), all_(all), is_changed_(Memory::kRecords), is_shown_(Memory::kRecords) {}
 
 PublishedQps::~PublishedQps() { ::munmap(all_, sizeof(Memory)); }
 
@@ -94,7 +94,7 @@ void PublishedQps::show(const nic::Qp& qp) {
   store(record.fixed, fixed);
   show_inside(record, qp);
   std::atomic_ref(record.qpn).store(qp.qpn(), std::memory_order_release);  // After what it stands for.
-  shown_.insert(qp.qpn());
+  is_shown_[index_of(record)] = true;
 }
 
 void PublishedQps::show_inside(Record& record, const nic::Qp& qp) {
@@ -106,12 +106,12 @@ void PublishedQps::show_inside(Record& record, const nic::Qp& qp) {
 
 void PublishedQps::hide(const nic::Qp& qp) {
   constexpr std::size_t kMostGone = 64;
-  shown_.erase(qp.qpn());
   Record* const record = find(qp.qpn());
   if (record == nullptr) return;
   if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
   gone_[qp.qpn()] = peer_of(*record);
   store(record->qpn, std::uint64_t{0});
+  is_shown_[index_of(*record)] = false;
 }
 
 PublishedQps::Record* PublishedQps::find(std::uint32_t qpn) {
@@ -119,8 +119,12 @@ PublishedQps::Record* PublishedQps::find(std::uint32_t qpn) {
   return record.qpn == qpn && qpn != 0 ? &record : nullptr;
 }
 
+std::uint32_t PublishedQps::index_of(const Record& record) const {
+  return static_cast<std::uint32_t>(&record - all_->records.data());
+}
+
 void PublishedQps::mark(const Record& record) {
-  const auto index = static_cast<std::uint32_t>(&record - all_->records.data());
+  const std::uint32_t index = index_of(record);
   if (is_changed_[index]) return;
   is_changed_[index] = true;
   changed_.push_back(index);
@@ -196,9 +200,8 @@ record::Recording::Qp PublishedQps::peer_of(const Record& record) {
 
 std::map<std::uint32_t, record::Recording::Qp> PublishedQps::peers() const {
   std::map<std::uint32_t, record::Recording::Qp> peers = gone_;
-  for (const std::uint32_t qpn : shown_) {
-    const Record& record = all_->records[qpn % Memory::kRecords];
-    if (record.qpn == qpn) peers[qpn] = peer_of(record);  // Else another one is shown in its place.
+  for (const Record& record : all_->records) {
+    if (is_shown_[index_of(record)]) peers[static_cast<std::uint32_t>(record.qpn)] = peer_of(record);
   }
   return peers;
 }

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +83,7 @@ class PublishedQps {
   static std::vector<Record> records_in(int memory);
   static void show_inside(Record& record, const nic::Qp& qp);
   Record* find(std::uint32_t qpn);
+  std::uint32_t index_of(const Record& record) const;
   void mark(const Record& record);
   static record::Recording::Qp peer_of(const Record& record);
 
@@ -91,7 +91,7 @@ class PublishedQps {
   Memory* all_;
   std::vector<std::uint32_t> changed_;  ///< Indices of records.
   std::vector<bool> is_changed_;
-  std::set<std::uint32_t> shown_;  ///< QPNs.
+  std::vector<bool> is_shown_;  ///< Whether a record is in use: to look there would take memory.
   std::map<std::uint32_t, record::Recording::Qp> gone_;
 };
 

@@ -9,6 +9,7 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/ibverbs/objects/path_to.h"
 
@@ -65,13 +66,6 @@ int minus_one(int error, const std::string& sentence) {
   return -1;
 }
 
-/// 0, or an errno value.
-int count_in_nic(const NicLock& lock, nic::Pd* pd) {
-  if (!lock) return refuse_without_nic();
-  if (lock->add_ah(pd) == 0) return 0;
-  return refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more");
-}
-
 }  // namespace
 
 void take_from_nic(AddressHandle& ah) {
@@ -90,23 +84,21 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
     errno = path.error();
     return nullptr;
   }
-  auto* ah = new AddressHandle{};
+  NewObject ah(context, &Context::ahs);
   ah->context = pd->context;
   ah->pd = pd;
   ah->nic_pd = own(pd)->nic_pd;
   {
     const NicLock lock(*context.adapter);
-    if (const int error = count_in_nic(lock, ah->nic_pd)) {
-      delete ah;
-      errno = error;
-      return nullptr;
-    }
+    if (!lock) return refuse_null(refuse_without_nic(), last_error());
     ah->source_port = hold(lock, *path, wanted_source_port(*attr, *path));
+    if (lock->add_ah(ah->nic_pd) != 0) {
+      release(lock, ah->source_port);
+      return refuse_null(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more");
+    }
   }
   ah->path = *path;
-  const std::scoped_lock lock(context.objects_mutex);
-  context.ahs.insert(ah);
-  return ah;
+  return ah.keep();
 }
 
 int ibv_destroy_ah(struct ibv_ah* ah) {

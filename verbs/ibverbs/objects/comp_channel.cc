@@ -3,23 +3,17 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
 
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
-  auto* channel = new CompChannel{};
+  NewObject channel(context_of(context), &Context::channels);
   channel->context = context;
   channel->fd = channel->events.fd();
-  if (channel->fd < 0) {
-    const int error = errno;
-    delete channel;
-    return refuse_null(error, "no file descriptor for another completion channel");
-  }
-  Context& owner = context_of(context);
-  const std::scoped_lock lock(owner.objects_mutex);
-  owner.channels.insert(channel);
-  return channel;
+  if (channel->fd < 0) return refuse_null(errno, "no file descriptor for another completion channel");
+  return channel.keep();
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {

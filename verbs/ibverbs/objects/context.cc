@@ -61,6 +61,7 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
 
 Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {
+  adapter->add(*this);  // First of all, as memory may be missing.
   verbs_context::sz = sizeof(verbs_context);
   struct ibv_context& base = verbs_context::context;
   base.device = &device;
@@ -73,7 +74,6 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
   base.num_comp_vectors = 1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&base.mutex, nullptr);
-  adapter->add(*this);
 }
 
 std::shared_ptr<Adapter> Context::close() {

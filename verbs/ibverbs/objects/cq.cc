@@ -8,6 +8,7 @@
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/look.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -16,12 +17,6 @@ namespace {
 int check_cqe(int cqe) {
   if (cqe >= 1 && cqe <= static_cast<int>(nic::kMaxCqe)) return 0;
   return refuse(EINVAL, "a CQ holds 1 to " + std::to_string(nic::kMaxCqe) + " entries, not " + std::to_string(cqe));
-}
-
-void register_cq(Context& context, CompletionQueue* cq) {
-  const std::scoped_lock lock(context.objects_mutex);
-  if (cq->channel != nullptr) ++cq->channel->refcnt;
-  context.cqs.insert(cq);
 }
 
 void unregister_cq(Context& context, CompletionQueue* cq) {
@@ -68,12 +63,11 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
     return refuse_null(EINVAL, "the completion channel belongs to another context");
   }
   Context& owner = context_of(context);
-  auto* cq = new CompletionQueue{};
+  NewObject cq(owner, &Context::cqs);
   {
     const NicLock lock(*owner.adapter);
-    auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq) : Err{refuse_without_nic()};
+    auto made = lock ? lock->create_cq(static_cast<std::uint32_t>(cqe), cq.get()) : Err{refuse_without_nic()};
     if (!made.ok()) {
-      delete cq;
       errno = made.error();
       return nullptr;
     }
@@ -83,9 +77,12 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
   cq->channel = channel;
   cq->cq_context = cq_context;
   cq->cqe = cqe;
-  init_ack(*cq);
-  register_cq(owner, cq);
-  return ibv_cq_ex_to_cq(cq);
+  init_ack(*cq.get());
+  if (channel != nullptr) {
+    const std::scoped_lock lock(owner.objects_mutex);
+    ++channel->refcnt;
+  }
+  return ibv_cq_ex_to_cq(cq.keep());
 }
 
 int ibv_resize_cq(struct ibv_cq* cq, int cqe) {

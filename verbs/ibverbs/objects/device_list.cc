@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -24,7 +25,7 @@ struct ibv_device** ibv_get_device_list(int* num_devices) {
   }
   const std::size_t count = (*all)->size();
   auto** list = static_cast<struct ibv_device**>(std::calloc(count + 1, sizeof(struct ibv_device*)));
-  if (list == nullptr) return refuse_null(ENOMEM, "no memory for the device list");
+  if (list == nullptr) throw std::bad_alloc();
   std::copy((*all)->begin(), (*all)->end(), list);
   if (num_devices != nullptr) *num_devices = static_cast<int>(count);
   return list;

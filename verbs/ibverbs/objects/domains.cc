@@ -5,18 +5,16 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
 
 struct ibv_td* alloc_td(struct ibv_context* context, struct ibv_td_init_attr* init) {
   if (init->comp_mask != 0) return refuse_null(EINVAL, "comp_mask: a thread domain has no attributes");
-  auto* td = new ThreadDomain{};
+  NewObject td(context_of(context), &Context::tds);
   td->context = context;
-  Context& owner = context_of(context);
-  const std::scoped_lock lock(owner.objects_mutex);
-  owner.tds.insert(td);
-  return td;
+  return td.keep();
 }
 
 int dealloc_td(struct ibv_td* td) {
@@ -41,24 +39,22 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* context, struct ibv_paren
     return refuse_null(EINVAL, "the thread domain belongs to another context");
   }
   if ((init->comp_mask & ~kKnown) != 0) return refuse_null(EOPNOTSUPP, "comp_mask: an attribute that is unknown");
-  auto* parent = new ProtectionDomain{};
+  Context& owner = context_of(context);
+  NewObject parent(owner, &Context::pds);
   parent->context = context;
   parent->nic_pd = own(init->pd)->nic_pd;
   parent->is_parent = true;
   parent->td = init->td == nullptr ? nullptr : own(init->td);
-  Context& owner = context_of(context);
   {
     const NicLock lock(*owner.adapter);
-    if (!lock) {
-      delete parent;
-      return refuse_null(refuse_without_nic(), last_error());
-    }
+    if (!lock) return refuse_null(refuse_without_nic(), last_error());
     ++parent->nic_pd->users;  // So that the protection domain stays.
   }
-  const std::scoped_lock lock(owner.objects_mutex);
-  if (parent->td != nullptr) ++parent->td->parents;
-  owner.pds.insert(parent);
-  return parent;
+  if (parent->td != nullptr) {
+    const std::scoped_lock lock(owner.objects_mutex);
+    ++parent->td->parents;
+  }
+  return parent.keep();
 }
 
 }  // namespace uroce::ibv::impl

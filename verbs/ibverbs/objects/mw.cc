@@ -5,6 +5,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/nic/transport/qp.h"
 
@@ -15,13 +16,12 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
     return refuse_null(EINVAL, "memory windows are of type 1 or 2");
   }
   Context& context = context_of(pd->context);
-  auto* mw = new MemoryWindow{};
+  NewObject mw(context, &Context::mws);
   {
     const NicLock lock(*context.adapter);
     const auto made =
         lock ? lock->mrs().add_window(own(pd)->nic_pd, static_cast<nic::MwType>(type)) : Err{refuse_without_nic()};
     if (!made.ok()) {
-      delete mw;
       errno = made.error();
       return nullptr;
     }
@@ -32,9 +32,7 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
   mw->type = type;
   mw->rkey = mw->nic_mw->key;
   mw->handle = mw->nic_mw->key >> 8;
-  const std::scoped_lock lock(context.objects_mutex);
-  context.mws.insert(mw);
-  return mw;
+  return mw.keep();
 }
 
 // A window that is bound is taken back.

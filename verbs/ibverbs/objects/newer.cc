@@ -77,8 +77,10 @@ void* ibv_alloc_buf(struct ibv_pd* pd, std::size_t size, struct ibv_buf** buf) {
   const bool possible = size <= static_cast<std::size_t>(PTRDIFF_MAX) - page;
   void* const memory = possible ? std::aligned_alloc(page, (size + page - 1) / page * page) : nullptr;
   if (memory == nullptr) return refuse_null(ENOMEM, "no memory for a buffer of " + std::to_string(size) + " bytes");
-  *buf = new ibv_buf{pd, static_cast<std::uint8_t*>(memory), size};
-  return memory;
+  *buf = new (std::nothrow) ibv_buf{pd, static_cast<std::uint8_t*>(memory), size};
+  if (*buf != nullptr) return memory;
+  std::free(memory);
+  throw std::bad_alloc();
 }
 
 void ibv_free_buf(struct ibv_buf* buf) {

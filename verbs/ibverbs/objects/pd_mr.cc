@@ -9,6 +9,7 @@
 #include "verbs/ibverbs/host/memory_check.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -57,13 +58,12 @@ bool in_use(Context& context, const struct ibv_pd* pd) {
 struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, std::uint32_t access,
                           nic::MrKind kind) {
   Context& context = context_of(pd->context);
-  auto* mr = new MemoryRegion{};
+  NewObject mr(context, &Context::mrs);
   {
     const NicLock lock(*context.adapter);
     auto made = lock ? lock->mrs().add(own(pd)->nic_pd, static_cast<std::uint8_t*>(addr), length, iova, access, kind)
                      : Err{refuse_without_nic()};
     if (!made.ok()) {
-      delete mr;
       errno = made.error();
       return nullptr;
     }
@@ -75,9 +75,7 @@ struct ibv_mr* add_region(struct ibv_pd* pd, void* addr, std::size_t length, std
   mr->length = length;
   mr->lkey = mr->rkey = mr->nic_mr->key;
   mr->handle = mr->nic_mr->key >> 8;
-  const std::scoped_lock lock(context.objects_mutex);
-  context.mrs.insert(mr);
-  return mr;
+  return mr.keep();
 }
 
 /// On-demand paging. Nothing is pinned here anyway; what these regions have beyond others is that their memory need not
@@ -114,22 +112,15 @@ namespace impl {
 
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
   Context& owner = context_of(context);
-  auto* pd = new ProtectionDomain{};
+  NewObject pd(owner, &Context::pds);
   pd->context = context;
-  int error = 0;
-  if (const NicLock lock(*owner.adapter); !lock) {
-    error = refuse_without_nic();
-  } else if (pd->nic_pd = lock->alloc_pd(); pd->nic_pd == nullptr) {
-    error = refuse(ENOMEM, "the NIC has " + std::to_string(nic::kMaxPd) + " protection domains, and no more");
+  const NicLock lock(*owner.adapter);
+  if (!lock) return refuse_null(refuse_without_nic(), last_error());
+  pd->nic_pd = lock->alloc_pd();
+  if (pd->nic_pd == nullptr) {
+    return refuse_null(ENOMEM, "the NIC has " + std::to_string(nic::kMaxPd) + " protection domains, and no more");
   }
-  if (error != 0) {
-    delete pd;
-    errno = error;
-    return nullptr;
-  }
-  const std::scoped_lock lock(owner.objects_mutex);
-  owner.pds.insert(pd);
-  return pd;
+  return pd.keep();
 }
 
 // Also for parent domains, which give back the protection domain that they were made from.

@@ -11,6 +11,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 #include "verbs/ibverbs/objects/path_to.h"
 
@@ -82,7 +83,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
     return nullptr;
   }
   Context& context = context_of(pd->context);
-  auto* qp = new QueuePair{};
+  NewObject qp(context, &Context::qps);
   nic::QpInit wanted;
   wanted.type = static_cast<nic::QpType>(raw(init->qp_type));
   wanted.pd = own(pd)->nic_pd;
@@ -104,7 +105,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
   wanted.max_recv_sge = init->cap.max_recv_sge;
   wanted.max_inline = init->cap.max_inline_data;
   wanted.sq_sig_all = init->sq_sig_all != 0;
-  wanted.user = qp;
+  wanted.user = qp.get();
   struct ibv_qp& base = qp->qp_base;
   // Complete before the NIC knows it: from then on, events may come.
   base.context = pd->context;
@@ -123,7 +124,6 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
     const auto made = lock ? lock->create_qp(wanted) : Err{refuse_without_nic()};
     if (!made.ok()) {
       destroy_ack(base);
-      delete qp;
       errno = made.error();
       return nullptr;
     }
@@ -131,9 +131,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* init) {
     base.handle = base.qp_num = qp->nic_qp->qpn();
     lock.show(*qp->nic_qp);
   }
-  const std::scoped_lock lock(context.objects_mutex);
-  context.qps.insert(qp);
-  return &base;
+  return &qp.keep()->qp_base;
 }
 
 int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {

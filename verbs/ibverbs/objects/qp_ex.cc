@@ -248,10 +248,14 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
     errno = error;
     return nullptr;
   }
+  std::unique_ptr<SendBuilder> builder;  // First, as memory may be missing.
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+    builder = std::make_unique<SendBuilder>(init->send_ops_flags);
   struct ibv_qp* const qp = impl::ibv_create_qp(init->pd, reinterpret_cast<struct ibv_qp_init_attr*>(init));
-  if (qp == nullptr || (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return qp;
+  if (qp == nullptr || builder == nullptr) return qp;
   QueuePair& ours = *own(qp);
-  ours.builder = std::make_unique<SendBuilder>(init->send_ops_flags, ours.cap);
+  builder->set_cap(ours.cap);
+  ours.builder = std::move(builder);
   install_builders(ours);
   return qp;
 }

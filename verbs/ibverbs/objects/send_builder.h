@@ -16,7 +16,9 @@ namespace uroce::ibv {
 class SendBuilder {
  public:
   /// `send_ops`: the operations that the program has asked for (ibv_qp_create_send_ops_flags).
-  SendBuilder(std::uint64_t send_ops, const struct ibv_qp_cap& cap) : send_ops_(send_ops), cap_(cap) {}
+  explicit SendBuilder(std::uint64_t send_ops) : send_ops_(send_ops) {}
+  /// Before anything else: what the QP takes.
+  void set_cap(const struct ibv_qp_cap& cap) { cap_ = cap; }
 
   /// Begins a list, when the list of every other thread has ended.
   void start();
@@ -53,7 +55,7 @@ class SendBuilder {
   static int not_started();
 
   const std::uint64_t send_ops_;
-  const struct ibv_qp_cap cap_;
+  struct ibv_qp_cap cap_ {};
   std::atomic_flag busy_;  ///< From start() to abort().
   bool started_ = false;
   int error_ = 0;

@@ -8,6 +8,7 @@
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/leftovers.h"
+#include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
@@ -31,17 +32,16 @@ struct ibv_srq* ibv_create_srq(struct ibv_pd* pd, struct ibv_srq_init_attr* init
     return nullptr;
   }
   Context& context = context_of(pd->context);
-  auto* srq = new SharedReceiveQueue{};
+  NewObject srq(context, &Context::srqs);
   nic::SrqInit wanted;
   wanted.pd = own(pd)->nic_pd;
   wanted.max_wr = init->attr.max_wr;
   wanted.max_sge = std::max(init->attr.max_sge, 1u);
-  wanted.user = srq;
+  wanted.user = srq.get();
   {
     const NicLock lock(*context.adapter);
     const auto made = lock ? lock->create_srq(wanted) : Err{refuse_without_nic()};
     if (!made.ok()) {
-      delete srq;
       errno = made.error();
       return nullptr;
     }
@@ -51,11 +51,9 @@ struct ibv_srq* ibv_create_srq(struct ibv_pd* pd, struct ibv_srq_init_attr* init
   srq->srq_context = init->srq_context;
   srq->pd = pd;
   srq->handle = srq->nic_srq->number();
-  init_ack(*srq);
+  init_ack(*srq.get());
   init->attr.max_sge = wanted.max_sge;  // srq_limit means nothing here (ibv_create_srq(3)).
-  const std::scoped_lock lock(context.objects_mutex);
-  context.srqs.insert(srq);
-  return srq;
+  return srq.keep();
 }
 
 // Programs come here for what ibv_create_srq() cannot say; the rest never leaves the inline function.

@@ -244,8 +244,9 @@ Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
   if (core_->srqs.size() == kMaxSrq) return Err{ENOMEM};
   auto srq = try_to_make<Srq>(init, core_->next_srq_number++);
   if (!srq) return Err{ENOMEM};
+  Srq* const kept = keep(core_->srqs, std::move(srq));
   ++init.pd->users;
-  return keep(core_->srqs, std::move(srq));
+  return kept;
 }
 
 Errno Nic::destroy_srq(Srq* srq) {
@@ -268,11 +269,11 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
   if (!qpn) return Err{ENOMEM};
   auto made = try_to_make<Qp>(*core_, *qpn, init);
   if (!made) return Err{ENOMEM};
+  Qp* const qp = core_->qps.insert(std::move(made));
   ++init.pd->users;
   ++init.send_cq->users;
   ++init.recv_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
-  Qp* const qp = core_->qps.insert(std::move(made));
   qp->links.nth = ++core_->created_qps;
   return qp;
 }

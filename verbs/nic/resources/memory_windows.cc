@@ -18,9 +18,11 @@ constexpr std::uint32_t kWindowAccess =
 Result<Mw*, Errno> MrTable::add_window(Pd* pd, MwType type) {
   UROCE_ASSERT(pd != nullptr);
   if (windows_ == kMaxMw) return Err{ENOMEM};
+  auto mw = std::make_unique<Mw>(Mw{.pd = pd, .type = type});  // First, as memory may be missing.
   const std::uint32_t index = take_index();
+  mw->key = key_of(index);
   Entry& entry = entries_[index];
-  entry.mw = std::make_unique<Mw>(Mw{.pd = pd, .type = type, .key = key_of(index)});
+  entry.mw = std::move(mw);
   ++pd->users;
   ++windows_;
   return entry.mw.get();

@@ -48,10 +48,12 @@ Result<Mr*, Errno> MrTable::add(Pd* pd, std::uint8_t* memory, std::uint64_t leng
   if (kind == MrKind::kNull && nothing_ == nullptr) nothing_ = std::make_unique<Nothing>();
   if (!valid_range(memory, length, iova) || !valid_access(access)) return Err{EINVAL};
   if (count_ == max_mrs_) return Err{ENOMEM};
+  auto mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, 0, kind});  // First, as memory may be missing.
   const std::uint32_t index = take_index();
+  mr->key = key_of(index);
   Entry& entry = entries_[index];
   UROCE_ASSERT(entry.mr == nullptr && entry.mw == nullptr);
-  entry.mr = std::make_unique<Mr>(Mr{pd, memory, length, iova, access, key_of(index), kind});
+  entry.mr = std::move(mr);
   ++pd->users;
   ++count_;
   return entry.mr.get();

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verbs that find no memory, wherever they ask for it: they say ENOMEM, and undo what they have done.
+#include <cstdlib>
+#include <new>
+
+#include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/verbs_front.h"
+
+namespace {
+
+/// How often memory can be had in this thread; -1: always.
+thread_local int allocations_left = -1;
+
+void* allocate(std::size_t size) noexcept {
+  if (allocations_left == 0) return nullptr;
+  if (allocations_left > 0) --allocations_left;
+  return std::malloc(size == 0 ? 1 : size);
+}
+
+}  // namespace
+
+// Of this program, which has the library linked in. Inlined, GCC takes free() for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (void* const memory = allocate(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace uroce::ibv::test {
+namespace {
+
+/// Makes something with memory for 0, 1, 2 ... allocations, until there is enough.
+template <class Make>
+auto make_with_little_memory(Make make) {
+  for (int enough = 0;; ++enough) {
+    errno = 0;
+    allocations_left = enough;
+    auto* const made = make();
+    const int error = errno;
+    allocations_left = -1;
+    if (made != nullptr) {
+      EXPECT_GT(enough, 0) << "it takes no memory";
+      return made;
+    }
+    EXPECT_EQ(error, ENOMEM) << "with memory for " << enough;
+    if (error != ENOMEM) return made;
+  }
+}
+
+TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {
+  const ContextPtr other = open_device(0);
+  struct ibv_device* const device = other->device;
+  const ContextPtr owner(make_with_little_memory([&] { return front::ibv_open_device(device); }));
+  struct ibv_context* const context = owner.get();
+  ASSERT_NE(context, nullptr);
+  struct ibv_pd* const pd = make_with_little_memory([&] { return front::ibv_alloc_pd(context); });
+  struct ibv_td_init_attr td_init {};
+  struct ibv_td* const td = make_with_little_memory([&] { return front::alloc_td(context, &td_init); });
+  struct ibv_parent_domain_init_attr parent_init {};
+  parent_init.pd = pd;
+  parent_init.td = td;
+  struct ibv_pd* const parent =
+      make_with_little_memory([&] { return front::alloc_parent_domain(context, &parent_init); });
+  std::uint64_t memory = 0;
+  struct ibv_mr* const mr =
+      make_with_little_memory([&] { return front::ibv_reg_mr(pd, &memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE); });
+  struct ibv_mr* const null_mr = make_with_little_memory([&] { return front::alloc_null_mr(pd); });
+  struct ibv_mw* const mw = make_with_little_memory([&] { return front::alloc_mw(pd, IBV_MW_TYPE_2); });
+  struct ibv_comp_channel* const channel =
+      make_with_little_memory([&] { return front::ibv_create_comp_channel(context); });
+  struct ibv_cq* const cq =
+      make_with_little_memory([&] { return front::ibv_create_cq(context, 8, nullptr, channel, 0); });
+  struct ibv_srq_init_attr srq_init {};
+  srq_init.attr = {8, 1, 0};
+  struct ibv_srq* const srq = make_with_little_memory([&] { return front::ibv_create_srq(pd, &srq_init); });
+  struct ibv_qp_init_attr_ex qp_init {};
+  qp_init.send_cq = qp_init.recv_cq = cq;
+  qp_init.srq = srq;
+  qp_init.cap = {8, 8, 1, 1, 0};
+  qp_init.qp_type = IBV_QPT_RC;
+  qp_init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  qp_init.pd = pd;
+  qp_init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  struct ibv_qp* const qp = make_with_little_memory([&] { return front::create_qp_ex(context, &qp_init); });
+  struct ibv_ah_attr ah_attr {};
+  ah_attr.is_global = 1;
+  ah_attr.port_num = 1;
+  ah_attr.grh.sgid_index = 1;
+  EXPECT_EQ(v().ibv_query_gid(context, 1, 1, &ah_attr.grh.dgid), 0);
+  struct ibv_ah* const ah = make_with_little_memory([&] { return front::ibv_create_ah(pd, &ah_attr); });
+  struct ibv_buf* buf = nullptr;
+  make_with_little_memory([&] { return front::ibv_alloc_buf(pd, 64, &buf); });
+
+  // None of these has more users than are taken from it here.
+  front::ibv_free_buf(buf);
+  EXPECT_EQ(front::ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(front::ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(front::ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(front::ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(front::ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(front::dealloc_mw(mw), 0);
+  EXPECT_EQ(front::ibv_dereg_mr(null_mr), 0);
+  EXPECT_EQ(front::ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(front::ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(front::dealloc_td(td), 0);
+  EXPECT_EQ(front::ibv_dealloc_pd(pd), 0);
+}
+
+}  // namespace
+}  // namespace uroce::ibv::test
