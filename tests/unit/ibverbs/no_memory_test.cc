@@ -2,6 +2,7 @@
 // Verbs that find no memory, wherever they ask for it: they say ENOMEM, and undo what they have done.
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
@@ -66,6 +67,8 @@ TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {
   std::uint64_t memory = 0;
   struct ibv_mr* const mr =
       make_with_little_memory([&] { return front::ibv_reg_mr(pd, &memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE); });
+  std::vector<struct ibv_mr*> more(600);
+  for (struct ibv_mr*& one : more) one = front::ibv_reg_mr(pd, &memory, sizeof memory, 0);
   struct ibv_mr* const null_mr = make_with_little_memory([&] { return front::alloc_null_mr(pd); });
   struct ibv_mw* const mw = make_with_little_memory([&] { return front::alloc_mw(pd, IBV_MW_TYPE_2); });
   struct ibv_comp_channel* const channel =
@@ -93,7 +96,8 @@ TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {
   struct ibv_buf* buf = nullptr;
   make_with_little_memory([&] { return front::ibv_alloc_buf(pd, 64, &buf); });
 
-  // None of these has more users than are taken from it here.
+  // None of these has more users than are taken from it here. And to give something up takes no memory.
+  allocations_left = 0;
   front::ibv_free_buf(buf);
   EXPECT_EQ(front::ibv_destroy_ah(ah), 0);
   EXPECT_EQ(front::ibv_destroy_qp(qp), 0);
@@ -103,9 +107,26 @@ TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {
   EXPECT_EQ(front::dealloc_mw(mw), 0);
   EXPECT_EQ(front::ibv_dereg_mr(null_mr), 0);
   EXPECT_EQ(front::ibv_dereg_mr(mr), 0);
+  for (struct ibv_mr* const one : more) EXPECT_EQ(front::ibv_dereg_mr(one), 0);
   EXPECT_EQ(front::ibv_dealloc_pd(parent), 0);
   EXPECT_EQ(front::dealloc_td(td), 0);
   EXPECT_EQ(front::ibv_dealloc_pd(pd), 0);
+  allocations_left = -1;
+}
+
+TEST(NoMemory, PostingNeedsNone) {
+  Pair p;
+  struct ibv_sge sge = p.a.sge(0, 5000);
+  struct ibv_send_wr write = send_wr(0, IBV_WR_RDMA_WRITE, &sge);
+  write.wr.rdma.remote_addr = p.b.address();
+  write.wr.rdma.rkey = p.b.mr->rkey;
+  for (write.wr_id = 0; write.wr_id < 1000; ++write.wr_id) {
+    allocations_left = write.wr_id < 10 ? -1 : 0;  // What is made once is there by then.
+    const int error = post(p.qa.get(), write);
+    allocations_left = -1;
+    ASSERT_EQ(error, 0);
+    ASSERT_EQ(wait_completion(p.a.send_cq).wr_id, write.wr_id);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <type_traits>
 
 #include "proto/address.h"
@@ -79,7 +80,9 @@ std::unique_ptr<PublishedQps> PublishedQps::make(const std::string& name, std::u
 }
 
 PublishedQps::PublishedQps(engine::Fd memory, Memory* all)
-    : memory_(std::move(memory)), all_(all), is_changed_(Memory::kRecords), is_shown_(Memory::kRecords) {}
+    : memory_(std::move(memory)), all_(all), is_changed_(Memory::kRecords), is_shown_(Memory::kRecords) {
+  changed_.reserve(Memory::kRecords);
+}
 
 PublishedQps::~PublishedQps() { ::munmap(all_, sizeof(Memory)); }
 
@@ -108,8 +111,12 @@ void PublishedQps::hide(const nic::Qp& qp) {
   constexpr std::size_t kMostGone = 64;
   Record* const record = find(qp.qpn());
   if (record == nullptr) return;
-  if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
-  gone_[qp.qpn()] = peer_of(*record);
+  try {
+    if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
+    gone_[qp.qpn()] = peer_of(*record);
+  } catch (const std::bad_alloc&) {
+    // Recordings do without.
+  }
   store(record->qpn, std::uint64_t{0});
   is_shown_[index_of(*record)] = false;
 }

@@ -2,6 +2,7 @@
 // The earliest timer over many QPs: a binary heap of QPs, each knowing its place. No scans, no stale entries.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace uroce::nic {
 
 class DeadlineHeap {
  public:
+  /// Before there are `count` QPs: no timer is late for want of memory.
+  void reserve(std::size_t count) {
+    if (count > heap_.capacity()) heap_.reserve(std::max(count, 2 * heap_.capacity()));
+  }
   bool empty() const { return heap_.empty(); }
   Qp& front() const { return *heap_.front(); }
 

@@ -267,6 +267,8 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
     return Err{EINVAL};
   const auto qpn = core_->qps.next_qpn();
   if (!qpn) return Err{ENOMEM};
+  core_->scheduler.reserve(core_->qps.size() + 1);
+  core_->deadlines.reserve(core_->qps.size() + 1);
   auto made = try_to_make<Qp>(*core_, *qpn, init);
   if (!made) return Err{ENOMEM};
   Qp* const qp = core_->qps.insert(std::move(made));

@@ -29,9 +29,14 @@ class QpTable {
     const std::uint32_t local = qp->qpn() & kMaxLocal;
     if (local >= qps_.size()) qps_.resize(local + 1);
     qps_[local] = std::move(qp);
+    ++size_;
     return qps_[local].get();
   }
-  void erase(std::uint32_t qpn) { qps_[qpn & kMaxLocal].reset(); }
+  void erase(std::uint32_t qpn) {
+    qps_[qpn & kMaxLocal].reset();
+    --size_;
+  }
+  std::size_t size() const { return size_; }
   Qp* find(std::uint32_t qpn) const {
     const std::uint32_t local = qpn & kMaxLocal;
     if (qpn >> 16 != slot_ || local >= qps_.size()) return nullptr;
@@ -49,6 +54,7 @@ class QpTable {
   std::uint8_t slot_;
   std::uint32_t next_;
   std::vector<std::unique_ptr<Qp>> qps_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace uroce::nic

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "verbs/nic/device/qp_line.h"
 #include "verbs/nic/transport/qp.h"
 
 namespace uroce::nic {
@@ -15,6 +16,9 @@ class Scheduler {
  public:
   /// `windows` say when those that they hold back may go on.
   explicit Scheduler(Windows& windows) : windows_(windows) {}
+
+  /// Before there are `count` QPs.
+  void reserve(std::size_t count) { ready_.reserve(count); }
 
   bool empty() {
     admit_waiting();
@@ -25,23 +29,23 @@ class Scheduler {
   void make_ready(Qp& qp) {
     if (qp.links.ready) return;
     qp.links.ready = true;
-    ready_.push_back(&qp);
+    ready_.push_back(qp);
   }
   /// The next turn is that of `qp`.
   void prefer(Qp& qp) {
-    if (qp.links.ready) std::erase(ready_, &qp);  // Short: QPs do not stay ready for long.
+    if (qp.links.ready) ready_.erase(qp);  // Short: QPs do not stay ready for long.
     qp.links.ready = true;
-    ready_.push_front(&qp);
+    ready_.push_front(qp);
   }
   /// All that have something to send begin with an answer.
   void answer_first() {
-    for (Qp* const qp : ready_) qp->answer_first();
+    ready_.for_each([](Qp& qp) { qp.answer_first(); });
   }
   /// The QP to ask for a packet; null when there is none. Then say with asked() what it gave.
   Qp* next() {
     admit_waiting();
     if (ready_.empty()) return nullptr;
-    Qp& qp = *ready_.front();
+    Qp& qp = ready_.front();
     qp.set_last_of_turn(qp.links.turn_left == 1 && (ready_.size() > 1 || !qp.window().waiting.empty()));
     return &qp;
   }
@@ -61,7 +65,7 @@ class Scheduler {
   }
   /// Before `qp` is destroyed, or its window changes.
   void forget(Qp& qp) {
-    std::erase(ready_, &qp);
+    ready_.erase(qp);
     std::erase(qp.window().waiting, &qp);
     qp.links.ready = qp.links.waiting = false;
     end_admission(qp);
@@ -96,7 +100,7 @@ class Scheduler {
   }
 
   Windows& windows_;
-  std::deque<Qp*> ready_;  ///< To be asked for packets, the front one first.
+  QpLine ready_;  ///< To be asked for packets, the front one first.
 };
 
 }  // namespace uroce::nic

@@ -35,7 +35,7 @@ void MrTable::remove_window(Mw* mw) {
   --mw->pd->users;
   entries_[index].tag = static_cast<std::uint8_t>(mw->key + 1);
   entries_[index].mw.reset();
-  free_.push_back(index);
+  free_index(index);
   --windows_;
 }
 

@@ -67,7 +67,7 @@ Errno MrTable::remove(Mr* mr) {
   --mr->pd->users;
   ++entries_[index].tag;
   entries_[index].mr.reset();
-  free_.push_back(index);
+  free_index(index);
   --count_;
   return 0;
 }
@@ -138,9 +138,10 @@ Result<std::uint8_t*, AccessError> MrTable::resolve_null(std::uint64_t length, s
 std::uint32_t MrTable::take_index() {
   // A freed index rests until many others are free: with 8 bits of tag, a stale key fits again after 256 reuses.
   const bool exhausted = entries_.size() > max_mrs_ + kMaxMw + 1;
-  if (free_.size() > kRestingIndices || (exhausted && !free_.empty())) {
-    const std::uint32_t index = free_.front();
-    free_.pop_front();
+  if (free_ > kRestingIndices || (exhausted && free_ > 0)) {
+    const std::uint32_t index = first_free_;
+    first_free_ = entries_[index].next_free;
+    --free_;
     return index;
   }
   UROCE_ASSERT(!exhausted);
@@ -148,11 +149,17 @@ std::uint32_t MrTable::take_index() {
   const auto add_entry = [this] {
     const auto index = static_cast<std::uint32_t>(entries_.size());
     const std::uint64_t secret = seed_ == 0 ? 0 : mix(seed_ + 2 + index);
-    entries_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu + secret)});
+    entries_.push_back({nullptr, nullptr, static_cast<std::uint8_t>(index * 0x9Du + 0x5Bu + secret), 0});
     return index;
   };
   const std::uint32_t index = add_entry();
   return key_of(index) >= 256 ? index : add_entry();
+}
+
+void MrTable::free_index(std::uint32_t index) {
+  (free_ == 0 ? first_free_ : entries_[last_free_].next_free) = index;
+  last_free_ = index;
+  ++free_;
 }
 
 std::uint32_t MrTable::key_of(std::uint32_t index) const {

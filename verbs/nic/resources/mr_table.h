@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -114,6 +113,7 @@ class MrTable {
     std::unique_ptr<Mr> mr;  ///< Or:
     std::unique_ptr<Mw> mw;
     std::uint8_t tag = 0;
+    std::uint32_t next_free = 0;
   };
   void unbind(Mw& mw);
   Mw* find_window(std::uint32_t key) const;
@@ -123,6 +123,7 @@ class MrTable {
                                               std::uint32_t rights);
   Mr* region_under(const MwBind& bind, const Pd* pd) const;
   std::uint32_t take_index();
+  void free_index(std::uint32_t index);
   std::uint32_t key_of(std::uint32_t index) const;
   /// The index that `key` names; what it names may not be there.
   std::uint32_t index_of(std::uint32_t key) const { return ((key >> 8) - name_offset_) * name_inverse_ & kNames; }
@@ -149,7 +150,9 @@ class MrTable {
   std::uint32_t windows_ = 0;
   std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
   std::vector<Entry> entries_{1};   ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
-  std::deque<std::uint32_t> free_;  ///< Longest-free first.
+  /// Indices that are free, the longest-free first: linked, as to free one must not take memory.
+  std::uint32_t first_free_ = 0, last_free_ = 0;
+  std::size_t free_ = 0;
 };
 
 }  // namespace uroce::nic
