@@ -25,6 +25,15 @@ constexpr void store_icrc(MutBytes at, std::uint32_t value) {
 /// IPv6).
 std::uint32_t icrc(const Path& path, Bytes packet, std::uint16_t ip_id = 0, std::uint8_t ip_flags = kDontFragment);
 
+/// icrc() as far as `beginning`, the first bytes of a packet of `size` bytes, and at least its BTH. With crc32() over
+/// the others it becomes the ICRC.
+std::uint32_t icrc_so_far(const Path& path, Bytes beginning, std::size_t size);
+
+/// Copies BTH .. ICRC, `size` bytes, and returns what the ICRC of the copy should be. Nothing: they are fewer than
+/// kOnePassLeast, and only copied.
+std::optional<std::uint32_t> copy_with_icrc(const Path& path, std::uint8_t* to, const std::uint8_t* from,
+                                            std::size_t size);
+
 /// As icrc(), for RoCEv1: the GRH takes the place of IP and UDP (IBTA Annex A16).
 std::uint32_t icrc_v1(const Path& path, Bytes packet);
 
@@ -35,9 +44,10 @@ struct IcrcCheck {
   std::uint16_t ip_id = 0;
 };
 
-/// Checks the ICRC of BTH .. ICRC received along `path`; any bytes, too few are simply not ok. A UDP socket does not
+/// Checks the ICRC of what was received; any bytes, too few are simply not ok. A UDP socket does not
 /// show the IPv4 Identification. CRC is linear, so the difference to the ICRC for ID 0 and DF must be the image of a
 /// 16-bit ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0).
-IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc);
+IcrcCheck check_icrc(const Datagram& datagram);
+inline IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc) { return check_icrc({path, packet_with_icrc}); }
 
 }  // namespace uroce::proto

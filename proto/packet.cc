@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/packet.h"
 
+#include "proto/crc32.h"
 #include "proto/icrc.h"
 #include "proto/pkey.h"
 
@@ -62,11 +63,17 @@ MutBytes PacketBuilder::payload(std::size_t size) {
   const MutBytes room = out_.subspan(size_, size);
   std::fill_n(out_.data() + size_ + size, pad, std::uint8_t{0});
   size_ += size + pad;
+  pad_ = pad;
   return room;
 }
 
+std::uint32_t& PacketBuilder::start_icrc(const Path& path) {
+  return icrc_.emplace(icrc_so_far(path, out_.first(op_->stack.bytes), size_));
+}
+
 std::uint32_t PacketBuilder::finish(const Path& path) {
-  store_icrc(out_.subspan(size_, kIcrcSize), proto::icrc(path, out_.first(size_)));
+  const Bytes packet = out_.first(size_);
+  store_icrc(out_.subspan(size_, kIcrcSize), icrc_ ? crc32(*icrc_, packet.last(pad_)) : icrc(path, packet));
   return static_cast<std::uint32_t>(size_ + kIcrcSize);
 }
 

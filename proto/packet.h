@@ -3,6 +3,8 @@
 // PacketView or a named error. Nothing here allocates.
 #pragma once
 
+#include <optional>
+
 #include "proto/base/check.h"
 #include "proto/base/result.h"
 #include "proto/opcodes.h"
@@ -73,6 +75,8 @@ Result<PacketView, ParseError> parse_packet(Bytes udp_payload);
 ///     b.header<Reth>().set<Reth::Va>(va) ...
 ///     copy(data, b.payload(data.size()));
 ///     Transmit t{path, b.finish(path)};
+///
+/// Who copies a payload with copy_with_crc32() continues start_icrc() with it, which saves a pass over it.
 class PacketBuilder {
  public:
   /// Zeroes the headers of `opcode` and sets BTH's opcode and the default P_Key 0xFFFF.
@@ -87,13 +91,18 @@ class PacketBuilder {
   }
   /// Room for `size` payload bytes; sets the pad count and zeroes the pad. At most once.
   MutBytes payload(std::size_t size);
+  /// Behind payload(), when the headers are final: the ICRC for a packet that travels along `path` so far. The caller
+  /// continues it over the payload; finish() takes it from there.
+  std::uint32_t& start_icrc(const Path& path);
   /// Computes and appends the ICRC for a packet that travels along `path` (IPv4 ID 0). Returns the size of BTH .. ICRC.
   std::uint32_t finish(const Path& path);
 
  private:
   const OpcodeInfo* op_;
   MutBytes out_;
-  std::size_t size_;  ///< Without ICRC.
+  std::size_t size_;     ///< Without ICRC.
+  std::size_t pad_ = 0;  ///< Of that.
+  std::optional<std::uint32_t> icrc_;
 };
 
 /// No packet is larger. BTH, at most 28 bytes of extended headers (AtomicETH), immediate data, MTU 4096, ICRC; no

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 
 #include "proto/bytes.h"
 
@@ -71,6 +72,8 @@ inline constexpr std::uint8_t kEcnMask = 0x3;
 struct Datagram {
   Path path;
   Bytes payload;
+  /// What its ICRC should be, with the IPv4 Identification 0: of a port that has computed it as it copied the bytes.
+  std::optional<std::uint32_t> icrc = std::nullopt;
 };
 
 /// One packet to send: where to, and how many bytes of the lent frame are filled (BTH .. ICRC).

@@ -37,8 +37,8 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
   struct Recorder final : DatagramSink {
     Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
     void on_datagram(const proto::Datagram& datagram) override {
-      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram.path, datagram.payload).ip_id,
-                 tap.ask_ ? tap.ask_(datagram) : "", Direction::kReceived);
+      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram).ip_id, tap.ask_ ? tap.ask_(datagram) : "",
+                 Direction::kReceived);
       next.on_datagram(datagram);
     }
     CaptureTap& tap;

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "proto/base/check.h"
-#include "proto/base/copy_packet.h"
+#include "proto/icrc.h"
 
 namespace uroce::engine {
 namespace {
@@ -99,7 +99,7 @@ bool RingReader::is_empty() const {
   return tail == head_.load(std::memory_order_relaxed);
 }
 
-std::optional<RecordHeader> RingReader::read(MutBytes out) {
+std::optional<proto::Datagram> RingReader::read(const proto::Path& from_to, MutBytes out) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   if (head == tail_) {
     if (is_broken()) return std::nullopt;
@@ -121,9 +121,13 @@ std::optional<RecordHeader> RingReader::read(MutBytes out) {
     broken_.store(true, std::memory_order_relaxed);
     return std::nullopt;
   }
-  copy_packet(out.data(), record + sizeof header, header.size);
+  proto::Datagram datagram{.path = from_to, .payload = Bytes(out).first(header.size)};
+  datagram.path.source_port = header.source_port;
+  datagram.path.tclass = header.tclass;
+  datagram.path.hop_limit = header.hop_limit;
+  datagram.icrc = proto::copy_with_icrc(datagram.path, out.data(), record + sizeof header, header.size);
   head_.store(head + record_bytes(header.size), std::memory_order_relaxed);
-  return header;
+  return datagram;
 }
 
 void RingReader::release() {

@@ -86,9 +86,9 @@ class RingReader {
 
   /// Whether there is nothing to read now. Also for a thread that is not the reader's.
   bool is_empty() const;
-  /// Copies the next packet to `out` (at least proto::kMaxPacketSize bytes). Nothing: there is none, or the writer is
-  /// broken.
-  std::optional<RecordHeader> read(MutBytes out);
+  /// Copies the next packet to `out` (at least proto::kMaxPacketSize bytes). `from_to` has the addresses of the two;
+  /// the rest of its path came with the packet. Nothing: there is none, or the writer is broken.
+  std::optional<proto::Datagram> read(const proto::Path& from_to, MutBytes out);
   /// Gives the room of what was read back to the writer.
   void release();
   /// Whether the writer has broken the rules. Nothing that it wrote afterwards is read.

@@ -354,25 +354,15 @@ std::size_t ShmPort::receive(DatagramSink& sink, std::size_t budget) {
 }
 
 std::size_t ShmPort::read_from(Source& source, DatagramSink& sink, std::size_t budget) {
-  proto::Datagram datagram{.path = {.source = source.link->name.source,
-                                    .destination = source.link->name.destination,
-                                    .source_port = 0,
-                                    .tclass = 0,
-                                    .hop_limit = 0,
-                                    .flow_label = 0},
-                           .payload = {}};
+  const proto::Path from_to{.source = source.link->name.source, .destination = source.link->name.destination};
   RingReader& ring = source.link->ring;
   std::size_t received = 0;
   for (; received < budget; ++received) {
-    const auto header = ring.read(received_);
-    if (!header) break;
-    datagram.path.source_port = header->source_port;
-    datagram.path.tclass = header->tclass;
-    datagram.path.hop_limit = header->hop_limit;
-    datagram.payload = Bytes(received_).first(header->size);
+    const auto datagram = ring.read(from_to, received_);
+    if (!datagram) break;
     ++counters_.received_packets;
-    counters_.received_bytes += header->size;
-    sink.on_datagram(datagram);
+    counters_.received_bytes += datagram->payload.size();
+    sink.on_datagram(*datagram);
   }
   ring.release();
   if (ring.is_broken() && !source.is_over) {

@@ -53,8 +53,7 @@ Cm::~Cm() = default;
 
 void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
   const auto packet = proto::parse_packet(datagram.payload);
-  if (!packet || packet->op().code != proto::Opcode::kUdSendOnly ||
-      !proto::check_icrc(datagram.path, datagram.payload).ok) {
+  if (!packet || packet->op().code != proto::Opcode::kUdSendOnly || !proto::check_icrc(datagram).ok) {
     ++counters_.malformed;
     return;
   }

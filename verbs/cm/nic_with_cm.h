@@ -53,7 +53,7 @@ class NicWithCm {
   /// A request that reaches a QP whose REP is out says that the peer has had the REP.
   void tell_first_data(const proto::Datagram& datagram, Instant now) {
     const auto packet = proto::parse_packet(datagram.payload);
-    if (!packet || !is_request(packet->op()) || !proto::check_icrc(datagram.path, datagram.payload).ok) return;
+    if (!packet || !is_request(packet->op()) || !proto::check_icrc(datagram).ok) return;
     cm_.on_data(packet->dest_qp(), datagram.path.source, packet->psn().value(), now);
   }
   static bool is_request(const proto::OpcodeInfo& op) {

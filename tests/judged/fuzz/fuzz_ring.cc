@@ -16,6 +16,8 @@
 
 #include "engine/shm/packet_ring.h"
 #include "proto/base/check.h"
+#include "proto/crc32.h"
+#include "proto/icrc.h"
 #include "tests/judged/fuzz/ring_commands.h"
 
 namespace uroce::fuzz {
@@ -23,6 +25,7 @@ namespace {
 
 using namespace engine;
 
+const proto::Path kFromTo{proto::Gid::from_v4(127, 0, 0, 1), proto::Gid::from_v4(127, 0, 0, 2)};
 constexpr std::size_t kTailAt = 0, kHeadAt = 256;  // Offsets of the positions in the memory.
 
 /// One that remembers where it is: rings keep theirs to themselves.
@@ -137,27 +140,31 @@ class RingVictim {
     const bool was_broken = reader_.is_broken();
     const bool is_raced = race_.has_value();
     std::fill(out_.begin(), out_.end(), std::uint8_t{0xA5});
-    const auto header = reader_.read(out_);
-    UROCE_ASSERT(!(was_broken && header));
-    if (reader_.is_broken()) UROCE_ASSERT(is_deceived_ && !header && reader_.is_empty());
-    if (!header) {
+    const auto datagram = reader_.read(kFromTo, out_);
+    UROCE_ASSERT(!(was_broken && datagram));
+    if (reader_.is_broken()) UROCE_ASSERT(is_deceived_ && !datagram && reader_.is_empty());
+    if (!datagram) {
       if (!is_deceived_) UROCE_ASSERT(position_ == published_);
       UROCE_ASSERT(std::ranges::all_of(out_, [](std::uint8_t byte) { return byte == 0xA5; }));
       return;
     }
-    UROCE_ASSERT(header->size <= proto::kMaxPacketSize);
-    const Bytes packet = Bytes(out_).first(header->size);
-    UROCE_ASSERT(
-        std::ranges::all_of(Bytes(out_).subspan(header->size), [](std::uint8_t byte) { return byte == 0xA5; }));
+    const Bytes packet = datagram->payload;
+    UROCE_ASSERT(packet.data() == out_.data() && packet.size() <= proto::kMaxPacketSize);
+    const Bytes behind = Bytes(out_).subspan(packet.size());
+    UROCE_ASSERT(std::ranges::all_of(behind, [](std::uint8_t byte) { return byte == 0xA5; }));
+    UROCE_ASSERT(datagram->icrc.has_value() == (packet.size() >= proto::kOnePassLeast));
+    if (datagram->icrc) {
+      UROCE_ASSERT(*datagram->icrc == proto::icrc(datagram->path, packet.first(packet.size() - proto::kIcrcSize)));
+    }
     if (!is_raced) {
       UROCE_ASSERT(std::equal(packet.begin(), packet.end(), record_at(position_) + sizeof(RecordHeader)));
     }
-    position_ += record_bytes(header->size);
+    position_ += record_bytes(packet.size());
     UROCE_ASSERT(was_there(tails_, [this](std::uint64_t tail) { return tail - position_ <= kRingBytes; }));
     if (is_deceived_) return;
     UROCE_ASSERT(!under_way_.empty());
     const Packet& wanted = under_way_.front();
-    UROCE_ASSERT(header->size == wanted.size && header->source_port == wanted.source_port);
+    UROCE_ASSERT(packet.size() == wanted.size && datagram->path.source_port == wanted.source_port);
     UROCE_ASSERT(std::ranges::all_of(packet, [&wanted](std::uint8_t byte) { return byte == wanted.fill; }));
     under_way_.pop_front();
   }

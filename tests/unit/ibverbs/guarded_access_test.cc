@@ -2,9 +2,14 @@
 #include "verbs/ibverbs/host/guarded_access.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "proto/crc32.h"
+#include "verbs/ibverbs/host/guarded_memory.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -25,6 +30,31 @@ TEST(GuardedAccess, CopiesAreWholeWhereverTheBytesAre) {
       }
     }
   }
+}
+
+/// Wherever in it the memory ends: the quick copy (proto/crc32.cc) stops there, too.
+TEST(GuardedAccess, ACopyWithCrcStopsWhereMemoryEnds) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const mapped = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* const bytes = static_cast<std::uint8_t*>(mapped);
+  for (std::size_t i = 0; i < page; ++i) bytes[i] = static_cast<std::uint8_t>(i % 251 + 1);
+  ASSERT_EQ(::mprotect(bytes + page, page, PROT_NONE), 0);
+  GuardedMemory memory;
+  memory.begin_turn(Instant{});
+  std::vector<std::uint8_t> to(page);
+  for (const std::size_t there : {std::size_t{0}, std::size_t{100}, std::size_t{700}, std::size_t{3000}, page}) {
+    const std::uint8_t* const from = bytes + page - there;
+    std::uint32_t crc = 5;
+    ASSERT_TRUE(memory.copy_with_crc(to.data(), from, there, crc)) << there;
+    EXPECT_EQ(crc, proto::crc32(5, {from, there})) << there;
+    EXPECT_TRUE(std::equal(from, from + there, to.begin())) << there;
+    if (there < page) {
+      EXPECT_FALSE(memory.copy_with_crc(to.data(), from, there + 1, crc)) << there;
+      EXPECT_FALSE(memory.copy_with_crc(to.data(), from, page, crc)) << there;
+    }
+  }
+  ::munmap(mapped, 2 * page);
 }
 
 }  // namespace

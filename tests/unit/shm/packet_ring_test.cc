@@ -11,9 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "proto/crc32.h"
+#include "proto/icrc.h"
+
 namespace uroce::engine {
 namespace {
 
+const proto::Path kFromTo{proto::Gid::from_v4(127, 0, 0, 1), proto::Gid::from_v4(127, 0, 0, 2)};
+const proto::Path kPath{kFromTo.source, kFromTo.destination, 7, 8, 9};
 constexpr std::size_t kTail = 0, kHead = 256;  // Offsets of the positions in the memory.
 
 struct RingTest : testing::Test {
@@ -63,14 +68,17 @@ TEST_F(RingTest, PacketsOfAllSizesComeOutInOrderManyTimesRound) {
       under_way.emplace_back(size, static_cast<std::uint8_t>(number));
     writer.publish();
     if (random() % 64 != 0) continue;
-    while (const auto header = reader.read(out)) {
+    while (const auto datagram = reader.read(kFromTo, out)) {
       ASSERT_FALSE(under_way.empty());
       const auto [wanted, fill] = under_way.front();
       under_way.pop_front();
-      ASSERT_EQ(header->size, wanted);
-      ASSERT_EQ(header->source_port, 7);
-      ASSERT_EQ(header->tclass, 8);
-      ASSERT_EQ(header->hop_limit, 9);
+      ASSERT_EQ(datagram->path, kPath);
+      ASSERT_EQ(datagram->payload.data(), out.data());
+      ASSERT_EQ(datagram->payload.size(), wanted);
+      ASSERT_EQ(datagram->icrc.has_value(), wanted >= proto::kOnePassLeast);
+      if (datagram->icrc) {
+        ASSERT_EQ(*datagram->icrc, proto::icrc(kPath, datagram->payload.first(wanted - proto::kIcrcSize)));
+      }
       for (std::size_t i = 0; i < wanted; ++i) ASSERT_EQ(out[i], byte(fill, i));
       ++received;
     }
@@ -84,11 +92,11 @@ TEST_F(RingTest, PacketsOfAllSizesComeOutInOrderManyTimesRound) {
 TEST_F(RingTest, NothingIsSeenBeforeItIsPublished) {
   ASSERT_TRUE(write(100));
   EXPECT_TRUE(reader.is_empty());
-  EXPECT_FALSE(reader.read(out));
+  EXPECT_FALSE(reader.read(kFromTo, out));
   EXPECT_GT(writer.unpublished_bytes(), 0u);
   writer.publish();
   EXPECT_FALSE(reader.is_empty());
-  EXPECT_TRUE(reader.read(out));
+  EXPECT_TRUE(reader.read(kFromTo, out));
   EXPECT_TRUE(reader.is_empty());
 }
 
@@ -97,7 +105,7 @@ TEST_F(RingTest, AFullRingTakesNothingUntilTheReaderGivesRoomBack) {
   while (write(proto::kMaxPacketSize)) ++count;
   EXPECT_EQ(count, kRingBytes / kRecordMax);
   writer.publish();
-  ASSERT_TRUE(reader.read(out));
+  ASSERT_TRUE(reader.read(kFromTo, out));
   EXPECT_FALSE(write(proto::kMaxPacketSize)) << "not given back yet";
   reader.release();
   EXPECT_TRUE(write(proto::kMaxPacketSize));
@@ -109,7 +117,7 @@ TEST_F(RingTest, ATailThatCannotBeBreaksTheRing) {
                                    std::uint64_t{0} - kRecordUnit, std::uint64_t{1} << 63}) {
     RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
     poke(kTail, tail);
-    EXPECT_FALSE(fresh.read(out)) << tail;
+    EXPECT_FALSE(fresh.read(kFromTo, out)) << tail;
     EXPECT_TRUE(fresh.is_broken()) << tail;
     EXPECT_TRUE(fresh.is_empty()) << "nobody waits for it to be read: " << tail;
   }
@@ -118,9 +126,9 @@ TEST_F(RingTest, ATailThatCannotBeBreaksTheRing) {
 TEST_F(RingTest, ATailThatGoesBackBreaksTheRing) {
   for (int i = 0; i < 3; ++i) write(100);
   writer.publish();
-  while (reader.read(out)) continue;
+  while (reader.read(kFromTo, out)) continue;
   poke(kTail, kRecordUnit);
-  EXPECT_FALSE(reader.read(out));
+  EXPECT_FALSE(reader.read(kFromTo, out));
   EXPECT_TRUE(reader.is_broken());
 }
 
@@ -138,10 +146,10 @@ TEST_F(RingTest, ALengthThatCannotBeBreaksTheRing) {
     RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
     poke(kTail, published);
     poke_size(0, size);
-    EXPECT_FALSE(fresh.read(out)) << size;
+    EXPECT_FALSE(fresh.read(kFromTo, out)) << size;
     EXPECT_TRUE(fresh.is_broken()) << size;
     poke_size(0, 10);
-    EXPECT_FALSE(fresh.read(out)) << "once broken, always broken";
+    EXPECT_FALSE(fresh.read(kFromTo, out)) << "once broken, always broken";
   }
 }
 
@@ -169,8 +177,26 @@ TEST_F(RingTest, ALengthThatChangesMeanwhileIsReadOnce) {
   });
   for (int i = 0; i < 20'000; ++i) {
     RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
-    const auto header = fresh.read(out);
-    ASSERT_EQ(header ? header->size : 64u, 64u);
+    const auto datagram = fresh.read(kFromTo, out);
+    ASSERT_EQ(datagram ? datagram->payload.size() : 64u, 64u);
+  }
+  stop = true;
+  hostile.join();
+}
+
+/// The ICRC is that of the copy, and not of what stood in the ring before or after it.
+TEST_F(RingTest, BytesThatChangeMeanwhileAreCopiedAndCheckedAtOnce) {
+  write(proto::kMaxPacketSize, 1);
+  writer.publish();
+  std::atomic<bool> stop = false;
+  std::thread hostile([&] {
+    for (std::size_t at = 0; !stop; at = (at + 1) % (proto::kMaxPacketSize / 8)) poke(kRingHead + 8 + 8 * at, at);
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
+    const auto datagram = fresh.read(kFromTo, out);
+    ASSERT_TRUE(datagram && datagram->icrc);
+    ASSERT_EQ(*datagram->icrc, proto::icrc(datagram->path, Bytes(out).first(out.size() - proto::kIcrcSize)));
   }
   stop = true;
   hostile.join();
@@ -208,9 +234,9 @@ TEST_F(RingTest, RandomBytesDoNoHarm) {
           break;
         default:
           const bool was_broken = victim.is_broken();
-          const auto header = victim.read(out);
-          ASSERT_LE(header ? header->size : 0, proto::kMaxPacketSize) << seed;
-          ASSERT_FALSE(was_broken && header) << seed;
+          const auto datagram = victim.read(kFromTo, out);
+          ASSERT_LE(datagram ? datagram->payload.size() : 0, proto::kMaxPacketSize) << seed;
+          ASSERT_FALSE(was_broken && datagram) << seed;
           if (random() % 4 == 0) victim.release();
       }
     }

@@ -14,12 +14,8 @@ namespace uroce::ibv {
 // ones: short copies go by hand. So do those with which AMD Zen 4 takes 25 times as long: to a place that is a little
 // farther in its page than where they come from.
 asm(R"(
-  .text
+  .pushsection uroce_guarded, "ax", @progbits
   .p2align 6
-  .hidden uroce_guarded_begin
-  .globl uroce_guarded_begin
-uroce_guarded_begin:
-
   .hidden uroce_guarded_copy
   .globl uroce_guarded_copy
   .type uroce_guarded_copy, @function
@@ -106,10 +102,8 @@ uroce_guarded_store:
   .cfi_endproc
   .size uroce_guarded_store, . - uroce_guarded_store
 
-  .hidden uroce_guarded_end
-  .globl uroce_guarded_end
-uroce_guarded_end:
-
+  .popsection
+  .text
   .hidden uroce_guarded_failed
   .globl uroce_guarded_failed
   .type uroce_guarded_failed, @function
@@ -122,14 +116,15 @@ uroce_guarded_failed:
 )");
 
 extern "C" {
-extern const char uroce_guarded_begin[];
-extern const char uroce_guarded_end[];
+// The linker makes the first two of the section's name. It has proto/crc32.cc's copy, too.
+extern const char __start_uroce_guarded[] __attribute__((visibility("hidden")));
+extern const char __stop_uroce_guarded[] __attribute__((visibility("hidden")));
 extern const char uroce_guarded_failed[];
 }
 
 bool fail_guarded_access(void* ucontext) {
   greg_t& at = static_cast<ucontext_t*>(ucontext)->uc_mcontext.gregs[REG_RIP];
-  if (at < reinterpret_cast<greg_t>(uroce_guarded_begin) || at >= reinterpret_cast<greg_t>(uroce_guarded_end)) {
+  if (at < reinterpret_cast<greg_t>(__start_uroce_guarded) || at >= reinterpret_cast<greg_t>(__stop_uroce_guarded)) {
     return false;
   }
   at = reinterpret_cast<greg_t>(uroce_guarded_failed);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "proto/crc32.h"
 #include "verbs/ibverbs/host/fault_handler.h"
 #include "verbs/ibverbs/host/guarded_access.h"
 #include "verbs/ibverbs/host/memory_check.h"
@@ -65,6 +66,13 @@ void GuardedMemory::look() {
 
 bool GuardedMemory::copy(void* to, const void* from, std::size_t size) {
   return can_fault() ? uroce_guarded_copy(to, from, size) : copy_by_kernel(to, from, size);
+}
+
+bool GuardedMemory::copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
+  const auto done = can_fault() ? proto::copy_lines_with_crc32(crc, to, from, size) : std::optional<std::size_t>(0);
+  if (!done || !copy(to + *done, from + *done, size - *done)) return false;
+  crc = proto::crc32(crc, {to + *done, size - *done});
+  return true;
 }
 
 /// access(original): one of the atomics. The kernel has none for us: where faults are blocked, they are let through

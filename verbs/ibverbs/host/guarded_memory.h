@@ -21,6 +21,7 @@ class GuardedMemory final : public nic::UserMemory {
   }
 
   bool copy(void* to, const void* from, std::size_t size) override;
+  bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override;
   std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) override;
   std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
                                             std::uint64_t desired) override;

@@ -129,7 +129,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     return;
   }
   const std::uint32_t dest_qp = packet->dest_qp();
-  const proto::IcrcCheck icrc = proto::check_icrc(datagram.path, datagram.payload);
+  const proto::IcrcCheck icrc = proto::check_icrc(datagram);
   if (!icrc.ok) {
     trace.note<TraceKind::kDropIcrc>(0, dest_qp, packet->psn().value());
     return;

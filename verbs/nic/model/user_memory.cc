@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "proto/crc32.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -10,6 +12,10 @@ class SteadyMemory final : public UserMemory {
  public:
   bool copy(void* to, const void* from, std::size_t size) override {
     std::memcpy(to, from, size);
+    return true;
+  }
+  bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override {
+    crc = proto::copy_with_crc32(crc, to, from, size);
     return true;
   }
   std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) override {

@@ -16,6 +16,8 @@ class UserMemory {
   /// Copies `size` bytes; one of the two ranges is the program's, they do not overlap. False when the program's memory
   /// is not there, or only for reading; a part may have been copied then.
   virtual bool copy(void* to, const void* from, std::size_t size) = 0;
+  /// copy() from the program's memory that continues `crc` (proto/crc32.h) with what it has copied.
+  virtual bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) = 0;
   /// Adds to a word of the program, which is aligned, in one step. Returns what was there; nothing as copy().
   virtual std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) = 0;
   /// The same for: if the word is `expected`, it becomes `desired`.

@@ -38,10 +38,12 @@ std::uint64_t total_length(std::span<const Sge> sges) {
   return sum;
 }
 
-bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, MutBytes out) {
+bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, MutBytes out,
+            std::uint32_t* crc) {
   std::uint8_t* to = out.data();
   return for_each_piece(mrs, pd, sges, offset, out.size(), 0, [&](const std::uint8_t* memory, std::size_t size) {
-    if (!mrs.memory().copy(to, memory, size)) return false;
+    UserMemory& user = mrs.memory();
+    if (crc != nullptr ? !user.copy_with_crc(to, memory, size, *crc) : !user.copy(to, memory, size)) return false;
     to += size;
     return true;
   });

@@ -11,8 +11,10 @@ namespace uroce::nic {
 std::uint64_t total_length(std::span<const Sge> sges);
 
 /// Fills `out` with the bytes from `offset` on of what `sges` describe (local read). False: a key, PD or bound was
-/// wrong, or the memory is gone; `out` may be partly written.
-bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, MutBytes out);
+/// wrong, or the memory is gone; `out` may be partly written. Continues `crc` (proto/crc32.h) with these bytes,
+/// unless it is null.
+bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, MutBytes out,
+            std::uint32_t* crc);
 
 /// Writes `in` to the memory of `sges` from `offset` on (local write). The caller has checked that it fits. Nothing is
 /// written when any piece is refused; when memory is gone, what comes before it is written.

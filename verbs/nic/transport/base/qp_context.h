@@ -2,6 +2,7 @@
 // What requester and responder of one QP share. They never call each other.
 #pragma once
 
+#include "proto/crc32.h"
 #include "proto/packet.h"
 #include "proto/timing.h"
 #include "verbs/nic/model/qp_state.h"
@@ -40,10 +41,21 @@ struct QpContext {
 
   /// PSNs that a message, or the response to a READ, of so many bytes takes.
   std::uint32_t packets_for(std::uint32_t length) const { return length == 0 ? 1 : (length + mtu() - 1) / mtu(); }
-  /// Copies what WQE `index` sends from `offset` on into a packet. False: a key or a range is wrong.
-  bool fill_payload(const SendQueue& queue, std::uint64_t index, std::size_t offset, MutBytes out) const {
-    if (!queue.at(index).is_inline) return gather(env.mrs, init.pd, queue.sges(index), offset, out);
-    if (!out.empty()) std::memcpy(out.data(), queue.inline_data(index).data() + offset, out.size());
+  /// Part of what a WQE sends.
+  struct Payload {
+    const SendQueue& queue;
+    std::uint64_t index;
+    std::size_t offset;
+    std::uint32_t size;
+  };
+  /// Adds it to a packet along `path`, whose headers are final. False: a key or a range is wrong.
+  bool add_payload(proto::PacketBuilder& packet, const Path& path, const Payload& part) const {
+    const MutBytes out = packet.payload(part.size);
+    if (!part.queue.at(part.index).is_inline) {
+      std::uint32_t* const crc = part.size >= proto::kOnePassLeast ? &packet.start_icrc(path) : nullptr;
+      return gather(env.mrs, init.pd, part.queue.sges(part.index), part.offset, out, crc);
+    }
+    if (!out.empty()) std::memcpy(out.data(), part.queue.inline_data(part.index).data() + part.offset, out.size());
     return true;
   }
   /// With what the `nth` send WR of this QP is to fail, if a fault wants that.

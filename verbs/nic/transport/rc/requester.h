@@ -51,7 +51,6 @@ class Requester final : public RequesterHalf {
   bool blocked(const SendWqe& wqe, bool no_new_messages) const;
   bool waits_for_credit(const SendWqe& wqe, Instant now);
   proto::Opcode opcode_at(const SendWqe& wqe, std::uint32_t packet) const;
-  bool fill_payload(MutBytes out, std::uint32_t packet);
   bool build_request(MutBytes frame, proto::Transmit& out);
   bool execute_local();
   bool may_proceed(bool no_new_messages);

@@ -152,10 +152,6 @@ TxStatus Requester::send_next(Instant now, MutBytes frame, proto::Transmit& out)
   return TxStatus::kSent;
 }
 
-bool Requester::fill_payload(MutBytes out, std::uint32_t packet) {
-  return c_.fill_payload(sq_, cursor_, std::size_t{packet} * c_.mtu(), out);
-}
-
 /// At the end of a message, and where more than the next packet has to wait: what nobody asks about takes the window
 /// from those that could use it. `cost`: of the next packet.
 bool Requester::wants_ack(const SendWqe& wqe, std::uint32_t end_packet, std::uint64_t cost) const {
@@ -205,7 +201,8 @@ bool Requester::build_request(MutBytes frame, proto::Transmit& out) {
   // The payload comes last: the ICRC reads the headers, and what is stored behind a copy is slow to be seen.
   if (op.has_payload) {
     const std::uint32_t size = wqe.packet_bytes(packet, c_.mtu());
-    if (!fill_payload(builder.payload(size), packet)) return false;
+    const std::size_t offset = std::size_t{packet} * c_.mtu();
+    if (!c_.add_payload(builder, c_.attr.path, {sq_, cursor_, offset, size})) return false;
     c_.note_sent(size);
   }
 

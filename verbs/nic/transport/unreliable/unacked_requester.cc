@@ -122,12 +122,6 @@ proto::Room UnackedRequester::room_for_next() const {
   return room(target.path, target.qpn);
 }
 
-bool UnackedRequester::fill_payload(MutBytes out) const {
-  const std::uint64_t head = sq_.head();
-  const std::size_t offset = std::size_t{packet_} * (is_ud() ? 0 : c_.mtu());
-  return c_.fill_payload(sq_, head, offset, out);
-}
-
 bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
   const SendWqe& wqe = sq_.at(sq_.head());
   const UdTarget* const target = is_ud() ? &targets_[sq_.place(sq_.head())] : nullptr;
@@ -152,9 +146,10 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
   const bool carries_event = op.ends() && (op.kind == proto::Kind::kSend || op.consumes_receive);
   builder.bth().set<proto::Bth::SolicitedEvent>(wqe.solicited && carries_event);
   // The payload comes last: the ICRC reads the headers, and what is stored behind a copy is slow to be seen.
-  if (!fill_payload(builder.payload(target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu()))))
-    return false;
   const Path& path = target != nullptr ? target->path : c_.attr.path;
+  const std::size_t offset = std::size_t{packet_} * (target != nullptr ? 0 : c_.mtu());
+  const std::uint32_t size = target != nullptr ? wqe.length : wqe.packet_bytes(packet_, c_.mtu());
+  if (!c_.add_payload(builder, path, {sq_, sq_.head(), offset, size})) return false;
   out = {path, builder.finish(path)};
   return true;
 }

@@ -41,7 +41,6 @@ class UnackedRequester final : public RequesterHalf {
   std::optional<WcStatus> flaw(const SendWqe& wqe) const;
   proto::Room room_for_next() const;
   bool build(MutBytes frame, proto::Transmit& out);
-  bool fill_payload(MutBytes out) const;
   void take_window(const Path& path, std::uint32_t payload, Instant now);
   void complete_head(WcStatus status);
   void fail_head(WcStatus status);
