@@ -534,16 +534,26 @@ INSTANTIATE_TEST_SUITE_P(Engines, OwnSleepTest, testing::ValuesIn(kPortCases), c
 
 TEST_P(OwnSleepTest, WaitsAwakeForWhatComesSoon) {
   if (engine::has_one_processor()) GTEST_SKIP() << "On a single processor nobody waits awake.";
+  a->tell_of_requests();
   const Instant limit = os_now() + kPatience;
   bool has_come = false;
-  for (std::uint64_t tag = 0; !has_come && os_now() < limit; ++tag) {
+  std::uint64_t tag = 0;
+  std::uint64_t crowded = 0;
+  for (; !has_come && os_now() < limit; ++tag) {
     learn();
-    a->post(address(2), tag);
-    has_come = a->before_sleep();
-    EXPECT_TRUE(!has_come || a->has_event());
-    a->sleep_until(replies(tag + 1));
+    const Instant before = os_now();
+    ::sched_yield();
+    if (os_now() - before > engine::kYieldForNobody) ++crowded;
+    int asked = 0;
+    const bool is_ready = a->runner().before_sleep([&] {
+      if (++asked == 2) b->post(address(1), tag);  // It is about to wait, and nobody else is told of packets.
+      return a->has_event();
+    });
+    EXPECT_TRUE(!is_ready || a->has_event());
+    has_come = is_ready && a->taker() == std::this_thread::get_id();
     a->event().clear();
   }
+  if (!has_come && crowded > tag / 8) GTEST_SKIP() << "Others want the processors.";
   if (!has_come) return habit_was_not_seen();
 }
 
