@@ -122,9 +122,9 @@ class Runner {
     transmit(os_now());
     port_->flush();
   }
-  /// The same when the process exits, unless somebody holds the lock, who may never give it back.
+  /// The same when the process exits, unless somebody holds the lock for longer than kExitWait: perhaps for ever.
   void send_before_exit() {
-    if (const std::unique_lock lock = lock_.try_lock()) send_now(lock);
+    if (const TurnLock::Held lock = lock_.try_lock_for(kExitWait)) send_now(lock);
   }
 
   /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.

@@ -17,6 +17,9 @@ inline constexpr std::size_t kCrankBurst = 64;
 /// a few milliseconds, but on a busy machine it needs tens of them to get a processor.
 inline constexpr Duration kLastWait = std::chrono::milliseconds(500);
 inline constexpr Duration kLastLook = std::chrono::microseconds(100);
+/// How long the end of a process waits for who turns the crank: tens of microseconds, but such a thread may have lost
+/// its processor.
+inline constexpr Duration kExitWait = std::chrono::milliseconds(50);
 
 /// A thread that polls and does nothing else for longer than this in between has paused.
 inline constexpr Duration kPollPause = std::chrono::microseconds(10);

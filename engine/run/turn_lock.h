@@ -2,6 +2,8 @@
 // The lock of a NIC and its port.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <mutex>
 
@@ -47,6 +49,15 @@ class TurnLock {
   Held try_lock() {
     if (is_wanted()) return {};
     return Held(mutex_, std::try_to_lock);
+  }
+  /// The same, but waits for it as long as `patience`, and is counted meanwhile; not where this thread has it already.
+  Held try_lock_for(Duration patience) {
+    Held held(mutex_, std::defer_lock);
+    if (TurnMutex::is_inside()) return held;
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    for (const Instant end = os_now() + patience; !held.try_lock() && os_now() < end;) ::sched_yield();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return held;
   }
   /// Waits for it, and is counted meanwhile. `spin`: how long it waits awake. Threads of the program do: the background
   /// thread holds the lock for some microseconds, and to sleep and be woken takes longer. It does not spin itself: it

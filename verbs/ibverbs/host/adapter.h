@@ -80,7 +80,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   }
   /// ... or that many will not be fetched.
   void on_cq_events_dropped(std::size_t count) { cq_events_ -= static_cast<std::ptrdiff_t>(count); }
-  /// Sends answers that wait for the next poll, which will not come. Never blocks.
+  /// Sends answers that wait for the next poll, which will not come. Does not wait for long (engine::kExitWait).
   void send_before_exit() {
     if (works()) runner_.send_before_exit();
     if (!abandoned_) recorder_->leave();
