@@ -2,6 +2,7 @@
 #include "tools/preload/preload.h"
 
 #include <fmt/core.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,10 +25,18 @@ void prepend(const char* variable, const std::string& first) {
 
 }  // namespace
 
+std::filesystem::path own_program() {
+  std::error_code error;
+  auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return program;
+  // Without /proc: as it was started, from this directory.
+  const auto* const started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return started == nullptr ? std::filesystem::path() : std::filesystem::canonical(started, error);
+}
+
 std::string library_path() {
   std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto libraries = self.parent_path().parent_path() / "lib";
+  const auto libraries = own_program().parent_path().parent_path() / "lib";
   const auto installed = libraries / "uroce" / kLibrary;
   return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
 }

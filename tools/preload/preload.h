@@ -3,10 +3,14 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <string>
 
 namespace uroce::tools {
+
+/// The file of this program, without links; empty when it can't be found.
+std::filesystem::path own_program();
 
 /// Our libibverbs.so.1: beside this executable in ../lib/uroce, where it is installed, or in ../lib, where it is built.
 std::string library_path();

@@ -88,19 +88,26 @@ int tell(pid_t pid, const std::string& command, bool with_pid) {
   return 0;
 }
 
+/// Returns 1, as an exit status.
+int say_that_nobody_listens() {
+  fmt::print(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
+  return 1;
+}
+
 }  // namespace
 
 int control(const std::string& whom, const std::vector<std::string>& words) {
   if (whom.empty()) {
     const auto pids = listeners();
     for (const pid_t pid : pids) fmt::print("{} {}\n", pid, process_name(std::to_string(pid)));
-    if (pids.empty()) fmt::print(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
-    return pids.empty() ? 1 : 0;
+    return pids.empty() ? say_that_nobody_listens() : 0;
   }
   const std::string command = words.empty() ? "list" : fmt::format("{}", fmt::join(words, " "));
   if (whom == "all") {
+    const auto pids = listeners();
+    if (pids.empty()) return say_that_nobody_listens();
     bool done = false;
-    for (const pid_t pid : listeners()) {
+    for (const pid_t pid : pids) {
       done = tell(pid, command, /*with_pid=*/true) == 0 || done;
       std::fflush(stdout);  // The next one may be stopped.
     }

@@ -109,10 +109,10 @@ int enable(const RunOptions& options) {
   }
   // Else each login would say so.
   if (const auto wrong = preload_library()) return fail(*wrong);
-  std::error_code error;
-  const fs::path program = fs::canonical("/proc/self/exe", error);
+  const fs::path program = own_program();
+  if (program.empty()) return fail("the file of this program can't be found; mount /proc, or start it by its path");
   const auto file = profile();
-  if (error || !file) return fail("HOME is not set, or /proc is missing");
+  if (!file) return fail("HOME is not set");
   auto before = read(*file);
   if (!before.ok()) return fail(before.error());
   if (!before->others.empty() && before->others.back() != '\n') before->others += '\n';

@@ -106,6 +106,13 @@ except OSError as error:
 if unshare -rn true 2>/dev/null; then
   expect 0 '1: DOWN' unshare -rn sh -c 'ip link set lo up; ip link set lo down; exec "$1" run -- cat /sys/class/infiniband/uroce0/ports/1/state' - "$uroce"
 fi
+# A chroot without /proc has the library all the same.
+if unshare -rm true 2>/dev/null; then
+  expect 0 'uroce0' unshare -rm sh -c 'mount -t tmpfs none /proc; exec "$1" run -- ibv_devices' - "$uroce"
+fi
+if unshare -rn true 2>/dev/null; then
+  expect 1 'no process takes commands' unshare -rn "$uroce" ctl all list
+fi
 # `uroce doctor` judges each setting: its value, and whether this machine can give it.
 expect 0 'UROCE_DEVICES=2' env UROCE_DEVICES=2 "$uroce" doctor
 expect 1 "'garbage' is neither" env UROCE_ADDR=garbage "$uroce" doctor
