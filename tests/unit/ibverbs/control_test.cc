@@ -175,6 +175,7 @@ TEST(Control, WhatMakesNoSenseIsRefusedWithAReason) {
       {"nic", "expected: nic N"},
       {"nic 64 list", "expected: nic N"},
       {"nic 1 counters", "NIC 1 is not open"},
+      {"nic 1 list", "NIC 1 is not open"},
       {"nic 1 faults none", "NIC 1 is not open"},
       {"nic 0 faults call=ibv_alloc_pd#1:EIO", "of the process"},
       {"faults", "expected"},

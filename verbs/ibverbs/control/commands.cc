@@ -211,11 +211,12 @@ Answer counters(const Nics& nics, const Words& words) {
 Answer list(const Nics& nics, const Words& words) {
   if (!words.empty()) return Err{std::string("expected: list")};
   std::string lines;
-  nics.for_each_open([&](Adapter& adapter) {
+  const std::size_t open = nics.for_each_open([&](Adapter& adapter) {
     lines += name_of(adapter);
     for (const std::string& address : adapter.facts().addresses) lines += ' ' + address;
     lines += '\n';
   });
+  if (open == 0 && nics.is_one()) return Err{nics.none_open()};
   return lines;
 }
 
