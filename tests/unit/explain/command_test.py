@@ -3,6 +3,7 @@
 """Runs `uroce explain` as a user does: command_test.py UROCE PCAPS."""
 import gzip
 import json
+import lzma
 import os
 import pathlib
 import signal
@@ -124,6 +125,10 @@ def mistakes(directory):
     packed = directory / "packed.pcap.gz"
     packed.write_bytes(gzip.compress(LOSS.read_bytes()))
     expect(explain(packed, status=2).stderr, f"{packed}: it is compressed by gzip: gunzip it first")
+    packed.write_bytes(bytes.fromhex("28b52ffd04"))
+    expect(explain(packed, status=2).stderr, f"{packed}: it is compressed by zstd: unzstd it first")
+    packed.write_bytes(lzma.compress(LOSS.read_bytes()))
+    expect(explain(packed, status=2).stderr, f"{packed}: it is compressed by xz: unxz it first")
     expect(explain("--qp", "x", LOSS, status=2).stderr, "'x' is no QP number")
     expect(explain("--peer", "x", LOSS, status=2).stderr, "'x' is no IPv4 or IPv6 address")
     expect(explain("--only", "x", LOSS, status=2).stderr, "--only takes problems")

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <string_view>
 
 namespace uroce::explain {
 namespace {
@@ -20,6 +22,28 @@ enum OptionCode : std::uint16_t { kEnd = 0, kComment = 1, kName = 2, kFlags = 2,
 std::int64_t clamp_time(std::int64_t seconds, std::int64_t nanoseconds) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 10;
   return std::clamp(seconds, -kMost, kMost) * 1'000'000'000 + nanoseconds;
+}
+
+/// How compressed files begin, and what expands them.
+struct Compression {
+  std::string_view magic, name, remedy;
+};
+constexpr Compression kCompressions[] = {
+    {"\x1F\x8B", "gzip", "gunzip"},
+    {"\x28\xB5\x2F\xFD", "zstd", "unzstd"},
+    {"\xFD"
+     "7zXZ",
+     "xz", "unxz"},
+    {"BZh", "bzip2", "bunzip2"},
+    {"\x04\x22\x4D\x18", "lz4", "unlz4"},
+};
+
+/// Null: none that is known.
+const Compression* compression_of(Bytes start) {
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  const auto* const known = std::find_if(std::begin(kCompressions), std::end(kCompressions),
+                                         [&](const Compression& row) { return text.starts_with(row.magic); });
+  return known == std::end(kCompressions) ? nullptr : known;
 }
 
 }  // namespace
@@ -50,8 +74,10 @@ Result<Reader, std::string> Reader::open(Input input) {
     reader.kind_ = Kind::kPcapng;
     return reader;
   }
-  if (start.size() >= 2 && start[0] == 0x1F && start[1] == 0x8B)
-    return Err{std::string("it is compressed by gzip: gunzip it first")};
+  if (const Compression* const compression = compression_of(start)) {
+    return Err{"it is compressed by " + std::string(compression->name) + ": " + std::string(compression->remedy) +
+               " it first"};
+  }
   if (start.size() < kPcapHeader || !reader.read_pcap_header()) {
     return Err{std::string("it is neither pcap nor pcapng")};
   }
