@@ -1,11 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/open_port.h"
 
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
 #include "engine/port/socket_port.h"
 #include "engine/port/uring_port.h"
 
 namespace uroce::engine {
 namespace {
+
+/// A call that each packet needs, or each QP, and that a filter of system calls refuses; such a port would lose all
+/// packets. Asks for nothing: no packet, an option that is set anyway.
+std::optional<SetupError> refused_call(int socket) {
+  const char* call = "recvmmsg";
+  mmsghdr none{};
+  int result = ::recvmmsg(socket, &none, 0, MSG_DONTWAIT, nullptr);
+  if (result == 0) {
+    call = "sendmmsg";
+    result = ::sendmmsg(socket, &none, 0, MSG_DONTWAIT);
+  }
+  if (result == 0) {
+    call = "setsockopt";
+    const int on = 1;
+    result = ::setsockopt(socket, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+  }
+  if (result == 0) return std::nullopt;
+  return call_failed("can't send and receive packets", call, errno);
+}
 
 Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
   const auto refusal = port->refusal();
@@ -32,6 +57,7 @@ Result<std::unique_ptr<Port>, SetupError> open_port(std::span<const proto::Gid> 
 
 Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket> receivers, EngineChoice choice) {
   if (receivers.empty()) return Err{SetupError{EINVAL, "a NIC needs at least one address"}};
+  if (auto refused = refused_call(receivers.front().fd.get())) return Err{std::move(*refused)};
   if (choice == EngineChoice::kSocket) return socket_port(std::move(receivers), "UROCE_ENGINE=socket");
   if (choice == EngineChoice::kGso) {
     return socket_port(std::move(receivers), "UROCE_OFFLOAD=gso", SocketPort::Trains::kYes);

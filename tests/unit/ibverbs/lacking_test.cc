@@ -49,6 +49,9 @@ TEST(Lacking, AllowedCalls) {
   for (const Case& one : {Case{{SYS_epoll_create1}, "epoll_create1: "},
                           {{SYS_timerfd_create}, "timerfd_create: "},
                           {{SYS_eventfd2}, "eventfd2: "},
+                          {{SYS_recvmmsg}, "recvmmsg: "},
+                          {{SYS_sendmmsg}, "sendmmsg: "},
+                          {{SYS_setsockopt}, "setsockopt: "},
                           {{SYS_clone, SYS_clone3}, "clone3 or clone: "}}) {
     const std::string text = in_child([&] {
       forbid(one.calls, EPERM);
