@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <string>
 
 #include "tests/unit/explain/retold.h"
@@ -153,6 +154,53 @@ TEST(Script, OfUcLatePacketsGoWhereTheyBelong) {
           << to_string(operation) << ' ' << testing::PrintToString(order);
     }
   }
+}
+
+/// Three RC messages of 4096 bytes each, from PSN 0 on. The packets of `lost`, a bit for each, are not in the capture
+/// when they are sent first; then a NAK makes the requester go back, if `is_resent`.
+std::string rc_messages(Operation operation, unsigned lost, bool is_resent) {
+  constexpr std::array kSend{O::kRcSendFirst, O::kRcSendMiddle, O::kRcSendMiddle, O::kRcSendLast};
+  constexpr std::array kWrite{O::kRcWriteFirst, O::kRcWriteMiddle, O::kRcWriteMiddle, O::kRcWriteLast};
+  constexpr std::uint32_t kPackets = 12;
+  const bool is_write = operation == Operation::kWrite;
+  std::vector<Scripted> packets;
+  const auto send = [&](std::uint32_t psn) {
+    const bool has_length = is_write && psn % 4 == 0;
+    packets.push_back({true, (is_write ? kWrite : kSend)[psn % 4], psn, 1024, has_length ? reth(4096) : Octets{}});
+  };
+  for (std::uint32_t psn = 0; psn < kPackets; ++psn) {
+    if ((lost >> psn & 1) == 0) send(psn);
+  }
+  if (lost != 0 && is_resent) {
+    const auto first = static_cast<std::uint32_t>(std::countr_zero(lost));
+    if (packets.back().psn > first) packets.push_back({false, O::kRcAcknowledge, first, 0, nak(first / 4)});
+    for (std::uint32_t psn = first; psn < kPackets; ++psn) send(psn);
+  }
+  packets.push_back({false, O::kRcAcknowledge, kPackets - 1, 0, aeth(3)});
+  const Retold retold = retell_bytes(scripted_pcap(packets));
+  const Numbers& numbers = numbers_of(retold);
+  const auto& row = numbers.operations[static_cast<std::size_t>(operation)];
+  return std::to_string(row.count) + ": " + std::to_string(row.whole) + " of " + std::to_string(row.least) + ".." +
+         std::to_string(row.most) + " bytes, " + std::to_string(row.bytes) + " in all, " +
+         std::to_string(row.completed) + " with " + std::to_string(numbers.acked_bytes) + " completed";
+}
+
+/// Whatever is lost is sent again, and belongs to its own message, whatever has come before it.
+TEST(Script, OfRcLatePacketsGoWhereTheyBelong) {
+  for (const Operation operation : {Operation::kSend, Operation::kWrite}) {
+    for (unsigned lost = 0; lost < 1 << 12; lost += 2) {
+      EXPECT_EQ(rc_messages(operation, lost, true), "3: 3 of 4096..4096 bytes, 12288 in all, 3 with 12288 completed")
+          << to_string(operation) << ", lost: " << std::hex << lost;
+    }
+  }
+}
+
+/// What was acknowledged is not sent again.
+TEST(Script, OfRcWhatIsNotCapturedIsPartOfItsMessage) {
+  const auto told = [](unsigned lost) { return rc_messages(Operation::kSend, lost, false); };
+  EXPECT_EQ(told(0b0000'0110'0000), "3: 3 of 4096..4096 bytes, 12288 in all, 3 with 12288 completed");
+  EXPECT_EQ(told(0b0000'1000'0000), "3: 2 of 4096..4096 bytes, 11264 in all, 3 with 11264 completed");
+  EXPECT_EQ(told(0b0000'1100'0000), "3: 2 of 4096..4096 bytes, 10240 in all, 3 with 10240 completed");
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ Octets scripted_frame(const Scripted& packet, const Ends& ends) {
 
 Octets reth(std::uint32_t length) { return network().word(0).word(0x1000).word(0x77).word(length).out; }
 Octets aeth(std::uint32_t msn) { return network().word(0x1F000000u | msn).out; }
+Octets nak(std::uint32_t msn) { return network().word(0x60000000u | msn).out; }
 
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
   std::vector<std::pair<std::int64_t, Octets>> frames;

@@ -24,6 +24,8 @@ struct Scripted {
 /// RETH of a READ of so many bytes; AETH of an ACK.
 Octets reth(std::uint32_t length);
 Octets aeth(std::uint32_t msn);
+/// Of a NAK "PSN sequence error".
+Octets nak(std::uint32_t msn);
 
 struct Ends {
   proto::Gid a = proto::Gid::from_v4(10, 0, 0, 1), b = proto::Gid::from_v4(10, 0, 0, 2);

@@ -76,9 +76,7 @@ class Stream {
   PsnIndex psns_of_length(const Message& message) const;
   void set_read_length(Message& message);
   Message* continued(PsnIndex index, const Packet& packet);
-  /// So many PSNs are missing inside of a message, not between two, where nothing is sent again.
-  PsnIndex gap_inside() const { return reliable_ ? 0 : 1; }
-  bool is_open_end(const Message& message, PsnIndex index) const;
+  bool reaches(const Message& message, PsnIndex index) const;
   void reopen(Message& message);
   Message& begin_message(PsnIndex index, const Packet& packet);
   void join_message(PsnIndex index, const Packet& packet);

@@ -145,13 +145,21 @@ Message* Stream::oldest_unanswered() {
 /// Everything before `una` is acknowledged.
 void Stream::advance(PsnIndex una, const Packet& packet, Told& told) {
   if (una <= una_) return;
-  auto message = history_.from(una_);
+  auto message = history_.from(una_ - 1);  // One that seemed to end there may have had more.
   una_ = una;
   evidence_.progress_ns = packet.time_ns;
   evidence_.implied.reset();
   std::uint64_t messages = 0;
   for (; message != history_.messages().end() && message->end() <= una_; ++message) {
-    if (message->done || !message->whole || message->is_answered()) continue;
+    if (message->done || message->is_answered()) continue;
+    if (!message->whole && message->end() < una_) {  // Nothing of it is sent again.
+      const auto place = message - history_.messages().begin();
+      merge_behind(*message);
+      message = history_.messages().begin() + place;  // What is behind it has moved.
+      if (message->end() > una_) break;
+      if (message->end() < una_) end_message(*message);
+    }
+    if (!message->whole) continue;
     if (told.part.message == 0) told.part.message = message->number;
     complete(*message, packet.time_ns);
     ++messages;

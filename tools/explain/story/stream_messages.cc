@@ -18,6 +18,15 @@ void Stream::set_read_length(Message& message) {
   cursor_ = std::max(cursor_, message.end());
 }
 
+/// Whether a packet that does not begin a message is one of this message, by its PSN.
+bool Stream::reaches(const Message& message, PsnIndex index) const {
+  if (const PsnIndex psns = psns_of_length(message); psns != 0) return index < message.first + psns;
+  // One packet that is missing is not both the end of a message and the beginning of the next one; two may be. Those
+  // before an acknowledged one do not come any more: they are taken for parts of this message.
+  const bool acknowledged = reliable_ && index < una_;
+  return !message.last_payload && (acknowledged || index <= message.end() + 1);
+}
+
 /// The message that a packet continues; null when it begins one, or the beginning is not in the capture.
 Message* Stream::continued(PsnIndex index, const Packet& packet) {
   if (packet.op->starts()) return nullptr;
@@ -25,23 +34,9 @@ Message* Stream::continued(PsnIndex index, const Packet& packet) {
   if (Message* const around = history_.message(index); around != nullptr && around->kind == packet.op->kind)
     return around;
   Message* const before = history_.before(index);
-  if (before == nullptr || before->kind != packet.op->kind) return nullptr;
-  const PsnIndex psns = psns_of_length(*before);
-  if (!reliable_ && index < before->first + psns) return before;  // It is late; a header says so.
-  if (is_open_end(*before, index)) reopen(*before);
-  if (before->whole) return nullptr;
-  const bool behind_it = psns != 0 && index >= before->first + psns;
-  // Its end is missing, and so is the beginning of the next one: two packets. UC does not send them again.
-  const bool may_be_next = !reliable_ && psns == 0 && index - before->end() > 1;
-  const bool is_apart = before != history_.newest() && before->end() + gap_inside() < index;
-  return behind_it || may_be_next || is_apart ? nullptr : before;
-}
-
-/// Whether a packet that comes late goes on with a message that was taken for one without end. Of UC: with RC it is
-/// sent again, and so is what is behind it.
-bool Stream::is_open_end(const Message& message, PsnIndex index) const {
-  return !reliable_ && message.whole && !message.last_payload && !message.length_known &&
-         message.end() + gap_inside() >= index;
+  if (before == nullptr || before->kind != packet.op->kind || !reaches(*before, index)) return nullptr;
+  if (before->whole && !before->length_known) reopen(*before);
+  return before;
 }
 
 /// There is more of a message that end_message() took for one without end.
@@ -70,7 +65,9 @@ Message& Stream::begin_message(PsnIndex index, const Packet& packet) {
 void Stream::join_message(PsnIndex index, const Packet& packet) {
   Message* open = continued(index, packet);
   if (open == nullptr) {
-    if (Message* const newest = history_.newest(); newest != nullptr && newest->first < index) end_message(*newest);
+    // With RC its end is sent again.
+    Message* const newest = history_.newest();
+    if (!reliable_ && newest != nullptr && newest->first < index) end_message(*newest);
     open = &begin_message(index, packet);
   }
   if (open->is_read()) {
@@ -112,8 +109,7 @@ void Stream::merge_behind(Message& message) {
   const auto next = history_.from(message.end());
   Message* const rest = next == history_.messages().end() ? nullptr : &*next;
   if (rest == nullptr || rest->begun || rest->done || rest->kind != message.kind) return;
-  const bool is_open = !message.last_payload && !message.length_known;
-  if (rest->first < message.end() || rest->first > message.end() + (is_open ? gap_inside() : 0)) return;
+  if (rest->first < message.end() || !reaches(message, rest->first)) return;
   auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))];
   --row.count;
   if (rest->whole) row.bytes -= rest->bytes;
@@ -125,7 +121,9 @@ void Stream::merge_behind(Message& message) {
   const bool whole = rest->whole;
   const PsnIndex first = message.first;
   history_.remove(*rest);  // Moves the others.
-  if (Message* const merged = history_.message(first); whole && merged != nullptr) end_message(*merged);
+  Message* const merged = history_.message(first);
+  if (merged == nullptr) return;
+  whole ? end_message(*merged) : merge_behind(*merged);
 }
 
 void Stream::fill_part(PsnIndex index, const Packet& packet, Told& told) {
