@@ -203,5 +203,35 @@ TEST(Script, OfRcWhatIsNotCapturedIsPartOfItsMessage) {
   EXPECT_EQ(told(0b0000'1100'0000), "3: 2 of 4096..4096 bytes, 10240 in all, 3 with 10240 completed");
 }
 
+/// Request for bytes of a READ from PSN `psn` on, up to PSN 7, of 1024 bytes each.
+Scripted read_rest(std::uint32_t psn) { return {true, O::kRcReadRequest, psn, 0, reth((8 - psn) * 1024, psn * 1024)}; }
+
+/// A READ whose first request is not in the capture is asked for the rest twice.
+TEST(Script, TheRestOfAReadThatBeganUnseenIsOneRead) {
+  const auto answer = [](O op, std::uint32_t psn) {
+    return Scripted{false, op, psn, 1024, op == O::kRcReadResponseMiddle ? Octets{} : aeth(2)};
+  };
+  const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcSendOnly, 0xFFFFFF, 4},
+                                                    {false, O::kRcAcknowledge, 0xFFFFFF, 0, aeth(1)},
+                                                    {true, O::kRcSendOnly, 8, 4},
+                                                    read_rest(2),
+                                                    {true, O::kRcSendOnly, 8, 4},
+                                                    answer(O::kRcReadResponseFirst, 2),
+                                                    answer(O::kRcReadResponseMiddle, 3),
+                                                    answer(O::kRcReadResponseMiddle, 5),
+                                                    read_rest(4),
+                                                    {true, O::kRcSendOnly, 8, 4},
+                                                    answer(O::kRcReadResponseFirst, 4),
+                                                    answer(O::kRcReadResponseMiddle, 5),
+                                                    answer(O::kRcReadResponseMiddle, 6),
+                                                    answer(O::kRcReadResponseLast, 7),
+                                                    {false, O::kRcAcknowledge, 8, 0, aeth(3)}}));
+  const Numbers& numbers = numbers_of(retold);
+  EXPECT_EQ(numbers.operations[static_cast<std::size_t>(Operation::kRead)].count, 1u) << retold.counts();
+  EXPECT_EQ(numbers.unanswered, 0u);
+  EXPECT_EQ(numbers.missing, 2u);
+  EXPECT_EQ(numbers.acked_bytes, 6 * 1024 + 4 + 4u);
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

@@ -33,7 +33,9 @@ Octets scripted_frame(const Scripted& packet, const Ends& ends) {
 
 }  // namespace
 
-Octets reth(std::uint32_t length) { return network().word(0).word(0x1000).word(0x77).word(length).out; }
+Octets reth(std::uint32_t length, std::uint32_t offset) {
+  return network().word(0).word(0x1000 + offset).word(0x77).word(length).out;
+}
 Octets aeth(std::uint32_t msn) { return network().word(0x1F000000u | msn).out; }
 Octets nak(std::uint32_t msn) { return network().word(0x60000000u | msn).out; }
 

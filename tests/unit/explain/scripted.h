@@ -21,8 +21,8 @@ struct Scripted {
   Octets headers{};  ///< Behind BTH.
 };
 
-/// RETH of a READ of so many bytes; AETH of an ACK.
-Octets reth(std::uint32_t length);
+/// RETH of a READ of so many bytes, `offset` behind some address; AETH of an ACK.
+Octets reth(std::uint32_t length, std::uint32_t offset = 0);
 Octets aeth(std::uint32_t msn);
 /// Of a NAK "PSN sequence error".
 Octets nak(std::uint32_t msn);

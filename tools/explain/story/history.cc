@@ -80,19 +80,22 @@ void History::add_hole(const Hole& hole) {
   if (holes_.size() > kHoles) holes_.pop_front();
 }
 
-void History::fill_hole(PsnIndex index, std::int64_t psns) {
+std::uint64_t History::fill_hole(PsnIndex index, std::int64_t psns) {
   const PsnIndex end = index + std::max<std::int64_t>(psns, 1);
   std::deque<Hole> left;
+  PsnIndex filled = 0;
   for (const Hole& hole : holes_) {
     if (end <= hole.begin || hole.end <= index) {
       left.push_back(hole);
       continue;
     }
+    filled += std::min(end, hole.end) - std::max(index, hole.begin);
     if (hole.begin < index) left.push_back({hole.begin, index, hole.time_ns, hole.behind});
     if (end < hole.end) left.push_back({end, hole.end, hole.time_ns, hole.behind});
   }
   holes_ = std::move(left);
   while (holes_.size() > kHoles) holes_.pop_front();
+  return static_cast<std::uint64_t>(filled);
 }
 
 void History::trim(PsnIndex una) {

@@ -78,8 +78,8 @@ class History {
   Message& add_message(const Message& message);
   void remove(const Message& message);
   void add_hole(const Hole& hole);
-  /// A packet of a hole has come: what is left of the hole.
-  void fill_hole(PsnIndex index, std::int64_t psns);
+  /// What was missing has come. How many PSNs of it were.
+  std::uint64_t fill_hole(PsnIndex index, std::int64_t psns);
 
   std::deque<Message>& messages() { return messages_; }
   /// The first message that ends behind `index`.

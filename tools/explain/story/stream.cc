@@ -197,6 +197,10 @@ void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
   order_.forget();
 }
 
+void Stream::fill_hole(PsnIndex index, std::int64_t psns) {
+  numbers_.missing -= std::min(numbers_.missing, history_.fill_hole(index, psns));
+}
+
 void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
   const proto::rules::Request facts{packet.op, packet.payload, packet.length, packet.ack_request, packet.solicited};
   const auto found = [&](const proto::rules::Breach& breach) {

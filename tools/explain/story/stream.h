@@ -65,6 +65,7 @@ class Stream {
   static SentPacket sent_packet(PsnIndex index, const Packet& packet);
   void add_new(PsnIndex index, const Packet& packet, Told& told);
   void note_hole(PsnIndex index, const Packet& packet, Told& told);
+  void fill_hole(PsnIndex index, std::int64_t psns);
   Cause cause_of(PsnIndex index, const Packet& packet);
   bool may_be_late(const Hole* hole, const Packet& packet) const;
   void repeat(PsnIndex index, const Packet& packet, Told& told);

@@ -102,8 +102,7 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
     SentPacket& fresh = history_.add_packet(sent_packet(index, packet));
     fresh.late = told.reason == Reason::kReordered;
     fresh.resent = is_resent(told.reason);
-    history_.fill_hole(index, 1);
-    if (hole != nullptr && numbers_.missing > 0) --numbers_.missing;
+    fill_hole(index, 1);
     if (told.reason != Reason::kReordered) {
       told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture");
     }

@@ -14,6 +14,7 @@ PsnIndex Stream::psns_of_length(const Message& message) const {
 
 void Stream::set_read_length(Message& message) {
   message.psns = psns_of_length(message);
+  fill_hole(message.first, message.psns);  // Its first request may not be in the capture, only one for the rest.
   next_ = std::max(next_, message.end());
   cursor_ = std::max(cursor_, message.end());
 }
