@@ -233,5 +233,26 @@ TEST(Script, TheRestOfAReadThatBeganUnseenIsOneRead) {
   EXPECT_EQ(numbers.acked_bytes, 6 * 1024 + 4 + 4u);
 }
 
+/// What is in the capture, damaged, is not missing; what is missing beside it is.
+TEST(Script, ADamagedPacketIsNotMissing) {
+  const auto only = [](std::uint32_t psn, bool damaged = false) {
+    return Scripted{true, O::kRcSendOnly, psn, 4, {}, damaged};
+  };
+  const Scripted refused{false, O::kRcAcknowledge, 1, 0, nak(1)};
+  const Retold retold = retell_bytes(scripted_pcap({only(0), only(1, true), only(2), refused, only(1), only(2)}));
+  EXPECT_EQ(retold.counts(), "icrc_wrong:1 nak:2 nak_sequence:1");
+  EXPECT_EQ(retold.lines.at(3).told.notes.at(0).text, "the responder waits for PSN 0x1: #2 was damaged");
+  EXPECT_TRUE(retold.lines.at(4).told.notes.empty());
+  const Retold two = retell_bytes(scripted_pcap({only(0), only(2, true), only(4)}));
+  EXPECT_EQ(two.counts(), "gap:2 icrc_wrong:1");
+  EXPECT_EQ(numbers_of(two).missing, 2u);
+  const Retold read = retell_bytes(scripted_pcap({{true, O::kRcSendFirst, 0, 1024},
+                                                  {true, O::kRcSendLast, 1, 4},
+                                                  {true, O::kRcReadRequest, 2, 0, reth(4096), true},
+                                                  only(6)}));
+  EXPECT_EQ(read.counts(), "icrc_wrong:1");
+  EXPECT_EQ(numbers_of(read).missing, 0u);
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

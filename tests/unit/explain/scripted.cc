@@ -22,7 +22,7 @@ Octets scripted_frame(const Scripted& packet, const Ends& ends) {
   writer.word(packet.from_a ? ends.qp_b : ends.qp_a).word(0x80000000u | packet.psn).bytes(packet.headers);
   Octets bytes = writer.out;
   bytes.resize(bytes.size() + packet.payload + pad);
-  const std::uint32_t icrc = proto::icrc(path, bytes);
+  const std::uint32_t icrc = proto::icrc(path, bytes) + (packet.damaged ? 1 : 0);
   bytes.resize(bytes.size() + proto::kIcrcSize);
   proto::store_icrc(MutBytes(bytes).last(proto::kIcrcSize), icrc);
   const proto::FrameFields fields = proto::frame_fields_for(path);

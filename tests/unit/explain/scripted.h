@@ -18,7 +18,8 @@ struct Scripted {
   proto::Opcode op{};
   std::uint32_t psn = 0;
   std::size_t payload = 0;
-  Octets headers{};  ///< Behind BTH.
+  Octets headers{};      ///< Behind BTH.
+  bool damaged = false;  ///< Its ICRC is wrong.
 };
 
 /// RETH of a READ of so many bytes, `offset` behind some address; AETH of an ACK.

@@ -89,9 +89,9 @@ std::uint64_t History::fill_hole(PsnIndex index, std::int64_t psns) {
       left.push_back(hole);
       continue;
     }
-    filled += std::min(end, hole.end) - std::max(index, hole.begin);
-    if (hole.begin < index) left.push_back({hole.begin, index, hole.time_ns, hole.behind});
-    if (end < hole.end) left.push_back({end, hole.end, hole.time_ns, hole.behind});
+    if (!hole.damaged) filled += std::min(end, hole.end) - std::max(index, hole.begin);
+    if (hole.begin < index) left.push_back({hole.begin, index, hole.time_ns, hole.behind, hole.damaged});
+    if (end < hole.end) left.push_back({end, hole.end, hole.time_ns, hole.behind, hole.damaged});
   }
   holes_ = std::move(left);
   while (holes_.size() > kHoles) holes_.pop_front();

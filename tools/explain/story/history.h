@@ -62,7 +62,8 @@ struct Message {
 struct Hole {
   PsnIndex begin = 0, end = 0;
   std::int64_t time_ns = 0;
-  Place behind;  ///< The packet that showed it.
+  Place behind;     ///< The packet that showed it.
+  Place damaged{};  ///< The packet that should have been here; nowhere when the capture lacks it.
 };
 
 class History {
@@ -78,7 +79,7 @@ class History {
   Message& add_message(const Message& message);
   void remove(const Message& message);
   void add_hole(const Hole& hole);
-  /// What was missing has come. How many PSNs of it were.
+  /// What was missing has come, or what had been damaged. How many PSNs of it were missing.
   std::uint64_t fill_hole(PsnIndex index, std::int64_t psns);
 
   std::deque<Message>& messages() { return messages_; }

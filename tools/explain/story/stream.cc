@@ -12,6 +12,7 @@ namespace {
 
 /// A requester has at most 2^23 PSNs in flight, and hardly ever more than these.
 constexpr PsnIndex kForeign = 1 << 20;
+constexpr std::size_t kMostDamaged = 1024;
 /// So that indices never get negative.
 constexpr PsnIndex kStart = PsnIndex{1} << 40;
 
@@ -161,7 +162,8 @@ void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
     told.reason = cause.reason;
     told.cause = cause.place;
     told.wait_ns = cause.wait_ns;
-    told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture so far");
+    if (!damaged_.contains(index))
+      told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture so far");
   }
   join_message(index, packet);
   check_new(index, packet, told);
@@ -173,6 +175,7 @@ void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
   const bool whole_read = message != nullptr && message->is_read() && message->first == index;
   next_ = whole_read ? message->end() : index + 1;
   cursor_ = next_;
+  damaged_.erase(damaged_.begin(), damaged_.lower_bound(next_));
   numbers_.last_psn = psn_of(next_ - 1);
   numbers_.most_transmissions = std::max(numbers_.most_transmissions, 1u);
   if (!reliable_) una_ = next_;
@@ -180,11 +183,26 @@ void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
   if (stated) note_round(index, packet, told);
 }
 
+/// Some PSNs are skipped: packets that the capture does not have, but for those which it has damaged.
 void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
-  const auto missing = static_cast<std::uint64_t>(index - next_);
+  PsnIndex begin = next_;
+  for (const auto& [first, damaged] : damaged_) {
+    if (first >= index) break;
+    note_missing(begin, first, packet, told);
+    begin = std::max(begin, std::min(damaged.end, index));
+    history_.add_hole({first, std::min(damaged.end, index), packet.time_ns, packet.place, damaged.damaged});
+  }
+  note_missing(begin, index, packet, told);
+  if (order_.in_message() && history_.newest() != nullptr) history_.newest()->gap = true;
+  order_.forget();
+}
+
+void Stream::note_missing(PsnIndex begin, PsnIndex end, const Packet& packet, Told& told) {
+  if (begin >= end) return;
+  const auto missing = static_cast<std::uint64_t>(end - begin);
   numbers_.missing += missing;
   const std::string range =
-      missing == 1 ? "PSN " + hex(psn_of(next_)) : counted(missing, "PSN") + " from " + hex(psn_of(next_)) + " on";
+      missing == 1 ? "PSN " + hex(psn_of(begin)) : counted(missing, "PSN") + " from " + hex(psn_of(begin)) + " on";
   std::string text = range + (missing == 1 ? " is" : " are") +
                      " missing in front of this packet: lost before this capture, or not captured";
   if (!reliable_) {
@@ -192,9 +210,7 @@ void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
     if (order_.in_message() || !packet.op->starts()) text += "; the receiver drops the whole message";
   }
   incident(packet, told, Severity::kProblem, "gap", text);
-  history_.add_hole({next_, index, packet.time_ns, packet.place});
-  if (order_.in_message() && history_.newest() != nullptr) history_.newest()->gap = true;
-  order_.forget();
+  history_.add_hole({begin, end, packet.time_ns, packet.place});
 }
 
 void Stream::fill_hole(PsnIndex index, std::int64_t psns) {
@@ -226,8 +242,19 @@ void Stream::damaged(const Packet& packet, Told& told) {
   ++numbers_.damaged;
   ++numbers_.packets;
   incident(packet, told, Severity::kProblem, "icrc_wrong",
-           "ICRC wrong: damaged on the way, its receiver drops it (it says " + std::string(packet.op->name) + ", PSN " +
-               hex(packet.psn) + ")");
+           "ICRC wrong: damaged on the way, its receiver drops " + std::string(reliable_ ? "it" : "the whole message") +
+               " (it says " + std::string(packet.op->name) + ", PSN " + hex(packet.psn) + ")");
+  if (started_ && !packet.is_response()) await_hole(packet);
+}
+
+/// The next packet will skip this one's PSN; a READ takes those of its answer too.
+void Stream::await_hole(const Packet& damaged) {
+  const PsnIndex index = index_of(damaged.psn);
+  if (index < next_) return;
+  const bool is_read = damaged.op->kind == proto::Kind::kReadRequest;
+  const PsnIndex psns = !is_read ? 1 : mtu_ != 0 ? psns_of_bytes(damaged.length) : kForeign;
+  damaged_[index] = {index, index + psns, damaged.time_ns, {}, damaged.place};
+  if (damaged_.size() > kMostDamaged) damaged_.erase(std::prev(damaged_.end()));
 }
 
 void Stream::finish(std::int64_t now) {

@@ -2,6 +2,7 @@
 // One direction of a connection: what its requester sends, and how the peer answers. RC and UC.
 #pragma once
 
+#include <map>
 #include <utility>
 
 #include "proto/rules/rules.h"
@@ -65,6 +66,8 @@ class Stream {
   static SentPacket sent_packet(PsnIndex index, const Packet& packet);
   void add_new(PsnIndex index, const Packet& packet, Told& told);
   void note_hole(PsnIndex index, const Packet& packet, Told& told);
+  void await_hole(const Packet& damaged);
+  void note_missing(PsnIndex begin, PsnIndex end, const Packet& packet, Told& told);
   void fill_hole(PsnIndex index, std::int64_t psns);
   Cause cause_of(PsnIndex index, const Packet& packet);
   bool may_be_late(const Hole* hole, const Packet& packet) const;
@@ -74,6 +77,7 @@ class Stream {
   void check_new(PsnIndex index, const Packet& packet, Told& told);
 
   // Messages.
+  PsnIndex psns_of_bytes(std::uint64_t bytes) const;
   PsnIndex psns_of_length(const Message& message) const;
   void set_read_length(Message& message);
   Message* continued(PsnIndex index, const Packet& packet);
@@ -119,6 +123,7 @@ class Stream {
   PsnIndex passed_ = -1;  ///< `cursor_`, before a packet that has jumped ahead.
   std::uint64_t message_count_ = 0;
   History history_;
+  std::map<PsnIndex, Hole> damaged_;  ///< What damaged requests ahead of `next_` will leave.
   Evidence evidence_;
   proto::rules::MessageOrder order_;
   std::optional<Round> round_;            ///< The requester goes over packets again.

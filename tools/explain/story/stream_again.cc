@@ -98,12 +98,13 @@ void Stream::repeat(PsnIndex index, const Packet& packet, Told& told) {
   const bool begins = hole == nullptr && history_.message(index) == nullptr && packet.op->starts() &&
                       behind != nullptr && !behind->begun;  // It was lost before the capture's first packet.
   if (before == nullptr && (hole != nullptr || begins)) {
+    const bool was_damaged = hole != nullptr && hole->damaged;
     join_message(index, packet);
     SentPacket& fresh = history_.add_packet(sent_packet(index, packet));
     fresh.late = told.reason == Reason::kReordered;
     fresh.resent = is_resent(told.reason);
     fill_hole(index, 1);
-    if (told.reason != Reason::kReordered) {
+    if (told.reason != Reason::kReordered && !was_damaged) {
       told.note(Severity::kRemark, "unseen_before", "its first transmission is not in this capture");
     }
   }

@@ -336,7 +336,10 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
   } else if (sent != nullptr) {
     text += (*names_)(sent->last) + " did not reach it";
   } else {
-    text += history_.hole(index) != nullptr ? "lost before this capture" : "it was not captured";
+    const Hole* const hole = history_.hole(index);
+    text += hole == nullptr ? "it was not captured"
+            : hole->damaged ? (*names_)(hole->damaged) + " was damaged"
+                            : "lost before this capture";
   }
   if (index < una_) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
   incident(packet, told, Severity::kProblem, "nak_sequence", text);

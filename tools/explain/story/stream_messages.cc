@@ -6,10 +6,14 @@
 
 namespace uroce::explain {
 
+/// The path MTU is known.
+PsnIndex Stream::psns_of_bytes(std::uint64_t bytes) const {
+  return bytes == 0 ? 1 : static_cast<PsnIndex>((bytes + mtu_ - 1) / mtu_);
+}
+
 /// PSNs that the message takes, as its RETH says; 0 when that is not known.
 PsnIndex Stream::psns_of_length(const Message& message) const {
-  if (!message.length_known || mtu_ == 0) return 0;
-  return message.length == 0 ? 1 : static_cast<PsnIndex>((message.length + mtu_ - 1) / mtu_);
+  return message.length_known && mtu_ != 0 ? psns_of_bytes(message.length) : 0;
 }
 
 void Stream::set_read_length(Message& message) {
