@@ -156,6 +156,14 @@ TEST(Script, OfUcLatePacketsGoWhereTheyBelong) {
   }
 }
 
+/// Where more than one packet is missing, the length of the messages before tells.
+TEST(Script, OfUcAMessageIsTakenToBeAsLongAsThoseBefore) {
+  const auto uc_sends = [](const std::vector<std::uint32_t>& psns) { return uc_messages(Operation::kSend, psns); };
+  EXPECT_EQ(uc_sends({0, 1, 2, 3, 4, 7, 8, 9, 10, 11}), "3: 3 of 4096..4096 bytes, 12288 in all");
+  EXPECT_EQ(uc_sends({0, 1, 2, 3, 4, 11}), "3: 1 of 4096..4096 bytes, 6144 in all");
+  EXPECT_EQ(uc_sends({0, 3, 4, 5, 6, 7}), "3: 1 of 4096..4096 bytes, 6144 in all") << "none is before";
+}
+
 /// Three RC messages of 4096 bytes each, from PSN 0 on. The packets of `lost`, a bit for each, are not in the capture
 /// when they are sent first; then a NAK makes the requester go back, if `is_resent`.
 std::string rc_messages(Operation operation, unsigned lost, bool is_resent) {

@@ -82,6 +82,7 @@ class Stream {
   void set_read_length(Message& message);
   Message* continued(PsnIndex index, const Packet& packet);
   bool reaches(const Message& message, PsnIndex index) const;
+  PsnIndex usual_last(const Message& message) const;
   void reopen(Message& message);
   Message& begin_message(PsnIndex index, const Packet& packet);
   void join_message(PsnIndex index, const Packet& packet);

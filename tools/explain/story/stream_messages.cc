@@ -29,7 +29,14 @@ bool Stream::reaches(const Message& message, PsnIndex index) const {
   // One packet that is missing is not both the end of a message and the beginning of the next one; two may be. Those
   // before an acknowledged one do not come any more: they are taken for parts of this message.
   const bool acknowledged = reliable_ && index < una_;
-  return !message.last_payload && (acknowledged || index <= message.end() + 1);
+  return !message.last_payload && (acknowledged || index <= std::max(message.end() + 1, usual_last(message)));
+}
+
+/// Where a message of UC should end, as all were of the same length so far. With RC time will tell.
+PsnIndex Stream::usual_last(const Message& message) const {
+  const auto& row = numbers_.operations[static_cast<std::size_t>(operation_of(message.kind))];
+  const bool known = !reliable_ && message.begun && mtu_ != 0 && row.whole != 0 && row.least == row.most;
+  return known ? message.first + psns_of_bytes(row.least) - 1 : message.first;
 }
 
 /// The message that a packet continues; null when it begins one, or the beginning is not in the capture.
