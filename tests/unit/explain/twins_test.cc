@@ -38,6 +38,8 @@ class Taps {
     add(request_, 0, Direction::kSent, time_ns, comment);
   }
   void arrived(std::int64_t time_ns) { add(request_, 1, Direction::kReceived, time_ns); }
+  /// Of those that come now.
+  void set_icrc(Icrc icrc) { request_.icrc = icrc; }
 
   /// Of each SEND, in the order of their sending: the number of the frame at the other end, 0 when it was lost.
   std::vector<std::uint64_t> take() {
@@ -80,6 +82,20 @@ TEST(Twins, WhatIsSentAgainWasLostBefore) {
   taps.sent(200 * kUs);
   taps.arrived(220 * kUs);
   EXPECT_THAT(taps.take(), testing::ElementsAre(0, 3));
+}
+
+TEST(Twins, WhatIsDamagedWhenItIsSentArrivesDamaged) {
+  Taps taps;
+  taps.learn_ways();
+  taps.set_icrc(Icrc::kWrong);
+  taps.sent(100 * kUs);
+  taps.set_icrc(Icrc::kRight);
+  taps.sent(200 * kUs);
+  taps.set_icrc(Icrc::kWrong);
+  taps.arrived(250 * kUs);
+  taps.set_icrc(Icrc::kRight);
+  taps.arrived(260 * kUs);
+  EXPECT_THAT(taps.take(), testing::ElementsAre(3, 4));
 }
 
 /// The clock of the other end is behind.

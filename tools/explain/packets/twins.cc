@@ -2,6 +2,7 @@
 #include "tools/explain/packets/twins.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "proto/base/mix.h"
 
@@ -55,6 +56,10 @@ Twins::Order::iterator Twins::find_twin(const Packet& packet, std::uint64_t iden
     if (can_be_twins(packet, at->second->second.packet)) candidates.push_back(at->second);
   }
   if (candidates.empty()) return held_.end();
+  // What is damaged in front of its sender's capture arrives damaged; what is sent again in its place does not.
+  const bool damaged = packet.icrc == Icrc::kWrong;
+  const auto is_alike = [&](Order::iterator at) { return (at->second.packet.icrc == Icrc::kWrong) == damaged; };
+  if (std::any_of(candidates.begin(), candidates.end(), is_alike)) std::erase_if(candidates, std::not_fn(is_alike));
   const auto order = [](Order::iterator at) { return std::pair{at->first, at->second.packet.place.frame}; };
   std::sort(candidates.begin(), candidates.end(), [&](auto a, auto b) { return order(a) < order(b); });
   // Only RC sends again. Where a clock is wrong, packets seem to arrive before they are sent.
