@@ -211,6 +211,17 @@ TEST(Script, OfRcWhatIsNotCapturedIsPartOfItsMessage) {
   EXPECT_EQ(told(0b0000'1100'0000), "3: 2 of 4096..4096 bytes, 10240 in all, 3 with 10240 completed");
 }
 
+/// An answer is damaged on the way: where it arrived, its ICRC is wrong.
+TEST(Script, ADamagedAnswerIsNamedWhereItArrives) {
+  const Scripted request{true, O::kRcSendOnly, 1, 4};
+  const Scripted answer{false, O::kRcAcknowledge, 1, 0, aeth(1)};
+  Scripted damaged = answer;
+  damaged.damaged = true;
+  const Retold retold = retell_files({scripted_pcap({request, answer}), scripted_pcap({request, damaged})});
+  EXPECT_EQ(retold.counts(), "damaged:1");
+  EXPECT_EQ(retold.lines.at(1).told.notes.at(0).text, "ACK, PSN 0x1, was damaged on the way: its ICRC is wrong in b#2");
+}
+
 /// Request for bytes of a READ from PSN `psn` on, up to PSN 7, of 1024 bytes each.
 Scripted read_rest(std::uint32_t psn) { return {true, O::kRcReadRequest, psn, 0, reth((8 - psn) * 1024, psn * 1024)}; }
 

@@ -94,7 +94,7 @@ void Stream::judge_way(const Packet& packet, Told& told) {
     ++numbers_.damaged;
     return incident(packet, told, Severity::kProblem, "damaged",
                     name + ", PSN " + hex(packet.psn) + ", was damaged on the way: its ICRC is wrong in " +
-                        (*names_)(packet.other));
+                        (*names_)(packet.is_response() ? packet.place : packet.other));
   }
   const std::int64_t way =
       packet.is_response() ? packet.time_ns - packet.other_time_ns : packet.other_time_ns - packet.time_ns;
