@@ -23,9 +23,10 @@ namespace uroce::engine {
 namespace {
 
 // From the UDP payload on: BTH (12 bytes), DETH (8), the MAD header (24), and the message.
-constexpr std::uint32_t kSlotOfQpn = 5, kAttribute = 36, kRequestId = 44, kRemoteId = 48, kServiceLow = 56;
+constexpr std::uint32_t kSlotOfQpn = 5, kTidHigh = 28, kAttribute = 36, kRequestId = 44, kRemoteId = 48,
+                        kServiceLow = 56;
 constexpr std::uint32_t kPort = 0xFFFF;  // Of a service ID.
-constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
+constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kRej = 0x12, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
 
 /// How long others may hold the lock, in steps of a millisecond.
 constexpr int kTries = 2000;
@@ -75,8 +76,8 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
       /*  1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
       /*  2 */ BPF_STMT(BPF_RET | BPF_A, 0),
       /*  3 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute),
-      /*  4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kReq, 9, 0),
-      /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrReq, 8, 0),
+      /*  4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kReq, 15, 0),
+      /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrReq, 14, 0),
       /*  6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kSidrRep, 3, 0),
       /*  7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kMra, 0, 1),
       /*  8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kDrep, 0, 3),
@@ -84,8 +85,15 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
       /* 10 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRequestId),
       /* 11 */ BPF_STMT(BPF_RET | BPF_A, 0),
       /* 12 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kRemoteId),
-      /* 13 */ BPF_STMT(BPF_RET | BPF_A, 0),
-      /* 14 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kServiceLow),
+      /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      /* 14 */ BPF_STMT(BPF_RET | BPF_A, 0),
+      // A REJ without remote ID takes back a REQ. Of ours, the transaction ID says for which service that was.
+      /* 15 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute),
+      /* 16 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRej, 1, 0),
+      /* 17 */ BPF_STMT(BPF_RET | BPF_K, 0),
+      /* 18 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kTidHigh),
+      /* 19 */ BPF_STMT(BPF_JMP | BPF_JA, 1),
+      /* 20 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kServiceLow),
   };
   add_routes(steer, routes, ~std::uint32_t{0});
   // Nobody listens. Perhaps a server is about to: that of perftest, for UD, once its listener of the TCP port is gone.

@@ -14,6 +14,7 @@ Result<Id, Errno> Cm::Core::connect(const ConnectRequest& request, Instant now) 
   Connection& c = **created;
   c.info.transport = request.transport;
   c.info.service_id = request.service_id;
+  c.request_tid = request_tid(c.id, request.service_id);
   c.info.local_qpn = request.params.qpn;
   c.info.retry_count = std::min<std::uint8_t>(request.params.retry_count, 7);
   enter(c, State::kReqSent);

@@ -30,5 +30,8 @@ Mad make_sidr_rep(std::uint32_t request_id, std::uint64_t tid, std::uint64_t ser
 
 /// Transaction ID of a message that begins something.
 constexpr std::uint64_t own_tid(Id id) { return std::uint64_t{2} << 32 | id; }
+/// The same of a REQ. Its sender may take it back by a REJ that bears no ID of the receiver's: where processes share an
+/// address, this tells for which of them that is (engine/broker/cm_steering.h).
+constexpr std::uint64_t request_tid(Id id, std::uint64_t service_id) { return service_id << 32 | id; }
 
 }  // namespace uroce::cm

@@ -50,9 +50,10 @@ class CmSteeringTest : public ::testing::Test {
 
   int socket(std::uint8_t slot) const { return sockets_[slot].get(); }
 
-  /// Which slot gets a message with this attribute, these IDs' slots, and this service.
+  /// Which slot gets a message with this attribute, these IDs' slots, this service, and this upper half of the
+  /// transaction ID.
   int who_gets(std::uint16_t attribute, std::uint8_t first_id, std::uint8_t second_id, std::uint32_t service = 0,
-               std::uint8_t slot_of_qpn = 0) {
+               std::uint8_t slot_of_qpn = 0, std::uint32_t tid = 0) {
     std::array<std::uint8_t, 280> packet{};
     packet[5] = slot_of_qpn;
     packet[7] = 1;
@@ -60,6 +61,7 @@ class CmSteeringTest : public ::testing::Test {
     packet[37] = static_cast<std::uint8_t>(attribute);
     packet[44] = first_id;
     packet[48] = second_id;
+    for (std::size_t i = 0; i < 4; ++i) packet[28 + i] = static_cast<std::uint8_t>(tid >> (24 - 8 * i));
     for (std::size_t i = 0; i < 4; ++i) packet[56 + i] = static_cast<std::uint8_t>(service >> (24 - 8 * i));
     const SocketAddress to(kShared, proto::kRocePort);
     EXPECT_GT(::sendto(sender_.get(), packet.data(), packet.size(), 0, to.get(), to.size), 0);
@@ -86,7 +88,7 @@ TEST_F(CmSteeringTest, AnswersGoToTheSlotInTheIdThatTheyAreFor) {
     EXPECT_EQ(who_gets(attribute, kOurSlot, kNeighbour), kNeighbour) << attribute;
   }
   EXPECT_EQ(who_gets(0x18, kNeighbour, kOurSlot), kNeighbour) << "SIDR_REP: its request's";
-  EXPECT_EQ(who_gets(0x12, kOurSlot, 0), kManagementSlot) << "for nobody";
+  EXPECT_EQ(who_gets(0x16, kOurSlot, 0), kManagementSlot) << "for nobody";
   EXPECT_EQ(who_gets(0x19, kOurSlot, kNeighbour), kManagementSlot) << "LAP";
   EXPECT_EQ(who_gets(0x10, 0, 0, 0, kNeighbour), kNeighbour) << "no management packet";
 }
@@ -99,6 +101,17 @@ TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
     EXPECT_EQ(who_gets(attribute, 9, 9, kService), kNeighbour);
     EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurSlot) << "it refuses what nobody listens for";
   }
+}
+
+TEST_F(CmSteeringTest, ARequestThatIsTakenBackIsSoWhereItWent) {
+  constexpr std::uint16_t kRej = 0x12;
+  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  ASSERT_TRUE(claim);
+  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
+  EXPECT_EQ(who_gets(kRej, 9, 0, 0, 0, kService), kNeighbour);
+  EXPECT_EQ(who_gets(kRej, 9, 0, 0, 0, kService + 1), kOurSlot) << "nobody listens";
+  EXPECT_EQ(who_gets(kRej, 9, kOurSlot, 0, 0, kService), kOurSlot) << "it has an ID";
+  EXPECT_EQ(who_gets(0x16, 9, 0, 0, 0, kService), kManagementSlot) << "no REJ";
 }
 
 // perftest's client asks for the UDP port before its server, which had the TCP port, listens there.

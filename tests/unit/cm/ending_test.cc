@@ -220,6 +220,9 @@ TEST_F(Lab, DestroyInEveryState) {
   EXPECT_EQ(expect(b, Kind::kRejected).status, 4);
   destroy(b, id_b);
   EXPECT_THAT(names(), ElementsAre("a REQ", "a REJ"));
+  const auto tid = last("a REJ").mad().get<wire::Mad::TransactionId>();
+  EXPECT_EQ(tid, last("a REQ").mad().get<wire::Mad::TransactionId>());
+  EXPECT_EQ(tid >> 32, kService & 0xFFFFFFFF) << "that goes to whoever got the REQ";
   // REQ received
   id_a = connect();
   destroy(b, expect(b, Kind::kRequest).id);

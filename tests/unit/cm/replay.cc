@@ -356,10 +356,10 @@ void Replay::compare(const Captured& rxe, Ours ours) {
   // Numbers that everybody draws for himself.
   const MutView<Mad> header{ours.mad.data()};
   const std::uint64_t rxe_tid = view.mad().get<Mad::TransactionId>();
-  const std::uint64_t own = std::uint64_t{2} << 32;
-  for (const auto& [ours_id, theirs] : theirs_) {
-    const bool both_own = ConstView<Mad>{ours.mad.data()}.get<Mad::TransactionId>() == (own | ours_id) &&
-                          rxe_tid == (own | __builtin_bswap32(theirs));
+  const std::uint64_t ours_tid = ConstView<Mad>{ours.mad.data()}.get<Mad::TransactionId>();
+  for (const auto& [ours_id, theirs] : theirs_) {  // In the upper halves are numbers of ours, and of rxe's agent.
+    const bool both_own = static_cast<std::uint32_t>(ours_tid) == ours_id &&
+                          static_cast<std::uint32_t>(rxe_tid) == __builtin_bswap32(theirs);
     if (both_own) header.set<Mad::TransactionId>(rxe_tid);
   }
   if (!is_answer && theirs_.contains(id)) set_first_id(ours.mad, theirs_.at(id));
