@@ -2,14 +2,17 @@
 // QPs as `rdma res show qp` sees them: from any process of the user.
 #include "verbs/ibverbs/host/published_qps.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "engine/os/os_clock.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/host/nic_source.h"
+#include "verbs/ibverbs/host/published_memory.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -85,6 +88,16 @@ TEST(PublishedQps, TellWhatAQpDoesAndHasInItsHead) {
   EXPECT_EQ(qp->counts.timeouts, 2u);
   EXPECT_EQ(qp->counts.retransmitted, 2u);
   EXPECT_EQ(qp->moving.inside.queued_sends, 0u);
+}
+
+TEST(PublishedQps, OfAnotherBuildAreNotShown) {
+  constexpr std::size_t kLarger = 16 << 20;
+  void* memory = nullptr;
+  const engine::Fd fd = publish_memory(published_name("qps", "another"), kLarger, &memory);
+  ASSERT_TRUE(fd);
+  std::memset(memory, 0x55, kLarger);
+  EXPECT_TRUE(published_qps("another").empty());
+  ::munmap(memory, kLarger);
 }
 
 TEST(PublishedQps, TimersHaveTheNamesOfTheirService) {

@@ -2,6 +2,7 @@
 #include "verbs/ibverbs/host/published_qps.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -213,7 +214,17 @@ std::map<std::uint32_t, record::Recording::Qp> PublishedQps::peers() const {
   return peers;
 }
 
+/// Nothing when it was not written by this build: it may look different.
+std::optional<PublishedQps::Head> PublishedQps::head_in(int memory) {
+  struct stat status {};
+  if (::fstat(memory, &status) != 0 || status.st_size != sizeof(Memory)) return std::nullopt;
+  Head head;
+  if (::pread(memory, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
+  return head.magic == Head::kMagic ? std::optional(head) : std::nullopt;
+}
+
 std::vector<PublishedQps::Record> PublishedQps::records_in(int memory) {
+  if (!head_in(memory)) return {};
   std::vector<Record> records(Memory::kRecords);
   const std::size_t size = records.size() * sizeof(Record);
   if (::pread(memory, records.data(), size, offsetof(Memory, records)) != static_cast<ssize_t>(size)) return {};
@@ -242,13 +253,12 @@ std::vector<LiveNic> live_nics(std::uint32_t pid) {
   std::vector<LiveNic> nics;
   const auto is_table = [](const std::string& link) { return link.starts_with(kPrefix); };
   for_each_open_file(pid, is_table, [&](int memory, std::uint32_t owner) {
-    PublishedQps::Head head;
-    if (::pread(memory, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return;
-    if (head.magic != PublishedQps::Head::kMagic) return;
+    const auto head = PublishedQps::head_in(memory);
+    if (!head) return;
     LiveNic nic{.pid = owner,
-                .index = head.index,
-                .program = record::text_of(head.program),
-                .address = record::text_of(head.address),
+                .index = head->index,
+                .program = record::text_of(head->program),
+                .address = record::text_of(head->address),
                 .qps = {}};
     for (const auto& record : PublishedQps::records_in(memory)) {
       nic.qps.push_back({static_cast<std::uint32_t>(record.qpn), record.fixed, record.moving, record.counts});

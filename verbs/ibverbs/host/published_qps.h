@@ -80,6 +80,7 @@ class PublishedQps {
   friend std::vector<view::QpView> published_qps(const std::string& name);
   friend std::vector<LiveNic> live_nics(std::uint32_t pid);
   PublishedQps(engine::Fd memory, Memory* all);
+  static std::optional<Head> head_in(int memory);
   static std::vector<Record> records_in(int memory);
   static void show_inside(Record& record, const nic::Qp& qp);
   Record* find(std::uint32_t qpn);
