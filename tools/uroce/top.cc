@@ -173,7 +173,7 @@ int top(const TopOptions& options) {
       std::fflush(stdout);
     }
     if (once && now.nics.empty()) {
-      fmt::print(stderr, "uroce top: no process of yours has a NIC open\n");
+      fmt::print(stderr, "uroce top: no process has a NIC of this build of uroce open, or we may not look into it\n");
       return 1;
     }
     if (once) return 0;
