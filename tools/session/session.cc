@@ -135,19 +135,25 @@ bool is_loopback(const std::uint8_t* gid) {
   return (is_ipv4(gid) && gid[12] == 127) || std::equal(std::begin(kLoopbackV6), std::end(kLoopbackV6), gid);
 }
 
+/// What helps when a NIC has a loopback address, and `address` is what its end is known by; `there`: which end.
+std::string remedy(const std::string& address, const char* there) {
+  if (address.starts_with("fe80:")) return "connect by an IPv4 or a global IPv6 address (NICs have no link-local ones)";
+  return "pass --addr " + address + there;
+}
+
 /// A NIC on a loopback address reaches nobody on another host, and nobody there reaches it. Without this, retries would
 /// end half a second later.
 void check_gids_reach(const PeerMetadata& local, const PeerMetadata& peer, const Control& control) {
   if (control.is_local()) return;
   if (is_loopback(local.gid)) {
     throw Failure(kExitUsage,
-                  fmt::format("our NIC has a loopback address, and {} is on another host, {}: pass --addr {}",
-                              control.peer_role(), control.peer_address(), control.local_address()));
+                  fmt::format("our NIC has a loopback address, and {} is on another host, {}: {}", control.peer_role(),
+                              control.peer_address(), remedy(control.local_address(), "")));
   }
   if (is_loopback(peer.gid)) {
-    throw Failure(kExitUsage, fmt::format("the NIC of {} has a loopback address, which we can't reach from {}: pass "
-                                          "--addr {} there",
-                                          control.peer_role(), control.local_address(), control.peer_address()));
+    throw Failure(kExitUsage,
+                  fmt::format("the NIC of {} has a loopback address, which we can't reach from {}: {}",
+                              control.peer_role(), control.local_address(), remedy(control.peer_address(), " there")));
   }
 }
 

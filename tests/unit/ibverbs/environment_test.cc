@@ -55,6 +55,7 @@ TEST(Environment, RefusesWhatMakesNoSense) {
                                 "255.255.255.255", "1.2.3.4/8"}) {
     EXPECT_NE(refusal("", addresses).find("UROCE_ADDR"), std::string::npos) << addresses;
   }
+  EXPECT_NE(refusal("", "fe80::1%lo").find("not a unicast IPv4 or global IPv6 address"), std::string::npos);
   EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);
 }
 

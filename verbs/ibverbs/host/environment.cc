@@ -41,8 +41,9 @@ bool is_usable(const proto::Gid& address) {
 
 /// What an address, or an interface that stands for its addresses, means on this machine.
 Result<std::vector<proto::Gid>, std::string> addresses_meant_by(const std::string& text) {
-  const auto gid = proto::parse_gid(text);
-  if (gid && is_usable(*gid)) return std::vector{*gid};
+  const std::size_t scope = text.find('%');  // Of a link-local address.
+  const auto gid = proto::parse_gid(text.substr(0, scope));
+  if (gid && scope == std::string::npos && is_usable(*gid)) return std::vector{*gid};
   if (gid) return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
   if (!has_interface(text)) {
     return Err{"UROCE_ADDR: '" + text + "' is neither an IPv4 or IPv6 address nor an interface of this machine"};
