@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/broker/start_broker.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
@@ -83,6 +84,7 @@ void spawn(Plan& plan) {
 Fd above_standard(Fd fd) { return Fd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kBrokerReport + 1) : -1); }
 
 /// The path of the file that this code was loaded from: absolute, whatever the program was started as.
+/// Empty when it can't be found.
 std::string own_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&own_file);
   std::ifstream maps("/proc/self/maps");
@@ -96,7 +98,10 @@ std::string own_file() {
     const std::size_t path = line.find('/');
     if (begin <= here && here < end && path != std::string::npos) return line.substr(path);
   }
-  return {};
+  // Without /proc: what the loader was told.
+  Dl_info info{};
+  const bool is_known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname[0] == '/';
+  return is_known ? info.dli_fname : std::string();
 }
 
 }  // namespace
