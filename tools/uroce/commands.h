@@ -54,7 +54,8 @@ struct TopOptions {
   bool json = false;    ///< One JSON document instead of a table.
   bool once = false;    ///< One table.
 };
-/// Shows what the QPs of all processes of this user do, until ^C. 0; 1: no process has a NIC open, with --json or once.
+/// Shows what the QPs of all processes of this user do, until ^C. 0; 1: none that we may look into has a NIC open, with
+/// --json or once.
 int top(const TopOptions& options);
 
 /// Tells everything about the QPs that `name` ("PID/QPN", or "PID" for all of the process) stands for. 1: there is
