@@ -13,23 +13,20 @@
 namespace uroce::engine {
 namespace {
 
-/// A call that each packet needs, or each QP, and that a filter of system calls refuses; such a port would lose all
-/// packets. Asks for nothing: no packet, an option that is set anyway.
+// A filter of system calls may refuse what packets need; such a port would lose all of them. It is found out by calls
+// that ask for nothing: no packet, an option that is set anyway.
+
+/// What every port calls.
 std::optional<SetupError> refused_call(int socket) {
-  const char* call = "recvmmsg";
   mmsghdr none{};
-  int result = ::recvmmsg(socket, &none, 0, MSG_DONTWAIT, nullptr);
-  if (result == 0) {
-    call = "sendmmsg";
-    result = ::sendmmsg(socket, &none, 0, MSG_DONTWAIT);
+  if (::recvmmsg(socket, &none, 0, MSG_DONTWAIT, nullptr) != 0) {
+    return call_failed("can't receive packets", "recvmmsg", errno);
   }
-  if (result == 0) {
-    call = "setsockopt";
-    const int on = 1;
-    result = ::setsockopt(socket, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+  const int on = 1;
+  if (::setsockopt(socket, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on) != 0) {
+    return call_failed("can't set up UDP sockets", "setsockopt", errno);
   }
-  if (result == 0) return std::nullopt;
-  return call_failed("can't send and receive packets", call, errno);
+  return std::nullopt;
 }
 
 Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port) {
@@ -40,6 +37,10 @@ Result<std::unique_ptr<Port>, SetupError> checked(std::unique_ptr<UdpPort> port)
 
 Result<std::unique_ptr<Port>, SetupError> socket_port(std::vector<ReceiveSocket> receivers, std::string reason,
                                                       SocketPort::Trains trains = SocketPort::Trains::kNo) {
+  mmsghdr none{};
+  if (::sendmmsg(receivers.front().fd.get(), &none, 0, MSG_DONTWAIT) != 0) {
+    return Err{call_failed("can't send packets", "sendmmsg", errno)};
+  }
   return checked(std::make_unique<SocketPort>(std::move(receivers), std::move(reason), trains));
 }
 

@@ -50,7 +50,7 @@ TEST(Lacking, AllowedCalls) {
                           {{SYS_timerfd_create}, "timerfd_create: "},
                           {{SYS_eventfd2}, "eventfd2: "},
                           {{SYS_recvmmsg}, "recvmmsg: "},
-                          {{SYS_sendmmsg}, "sendmmsg: "},
+                          {{SYS_sendmmsg, SYS_io_uring_setup}, "sendmmsg: "},
                           {{SYS_setsockopt}, "setsockopt: "},
                           {{SYS_clone, SYS_clone3}, "clone3 or clone: "}}) {
     const std::string text = in_child([&] {
