@@ -37,7 +37,7 @@ std::string start_again(const char* const* argv) {
   }
   if (auto error = preload_library()) return *error;
   setenv(kStartedAgain, "1", 1);
-  execv("/proc/self/exe", const_cast<char* const*>(argv));
+  execv(own_program().c_str(), const_cast<char* const*>(argv));
   return fmt::format("can't start this program again with {} preloaded: {}", library_path(), std::strerror(errno));
 }
 
