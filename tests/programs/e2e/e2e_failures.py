@@ -295,8 +295,8 @@ def scenario_fault_lists_repeat(directory="."):
             lines = subprocess.run(["tshark", "-n", "-r", file, "-Y", "frame.comment", "-T", "fields", "-E", "aggregator=;",
                                     *(word for field in fields for word in ("-e", field))],
                                    capture_output=True, text=True, check=True).stdout.splitlines()
-            # What the NIC does then, and says in comments of its own, depends on time.
-            lines = [re.sub(r"(; ?)?NIC: [^;]*", "", line) for line in lines]
+            # What the NIC does then depends on time. It says so at the end of a comment, and may say several things.
+            lines = [re.sub(r"(; )?NIC: .*", "", line) for line in lines]
             lists.append(sorted(re.sub(r", \d+ us late$", "", line) for line in lines if not line.endswith("\t")))
         finally:
             if os.path.exists(file):
