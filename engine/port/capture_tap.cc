@@ -69,7 +69,11 @@ void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_
 void CaptureTap::hand_over() {
   if (unwritten_ == 0 || error_) return;
   error_ = writer_.flush();
-  if (!error_) unwritten_ = 0;
+  if (!error_) {
+    unwritten_ = 0;
+  } else if (on_end_) {
+    on_end_(*error_);
+  }
 }
 
 }  // namespace uroce::engine

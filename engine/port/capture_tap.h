@@ -21,8 +21,10 @@ namespace uroce::engine {
 /// them, so that the packet that breaks a NIC is in the file.
 class CaptureTap final : public Port {
  public:
-  CaptureTap(std::unique_ptr<Port> port, proto::PcapWriter writer)
-      : port_(std::move(port)), writer_(std::move(writer)) {}
+  using OnEnd = std::function<void(const std::string& error)>;
+  /// `on_end` hears error() as soon as there is one.
+  CaptureTap(std::unique_ptr<Port> port, proto::PcapWriter writer, OnEnd on_end = {})
+      : port_(std::move(port)), writer_(std::move(writer)), on_end_(std::move(on_end)) {}
 
   std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
     return port_->acquire_source_port(local, wanted);
@@ -82,6 +84,7 @@ class CaptureTap final : public Port {
 
   std::unique_ptr<Port> port_;
   proto::PcapWriter writer_;
+  OnEnd on_end_;
   MutBytes frame_;
   std::string next_comment_;
   std::string reason_;

@@ -111,6 +111,16 @@ fi
 if unshare -rm true 2>/dev/null; then
   expect 0 'uroce0' unshare -rm sh -c 'mount -t tmpfs none /proc; exec "$1" run -- ibv_devices' - "$uroce"
 fi
+# A capture that can't go on is said once to who runs a program that knows nothing of captures. The program goes on.
+if unshare -rn true 2>/dev/null; then
+  expect 0 "cut.pcap: File too large; packets from here on are not captured" unshare -rn bash -c '
+    ip link set lo up
+    exec "$1" run --pcap "$2/cut.pcap" -- bash -c "
+      ulimit -f 64
+      ibv_rc_pingpong -g 0 & server=\$!
+      until ibv_rc_pingpong -g 0 localhost; do kill -0 \$server || exit 1; done
+      wait \$server"' - "$uroce" "$folder"
+fi
 # `uroce doctor` judges each setting: its value, and whether this machine can give it.
 expect 0 'UROCE_DEVICES=2' env UROCE_DEVICES=2 "$uroce" doctor
 expect 1 "'garbage' is neither" env UROCE_ADDR=garbage "$uroce" doctor

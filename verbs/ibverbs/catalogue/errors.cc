@@ -23,8 +23,12 @@ int refuse(int error, std::string sentence) {
 
 void explain_settings() { settings_explained = true; }
 
-int refuse_setting(int error, std::string sentence) {
+void warn(const std::string& sentence) {
   if (settings_explained) std::fprintf(stderr, "uroce: %s\n", sentence.c_str());
+}
+
+int refuse_setting(int error, std::string sentence) {
+  warn(sentence);
   return refuse(error, std::move(sentence));
 }
 

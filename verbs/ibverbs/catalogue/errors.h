@@ -20,6 +20,8 @@ int refuse(int error, std::string sentence);
 /// but that there is no device: after explain_settings() the sentence goes to stderr as well.
 int refuse_setting(int error, std::string sentence);
 void explain_settings();
+/// The same for what goes wrong later and fails no call.
+void warn(const std::string& sentence);
 
 /// refuse() for verbs that return a pointer: returns null.
 std::nullptr_t refuse_null(int error, std::string sentence);

@@ -114,7 +114,9 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
     auto writer = open_capture(pcap, index);
     if (!writer.ok()) return Err{refuse_setting(EINVAL, "UROCE_PCAP: " + writer.error())};
     pcap = writer->path();
-    auto captured = std::make_unique<engine::CaptureTap>(std::move(top), std::move(*writer));
+    auto captured = std::make_unique<engine::CaptureTap>(
+        std::move(top), std::move(*writer),
+        [](const std::string& error) { warn(error + "; packets from here on are not captured"); });
     tap = captured.get();
     top = std::move(captured);
   }
