@@ -59,7 +59,7 @@ Result<std::shared_ptr<ibv::Adapter>, int> Nics::open(ibv::Device& device) {
   return opened;
 }
 
-Result<Nic, int> Nics::with_address(const proto::Gid& address) {
+Result<Nic, int> Nics::find(const proto::Gid& address) {
   const auto devices = ibv::devices();
   if (!devices.ok()) return Err{ENODEV};
   for (ibv::Device* device : **devices) {
@@ -69,6 +69,12 @@ Result<Nic, int> Nics::with_address(const proto::Gid& address) {
     // One with automatic addresses may have got another one, now that it is open.
     if (const auto index = index_in((*adapter)->gids(), address)) return Nic{*adapter, *index};
   }
+  return Nic{};
+}
+
+Result<Nic, int> Nics::with_address(const proto::Gid& address) {
+  auto nic = find(address);
+  if (!nic.ok() || *nic) return nic;
   return Err{ibv::interface_name(address) ? ENODEV : EADDRNOTAVAIL};
 }
 
@@ -88,8 +94,8 @@ Result<Nic, int> Nics::first_of_family(sa_family_t family) {
 Result<Nic, int> Nics::towards(const SocketAddress& destination) {
   const auto source = source_towards(destination.address);
   if (!source.ok()) return Err{source.error()};
-  auto nic = with_address(*source);
-  if (nic.ok()) return nic;
+  auto nic = find(*source);
+  if (nic.ok() && *nic) return nic;
   // Within this machine any address of ours will do: of those on the loopback interface the host names 127.0.0.1 only.
   const bool stays_here = source->is_loopback() || *source == destination.address;
   return stays_here || destination.address.is_multicast() ? first_of_family(destination.family) : Err{ENODEV};

@@ -30,6 +30,8 @@ class Nics {
 
  private:
   Result<std::shared_ptr<ibv::Adapter>, int> open(ibv::Device& device);
+  /// The NIC that has `address`, opened; none when no NIC has it; or why it can't be opened.
+  Result<Nic, int> find(const proto::Gid& address);
   Result<Nic, int> first_of_family(sa_family_t family);
 
   ibv::CmSink& sink_;
