@@ -190,6 +190,7 @@ void Front::drop_events(Id& id, int read_end) {
   std::deque<QueuedEvent> dropped;
   {
     const std::scoped_lock lock(events_);
+    id.uid = 0;  // No further events: a removal may come before it is forgotten.
     dropped = id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id; });
   }
   for (const QueuedEvent& event : dropped) {
@@ -209,16 +210,23 @@ std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel
 
 std::optional<rdma_ucm_event_resp> Front::fetch(const std::shared_ptr<Channel>& channel) {
   std::optional<QueuedEvent> fetched;
+  std::shared_ptr<ibv::Adapter> nic_of_request;
+  cm::Id request = 0;
   {
     const std::scoped_lock lock(events_);
     fetched = channel->pop();
     if (!fetched) return std::nullopt;
     ++fetched->id->events_reported;
     if (fetched->multicast != nullptr) ++fetched->multicast->events_reported;
-    if (fetched->child != nullptr) fetched->child->channel = channel;
+    if (Id* const child = fetched->child) {
+      child->channel = channel;
+      nic_of_request = child->nic.adapter;
+      request = child->connection;
+    }
   }
-  if (const Id* const child = fetched->child) {
-    if (const ibv::NicLock lock(*child->nic.adapter); lock) lock.cm().fetched(child->connection);
+  // From here on another thread may destroy the ids.
+  if (nic_of_request) {
+    if (const ibv::NicLock lock(*nic_of_request); lock) lock.cm().fetched(request);
   }
   return fetched->event;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything of RDMA CM that a process has: the kernel's side of /dev/infiniband/rdma_cm, without packets.
 //
-// Locks, outermost first: the command mutex (one command at a time; none while GET_EVENT waits), the lock of a NIC, the
-// event mutex. Events come with the lock of a NIC held and take the event mutex, so nothing locks a NIC while it has
-// that.
+// Locks, outermost first: the command mutex (one command at a time; none for GET_EVENT), the lock of a NIC, the event
+// mutex. Events come with the lock of a NIC held and take the event mutex, so nothing locks a NIC while it has that.
 #pragma once
 
 #include <map>
@@ -33,6 +32,8 @@ class Front final : public ibv::CmSink {
   void release_closed();
   /// The process ends: everything on all channels is destroyed, as a kernel does then.
   void release_all();
+  /// The event that a byte in the pipe stands for; nothing when it has been removed meanwhile.
+  std::optional<rdma_ucm_event_resp> fetch(const std::shared_ptr<Channel>& channel);
 
   // --- for commands, with the command mutex held --------------------------------------------------------------------
   std::mutex& command_mutex() { return commands_; }
@@ -46,8 +47,6 @@ class Front final : public ibv::CmSink {
   std::uint32_t destroy(Id& id, int read_end);
   /// Takes the queued events of `id` along to `to`. Returns as destroy().
   std::uint32_t migrate(Id& id, int read_end, const std::shared_ptr<Channel>& to);
-  /// The event that a byte in the pipe stands for; nothing when it has been removed meanwhile.
-  std::optional<rdma_ucm_event_resp> fetch(const std::shared_ptr<Channel>& channel);
   /// Queues an event that no peer caused.
   void raise(Id& id, EventType event, int status);
   /// One that the program has written itself, with a number of its own.
