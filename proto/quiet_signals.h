@@ -2,7 +2,11 @@
 // Writing without the signals that a write may raise.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
+
+#include "proto/bytes.h"
 
 namespace uroce::proto {
 
@@ -20,5 +24,8 @@ class QuietSignals {
   sigset_t raised_;  ///< Those of the two that were not pending before.
   sigset_t former_mask_;
 };
+
+/// As write(2), to a pipe, without SIGPIPE: one system call from Linux 6.18 on, five before.
+ssize_t write_quietly(int descriptor, Bytes bytes);
 
 }  // namespace uroce::proto

@@ -47,11 +47,9 @@ std::optional<QueuedEvent> Channel::pop() {
 }
 
 void Channel::add_token() {
-  char token = 0;
-  const iovec from{&token, 1};
-  const proto::QuietSignals quiet;  // The program may have closed its end.
-  // Not write(), which asks whether the descriptor is a channel, and for that takes the mutex that is held here.
-  if (::writev(write_end_.get(), &from, 1) != 1) ++owed_;
+  const std::array<std::uint8_t, 1> token{};
+  // The program may have closed its end.
+  if (proto::write_quietly(write_end_.get(), token) != 1) ++owed_;
 }
 
 void Channel::take_back(int read_end) {
