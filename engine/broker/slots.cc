@@ -39,7 +39,12 @@ Result<std::vector<Fd>, SetupError> open_slot_sockets(const proto::Gid& local) {
   std::vector<Fd> sockets;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     auto socket = open_receive_socket(local, Sharing::kReusePort);
-    if (!socket) return Err{socket.error()};
+    if (!socket) {
+      SetupError error = socket.error();
+      if (error.error == EMFILE)
+        error.sentence += "; an address that processes share takes " + std::to_string(kSlots) + " sockets";
+      return Err{std::move(error)};
+    }
     const int fd = socket->fd.get();
     if (slot == 0 && !attach_steering(fd))
       return Err{system_error("can't attach the program that steers packets to slots")};

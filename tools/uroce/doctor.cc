@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/broker/slots.h"
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
 #include "proto/address.h"
@@ -150,10 +151,19 @@ void check_io_uring(Findings& findings, const proto::Gid& address) {
   findings.note("io_uring: " + port.error().sentence, io_uring_remedy());
 }
 
-void check_broker(Findings& findings) {
-  if (const auto broker = engine::find_broker()) return findings.good("sharing of addresses: " + *broker);
-  findings.note("sharing of addresses: there is no uroce-broker next to this program",
-                "every process needs its own address; or install all of uroce");
+void check_broker(Findings& findings, const std::optional<proto::Gid>& address) {
+  const auto broker = engine::find_broker();
+  if (!broker) {
+    return findings.note("sharing of addresses: there is no uroce-broker next to this program",
+                         "every process needs its own address; or install all of uroce");
+  }
+  if (address) {
+    if (const auto sockets = engine::open_slot_sockets(*address); !sockets) {
+      return findings.note("sharing of addresses: " + sockets.error().sentence,
+                           "until then, UROCE_BROKER=off, and an address for each process (UROCE_ADDR)");
+    }
+  }
+  findings.good("sharing of addresses: " + *broker);
 }
 
 void check_memlock(Findings& findings) {
@@ -217,11 +227,12 @@ int doctor() {
   check_library(findings);
   check_kernel(findings);
   check_real_devices(findings);
-  if (const auto address = check_addresses(findings)) {
+  const auto address = check_addresses(findings);
+  if (address) {
     check_sockets(findings, *address);
     check_io_uring(findings, *address);
   }
-  check_broker(findings);
+  check_broker(findings, address);
   check_memlock(findings);
   check_ipv6(findings);
   check_captures(findings);

@@ -32,6 +32,7 @@ taken.bind(("127.9.9.3", 4791))
 sys.exit(subprocess.run([sys.argv[1], "doctor"]).returncode)' "$uroce"
 # It opens a NIC for real, which shows what a process lacks.
 expect 1 'raise RLIMIT_NOFILE' bash -c 'ulimit -n 16; exec "$1" doctor' - "$uroce"
+expect 0 'sharing of addresses: can'"'"'t open an IPv4 UDP socket: Too many open files; raise RLIMIT_NOFILE (ulimit -n); an address that processes share takes 128 sockets' bash -c 'ulimit -n 100; exec "$1" doctor' - "$uroce"
 expect 1 'raise RLIMIT_FSIZE' bash -c 'ulimit -f 100; UROCE_WIRE=shm exec "$1" doctor' - "$uroce"
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn "$uroce" doctor

@@ -123,7 +123,8 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     const int error = errno;
     impl::ibv_close_device(base);
     refuse_setting(error, std::string("no file descriptor for another context (") + std::strerror(error) +
-                              "); raise RLIMIT_NOFILE (ulimit -n), and see that there is a /dev/null");
+                              (error == ENOENT ? "); each context opens /dev/null: see that there is one"
+                                               : "); raise RLIMIT_NOFILE (ulimit -n)"));
     return nullptr;
   }
   return base;
