@@ -386,7 +386,9 @@ def scenario_live_capture(directory):
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     env = {"UROCE_PCAP": fifo}
+    beginning = os.open(fifo, os.O_WRONLY)  # Once tshark reads; as long as this is open, it sees no end.
     server = Server(["--loop"], env)
+    os.close(beginning)
     tools = [server]
     try:
         wanted = 0
