@@ -50,7 +50,7 @@ def scenario_closed_port():
     """The peer is killed: the cause says that nobody has its port any more; of a peer that is stopped it does not."""
     for kind, closed in ((signal.SIGKILL, True), (signal.SIGSTOP, False)):
         with tempfile.TemporaryDirectory() as directory:
-            arguments = ["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 8]
+            arguments = ["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 14]
             with Pair(arguments, client_env={"UROCE_RECORD": directory}) as pair:
                 pid = pair.client.process.pid
                 while "received_packets" not in uroce("qp", "--json", pid)[1] or '"received_packets": 0,' in uroce("qp", "--json", pid)[1]:
