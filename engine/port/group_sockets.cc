@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/group_sockets.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/os/epoll.h"
 #include "engine/port/frame_pool.h"
 
 namespace uroce::engine {
@@ -15,7 +14,7 @@ constexpr std::size_t kBatch = 8;
 
 }  // namespace
 
-GroupSockets::GroupSockets() : any_(::epoll_create1(EPOLL_CLOEXEC)) {}
+GroupSockets::GroupSockets() : any_(make_epoll()) {}
 
 int GroupSockets::join(const proto::Gid& group, std::span<const proto::Gid> locals) {
   const auto known =
@@ -26,9 +25,7 @@ int GroupSockets::join(const proto::Gid& group, std::span<const proto::Gid> loca
   }
   Result<ReceiveSocket, SetupError> opened = open_group_socket(group, locals);
   if (!opened) return opened.error().error;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (any_) ::epoll_ctl(any_.get(), EPOLL_CTL_ADD, opened->fd.get(), &event);
+  if (any_) control_epoll(any_, EPOLL_CTL_ADD, opened->fd.get(), EPOLLIN);
   groups_.push_back({std::move(*opened), 1});
   if (batch_ == nullptr) batch_ = std::make_unique<ReceiveBatch>(kBatch, FramePool::kStride);
   return 0;
