@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <vector>
 
@@ -26,10 +27,15 @@ namespace {
 /// How many bytes may wait in the program's socket, if the system allows it.
 constexpr int kRoom = 4 << 20;
 
-bool is_to_kernel(const void* address, socklen_t size) {
+/// Whether what is sent on `fd` to `address` is. Without one it goes to the peer of connect(); without that, to port 0.
+bool is_to_kernel(int fd, const void* address, socklen_t size) {
   sockaddr_nl to{};
-  if (address == nullptr || size < sizeof to) return false;
-  std::memcpy(&to, address, sizeof to);
+  if (address == nullptr || size == 0) {
+    size = sizeof to;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&to), &size) != 0) return false;
+  } else if (size >= sizeof to) {
+    std::memcpy(&to, address, sizeof to);
+  }
   return to.nl_family == AF_NETLINK && to.nl_pid == 0;
 }
 
@@ -63,9 +69,11 @@ ssize_t deliver(int fd, Bytes sent) {
   if (!kernel || !address_of(fd, own)) return -1;
   own.nl_groups = 0;
   for (const auto& datagram : view::answer_netlink(ibv::nic_source(), sent, own.nl_pid)) {
-    // A program that leaves that much unread loses the rest, as with the kernel.
-    UROCE_NEXT(sendto)
-    (kernel.get(), datagram.data(), datagram.size(), MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&own), sizeof own);
+    // A program that leaves that much unread loses the rest, as with the kernel. After a connect() it hears port 0
+    // only.
+    const ssize_t given = UROCE_NEXT(sendto)(kernel.get(), datagram.data(), datagram.size(), MSG_DONTWAIT,
+                                             reinterpret_cast<const sockaddr*>(&own), sizeof own);
+    if (given < 0 && errno == ECONNREFUSED) return -1;
   }
   return static_cast<ssize_t>(sent.size());
 }
@@ -85,12 +93,17 @@ UROCE_EXPORT int socket(int domain, int type, int protocol) __THROW {
 
 UROCE_EXPORT ssize_t sendto(int fd, const void* data, std::size_t size, int flags, const struct sockaddr* to,
                             socklen_t to_size) {
-  if (is_ours(fd) && is_to_kernel(to, to_size)) return deliver(fd, {static_cast<const std::uint8_t*>(data), size});
+  if (is_ours(fd) && is_to_kernel(fd, to, to_size)) return deliver(fd, {static_cast<const std::uint8_t*>(data), size});
   return UROCE_NEXT(sendto)(fd, data, size, flags, to, to_size);
 }
 
+UROCE_EXPORT ssize_t send(int fd, const void* data, std::size_t size, int flags) {
+  if (is_ours(fd) && is_to_kernel(fd, nullptr, 0)) return deliver(fd, {static_cast<const std::uint8_t*>(data), size});
+  return UROCE_NEXT(send)(fd, data, size, flags);
+}
+
 UROCE_EXPORT ssize_t sendmsg(int fd, const struct msghdr* message, int flags) {
-  if (!is_ours(fd) || !is_to_kernel(message->msg_name, message->msg_namelen)) {
+  if (!is_ours(fd) || !is_to_kernel(fd, message->msg_name, message->msg_namelen)) {
     return UROCE_NEXT(sendmsg)(fd, message, flags);
   }
   std::vector<std::uint8_t> sent;

@@ -90,6 +90,22 @@ expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd --
 expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
+# The kernel is also who is asked on a NETLINK_RDMA socket without a destination.
+expect 0 "[b'uroce0'] [b'uroce0'] [b'uroce0'] refused" "$uroce" run -- python3 -c '
+import re, socket, struct
+request = struct.pack("=IHHII", 16, (5 << 10) + 1, 0x301, 1, 0)  # All devices.
+def answer(ask):
+  with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20) as asked:
+    try:
+      ask(asked)
+    except ConnectionRefusedError:
+      return "refused"
+    return re.findall(b"uroce[0-9]+", asked.recv(65536))
+def send_connected(asked):  # It would not hear our answer.
+  asked.connect((0, 0))
+  asked.send(request)
+print(answer(lambda s: s.sendto(request, (0, 0))), answer(lambda s: s.send(request)), answer(lambda s: s.sendmsg([request])),
+      answer(send_connected))'
 # A channel of RDMA CM takes the ioctls that are for all descriptors, and no others.
 expect 0 'False False True, 25' "$uroce" run -- python3 -c '
 import fcntl, os, termios

@@ -404,7 +404,7 @@ static void probe_sockets(void) {
   const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
   printf("socket %s, socket %s", outcome(fd), outcome(socket(-1, SOCK_DGRAM, 0)));
   printf(", sendto %s %s", outcome(sendto(fd, "x", 1, 0, NULL, 0)), outcome(sendto(fd, "x", 1, 0, nowhere, 12)));
-  printf(", sendmsg %s\n", outcome(sendmsg(fd, nowhere, 0)));
+  printf(", send %s, sendmsg %s\n", outcome(send(fd, "x", 1, 0)), outcome(sendmsg(fd, nowhere, 0)));
   close(fd);
 }
 
