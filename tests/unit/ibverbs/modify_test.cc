@@ -201,6 +201,18 @@ TEST_F(Modify, QueryReturnsWhatWasSet) {
   EXPECT_GE(attr.cap.max_send_wr, 64u);
 }
 
+TEST_F(Modify, QueryChangesTheProgramsStateOnlyWhenAskedForIt) {
+  struct ibv_qp_attr attr {};
+  struct ibv_qp_init_attr init {};
+  qp = node.make_qp();
+  qp->state = IBV_QPS_RTS;  // As a program knows it whose QP has broken since.
+  ASSERT_EQ(v().ibv_query_qp(qp.get(), &attr, IBV_QP_CAP, &init), 0);
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ASSERT_EQ(v().ibv_query_qp(qp.get(), &attr, IBV_QP_CAP | IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(qp->state, attr.qp_state);
+  EXPECT_NE(qp->state, IBV_QPS_RTS);
+}
+
 TEST_F(Modify, QueryReturnsHowTheQpWasMade) {
   struct ibv_qp_attr attr {};
   struct ibv_qp_init_attr init {};

@@ -174,7 +174,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   return 0;
 }
 
-int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init) {
+int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask, struct ibv_qp_init_attr* init) {
   QueuePair& ours = *own(qp);
   const NicLock lock(adapter_of(ours));
   if (!lock) return refuse_without_nic();
@@ -183,7 +183,7 @@ int ibv_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int, struct ibv_qp
   attr->qp_state = attr->cur_qp_state = static_cast<enum ibv_qp_state>(ours.nic_qp->state());
   attr->sq_draining = ours.nic_qp->draining() ? 1 : 0;
   attr->cap = ours.cap;
-  qp->state = attr->qp_state;
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;  // As rdma-core does: UCX checks its own idea of it.
   *init = {};
   init->qp_context = qp->qp_context;
   init->send_cq = qp->send_cq;
