@@ -27,7 +27,8 @@ namespace {
 /// How many bytes may wait in the program's socket, if the system allows it.
 constexpr int kRoom = 4 << 20;
 
-/// Whether what is sent on `fd` to `address` is. Without one it goes to the peer of connect(); without that, to port 0.
+/// Whether what is sent on `fd` to `address` is for the kernel. Without an address it goes to whom connect() has named,
+/// or to port 0.
 bool is_to_kernel(int fd, const void* address, socklen_t size) {
   sockaddr_nl to{};
   if (address == nullptr || size == 0) {

@@ -56,7 +56,7 @@ struct Id {
   cm::Id connection = 0;  ///< In the connection manager of `nic`; 0: none yet.
 
   // Guarded by the event mutex.
-  std::uint64_t uid = 0;  ///< What the program calls it; 0: it does not know it yet.
+  std::uint64_t uid = 0;  ///< What the program calls it; 0: it does not know it yet, or it is being destroyed.
   std::shared_ptr<Channel> channel;
   std::uint32_t events_reported = 0;  ///< That the program has fetched.
   std::vector<Multicast*> groups;

@@ -106,6 +106,7 @@ def send_connected(asked):  # It would not hear our answer.
   asked.send(request)
 print(answer(lambda s: s.sendto(request, (0, 0))), answer(lambda s: s.send(request)), answer(lambda s: s.sendmsg([request])),
       answer(send_connected))'
+
 # A channel of RDMA CM takes the ioctls that are for all descriptors, and no others.
 expect 0 'False False True, 25' "$uroce" run -- python3 -c '
 import fcntl, os, termios
