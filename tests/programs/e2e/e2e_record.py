@@ -47,11 +47,12 @@ def scenario_record():
 
 
 def scenario_closed_port():
-    """The peer is killed: the cause says that nobody has its port any more; of a peer that is stopped it does not."""
+    """The peer is killed: the cause says that nobody has its port any more; of a peer that is stopped it does not.
+    Its address is one that no other program takes when it is free."""
     for kind, closed in ((signal.SIGKILL, True), (signal.SIGSTOP, False)):
         with tempfile.TemporaryDirectory() as directory:
             arguments = ["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 14]
-            with Pair(arguments, client_env={"UROCE_RECORD": directory}) as pair:
+            with Pair(arguments, ["--addr", "127.0.47.91"], client_env={"UROCE_RECORD": directory}) as pair:
                 pid = pair.client.process.pid
                 while "received_packets" not in uroce("qp", "--json", pid)[1] or '"received_packets": 0,' in uroce("qp", "--json", pid)[1]:
                     check(pair.client.process.poll() is None, "the client has ended", pair.client)
