@@ -15,15 +15,17 @@ class NotPermitted(Exception):
     pass
 
 
-def enter(kinds="n"):
-    """Runs this program again in a user namespace, as root there, and in others: `kinds` has letters of unshare(1).
-    In a new network, the loopback interface is up. Raises NotPermitted where that is forbidden."""
+def enter(kinds="n", users=("r",)):
+    """Runs this program again in new namespaces: `kinds` has letters of unshare(1). With the first of `users` that is
+    allowed: "r", root of a user namespace; "", the user that we are. In a new network, the loopback interface is up.
+    Raises NotPermitted where nothing is allowed."""
     if INSIDE not in os.environ:
-        # Somebody who may make namespaces makes networks in the next step.
-        if subprocess.run(["unshare", "-rn" + kinds, "true"], capture_output=True, check=False).returncode != 0:
-            raise NotPermitted("no permission to make namespaces")
-        os.environ[INSIDE] = "yes"
-        os.execvp("unshare", ["unshare", "-r" + kinds, sys.executable, *sys.argv])
+        for user in users:
+            # Somebody who may make namespaces makes networks in the next step.
+            if subprocess.run(["unshare", "-n" + user + kinds, "true"], capture_output=True, check=False).returncode == 0:
+                os.environ[INSIDE] = "yes"
+                os.execvp("unshare", ["unshare", "-" + user + kinds, sys.executable, *sys.argv])
+        raise NotPermitted("no permission to make namespaces")
     if "n" in kinds:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 

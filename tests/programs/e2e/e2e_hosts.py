@@ -9,23 +9,13 @@ import sys
 
 import run_pair
 from e2e_cm import need_librdmacm
-from run_pair import Client, Server, Tool, check
+from run_pair import Client, Server, Tool, check, need_namespaces
 
-TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(TESTS / "programs/clients"), str(TESTS / "support")]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 # pylint: disable=wrong-import-position
-import own_namespaces
 from hosts import HERE, THERE, SecondHost
 
 OPTIONS = ["--iters", "20", "--verify", "--op", "mixed"]
-
-
-def enter_namespace():
-    """Runs this scenario again where it may make interfaces."""
-    try:
-        own_namespaces.enter()
-    except own_namespaces.NotPermitted as error:
-        raise run_pair.Skip(str(error)) from error
 
 
 def gid_of(tool):
@@ -41,7 +31,7 @@ def transfer(server, host, address, launcher=(), options=(), env=None):
 
 def scenario_hosts_without_settings():
     """The NIC has the address that TCP uses; a client on the server's host finds both on loopback addresses, as ever."""
-    enter_namespace()
+    need_namespaces()
     with SecondHost(1500) as second:
         server = Server(["--loop"], extra=())
         try:
@@ -61,7 +51,7 @@ def scenario_hosts_without_settings():
 def scenario_hosts_by_cm():
     """With --cm the server says where it is, and the client follows its routes."""
     need_librdmacm()
-    enter_namespace()
+    need_namespaces()
     with SecondHost(9000) as second:
         server = Server(["--cm", "--addr", "eth0"])
         try:
@@ -73,7 +63,7 @@ def scenario_hosts_by_cm():
 
 def scenario_hosts_on_loopback_are_told():
     """Before they try: which side has to have another address, and which."""
-    enter_namespace()
+    need_namespaces()
     with SecondHost(1500) as second:
         for server_address, client_address, server_says, client_says in (
                 ("lo", THERE, f"our NIC has a loopback address, and the client is on another host, {THERE}: pass --addr {HERE}",
@@ -144,7 +134,7 @@ def scenario_hosts_doctor():
     """uroce doctor names the direction that a firewall blocks, on both sides."""
     if shutil.which("nft") is None:
         raise run_pair.Skip("nft is not installed")
-    enter_namespace()
+    need_namespaces()
     good, dead = "ok all 20 packets arrived", "BAD none of 20 packets arrived"
     with SecondHost(9000) as second:
         check(examine(second, 0) == (good, good), "nothing is blocked")
@@ -162,7 +152,7 @@ def scenario_hosts_doctor():
 
 def scenario_hosts_interface_down():
     """An address of an interface that is down is not said to be reached by other hosts."""
-    enter_namespace()
+    need_namespaces()
     with SecondHost(1500):
         for command in ("link add ethb type veth peer name ethc", "addr add 10.98.0.1/24 dev ethb"):
             subprocess.run(["ip", *command.split()], check=True)

@@ -3,12 +3,11 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import run_pair
-from run_pair import OPS, Client, Pair, Server, Skip, check, transfer
+from run_pair import OPS, Client, Pair, Server, Skip, check, need_namespaces, transfer
 
 
 def scenario_queue_pairs():
@@ -297,24 +296,12 @@ def scenario_offload(directory="."):
 
 
 def scenario_ipv6():
-    """Over IPv6 addresses of a private network namespace; the scenario calls itself in there."""
-    if os.environ.get("E2E_IN_NAMESPACE"):
-        for address in ("fd00:75::1", "fd00:75::2"):
-            subprocess.run(["ip", "address", "add", address + "/128", "dev", "lo", "nodad"], check=True)
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        client, server = transfer("mixed", size=10000, iterations=70, options=["--mtu", "4096"],
-                                  env={"UROCE_ADDR": "fd00:75::1"}, client_env={"UROCE_ADDR": "fd00:75::2"},
-                                  host="fd00:75::1")
-        check(server["gid"] == "fd00:75::1" and client["gid"] == "fd00:75::2", (client["gid"], server["gid"]))
-        transfer("send", size=100, iterations=20, env={"UROCE_ADDR": "fd00:75::1"}, host="::1",
-                 client_env={"UROCE_ADDR": "fd00:75::2", "UROCE_ENGINE": "socket"})
-        return
-    if not shutil.which("unshare") or not shutil.which("ip"):
-        raise Skip("needs unshare and ip")
-    for flags in (["-n"], ["-rn"]):
-        if subprocess.run(["unshare", *flags, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
-            inner = subprocess.run(["unshare", *flags, sys.executable, sys.argv[0], str(run_pair.BIN), "ipv6"],
-                                   env={**os.environ, "E2E_IN_NAMESPACE": "1"}, check=False)
-            check(inner.returncode == 0, "failed in the namespace")
-            return
-    raise Skip("no network namespace: not permitted")
+    need_namespaces()
+    for address in ("fd00:75::1", "fd00:75::2"):
+        subprocess.run(["ip", "address", "add", address + "/128", "dev", "lo", "nodad"], check=True)
+    client, server = transfer("mixed", size=10000, iterations=70, options=["--mtu", "4096"],
+                              env={"UROCE_ADDR": "fd00:75::1"}, client_env={"UROCE_ADDR": "fd00:75::2"},
+                              host="fd00:75::1")
+    check(server["gid"] == "fd00:75::1" and client["gid"] == "fd00:75::2", (client["gid"], server["gid"]))
+    transfer("send", size=100, iterations=20, env={"UROCE_ADDR": "fd00:75::1"}, host="::1",
+             client_env={"UROCE_ADDR": "fd00:75::2", "UROCE_ENGINE": "socket"})

@@ -6,6 +6,7 @@ A scenario is a function named scenario_* in one of the e2e_*.py files beside th
 classes here and raises AssertionError when something is not as it should be. Exit status: 0, 1, or 77 = skipped.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -18,6 +19,9 @@ import tempfile
 import threading
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import own_namespaces  # pylint: disable=wrong-import-position
+
 BIN = pathlib.Path(".")
 WIRE = os.environ.get("E2E_WIRE", "")  # UROCE_WIRE of all processes
 TIMEOUT = 60  # seconds that no process of these tests may need
@@ -27,6 +31,12 @@ OPS = ("send", "send-imm", "write", "write-imm", "read", "cas", "faa")
 
 class Skip(Exception):
     """The machine does not allow what the scenario needs."""
+
+
+def need_namespaces():
+    """For scenarios that change the network or mount something."""
+    if own_namespaces.INSIDE not in os.environ:
+        raise Skip("no permission to make namespaces")
 
 
 class Tool:
@@ -219,6 +229,8 @@ def main():
     global BIN
     if len(sys.argv) < 3:
         sys.exit(__doc__)
+    with contextlib.suppress(own_namespaces.NotPermitted):  # Then on the host's network, where other tests may run.
+        own_namespaces.enter("nm", ("", "r"))
     here = pathlib.Path(__file__).resolve()
     sys.path.insert(0, str(here.parent))
     sys.modules["run_pair"] = sys.modules["__main__"]  # the scenarios share our BIN
