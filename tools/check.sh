@@ -26,8 +26,8 @@ finish() {
 }
 trap finish EXIT
 
-# One more than cores: many tests wait more than they compute.
-jobs=$(($(nproc) + 1))
+# Twice the cores: many tests wait more than they compute. A pair of programs counts as two.
+jobs=$(($(nproc) * 2))
 run_tests() { # run_tests PRESET CTEST_ARGUMENT...
   local preset=$1
   shift
