@@ -80,7 +80,7 @@ build() {
   local tree=$folder/uroce-build
   # Many sources at once, five times as fast.
   { cmake -S "$source" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG" \
-      -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF -DUROCE_LESSONS=OFF -DCMAKE_UNITY_BUILD=ON && cmake --build "$tree" &&
+      -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF -DUROCE_LESSONS=OFF -DUROCE_UNITY=ON && cmake --build "$tree" &&
       cmake --install "$tree" --prefix "$prefix.part" --strip; } >"$folder/uroce-build.log" 2>&1 ||
     { tail -n 40 "$folder/uroce-build.log"; die "it could not be built"; }
   rm -rf "$tree" "$prefix"
