@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "engine/os/bounded_lock.h"
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/host/fork.h"
 #include "verbs/rdmacm/events.h"
@@ -15,6 +16,9 @@ namespace uroce::rdmacm {
 namespace {
 
 std::atomic<Front*> current = nullptr;  ///< Never destroyed.
+
+/// How long exit() waits for a lock that others hold for microseconds.
+constexpr Duration kExitWait = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -38,7 +42,10 @@ struct ForkHandlers {
     if (locked == nullptr) return;
     auto* const own = new Front;
     own->channels_ = locked->channels_;
-    for (const auto& [inode, channel] : own->channels_) channel->abandon();
+    for (const auto& [inode, channel] : own->channels_) {
+      own->pipes_.add(inode);
+      channel->abandon();
+    }
     locked->ids_.for_each([](Id& id) {
       for (Listening& one : id.listening) one.claims.clear();  // They are the parent's, and end with it.
     });
@@ -70,11 +77,13 @@ int Front::open_channel(int flags) {
   auto channel = Channel::make(flags, read_end);
   if (!channel) return -1;
   const std::scoped_lock lock(events_);
+  pipes_.add(channel->inode());
   channels_[channel->inode()] = std::move(channel);
   return read_end;
 }
 
 std::shared_ptr<Channel> Front::channel_with(ino_t pipe) {
+  if (!pipes_.may_have(pipe)) return nullptr;
   const std::scoped_lock lock(events_);
   const auto found = channels_.find(pipe);
   return found == channels_.end() ? nullptr : found->second;
@@ -101,7 +110,8 @@ std::vector<std::shared_ptr<Channel>> Front::channels() {
 
 void Front::release_all() {
   const std::unique_lock lock(commands_, std::try_to_lock);
-  if (!lock) return;  // Its owner may never give it back.
+  if (!lock || !engine::try_lock_for(events_, kExitWait)) return;  // Their owner may never give them back.
+  events_.unlock();
   for (const auto& channel : channels()) release(channel);
   nics_.send_before_exit();
 }
@@ -119,7 +129,7 @@ void Front::release(const std::shared_ptr<Channel>& channel) {
     if (id.ok()) destroy(**id, -1);
   }
   const std::scoped_lock lock(events_);
-  channels_.erase(channel->inode());
+  if (channels_.erase(channel->inode()) != 0) pipes_.remove(channel->inode());
 }
 
 // --- ids ------------------------------------------------------------------------------------------------------------
@@ -202,6 +212,7 @@ std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel
   const std::scoped_lock lock(events_);
   for (const QueuedEvent& event :
        id.channel->remove_if(read_end, [&id](const QueuedEvent& queued) { return queued.id == &id; })) {
+    if (event.child != nullptr) event.child->channel = to;  // It must not end with the old one.
     to->push(event);
   }
   id.channel = to;

@@ -13,6 +13,7 @@
 
 #include "verbs/rdmacm/nics.h"
 #include "verbs/rdmacm/numbered.h"
+#include "verbs/rdmacm/pipe_filter.h"
 
 namespace uroce::rdmacm {
 
@@ -24,7 +25,7 @@ class Front final : public ibv::CmSink {
   // --- channels -----------------------------------------------------------------------------------------------------
   /// open(2) of the device: a descriptor, or -1 and errno.
   int open_channel(int flags);
-  /// The channel behind a pipe, or null.
+  /// The channel behind a pipe, or null. Takes no lock for other pipes: signal handlers write to theirs.
   std::shared_ptr<Channel> channel_with(ino_t pipe);
   /// Destroys everything on `channel` if the program has closed its last copy.
   void release_if_closed(const std::shared_ptr<Channel>& channel);
@@ -101,6 +102,7 @@ class Front final : public ibv::CmSink {
   Numbered<Multicast> groups_;
   ByConnection connections_, listeners_;
   std::unordered_map<ino_t, std::shared_ptr<Channel>> channels_;
+  PipeFilter pipes_;  ///< Those of channels_, for who has no lock.
 };
 
 }  // namespace uroce::rdmacm

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections between two NICs of this process: their events, and how many each id has had.
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
+#include <mutex>
 #include <thread>
 
 #include "proto/address.h"
@@ -218,6 +222,29 @@ TEST_F(EventsTest, EventsMoveWithTheirIdAndKeepTheirOrder) {
   EXPECT_EQ(reported, 1u) << "ESTABLISHED";
   EXPECT_FALSE(server_.is_readable());
   EXPECT_EQ(other.next().event, kDisconnected);
+}
+
+TEST_F(EventsTest, ARequestThatHasMovedOutlivesTheChannelOfItsListener) {
+  const std::uint32_t listener = listening();
+  connecting();
+  ASSERT_TRUE(server_.is_readable(5000));
+  Device other;
+  ASSERT_EQ(other.migrate(listener, server_.fd()), 0);
+  server_.close();
+  const auto request = other.next();
+  EXPECT_EQ(request.event, kRequest);
+  EXPECT_EQ(other.reject(request.id), 0);
+}
+
+// As a signal handler that interrupts a thread in there does, when it writes to a pipe of its own.
+TEST_F(EventsTest, PipesThatAreNoChannelsNeedNoLock) {
+  const int channel = client_.fd();
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const std::scoped_lock lock(Front::get().event_mutex());
+  EXPECT_EQ(Front::get().channel_with(*pipe_behind(pipe[0])), nullptr);
+  EXPECT_NE(pipe_behind(channel), pipe_behind(pipe[0]));
+  for (const int end : pipe) ::close(end);
 }
 
 // WRITE_CM_EVENT (Linux 6.17): rdma_write_cm_event(), and what rdma_resolve_addrinfo() tells its own channel.
