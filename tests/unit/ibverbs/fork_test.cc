@@ -4,10 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <mutex>
+#include <thread>
 
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/objects/objects.h"
 
 #ifdef __SANITIZE_ADDRESS__
 namespace {
@@ -104,6 +109,24 @@ TEST_F(Fork, AChildDoesNotWaitForWhatItsParentWillAcknowledge) {
   EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
   v().ibv_ack_cq_events(cq, 1);
   v().ibv_ack_async_event(&event);
+}
+
+TEST_F(Fork, AChildDoesNotWaitForAThreadThatItDoesNotHave) {
+  std::mutex& lists = context_of(p->a.context.get()).objects_mutex;
+  std::promise<void> inside;
+  std::thread other([&] {
+    const std::scoped_lock lock(lists);
+    inside.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the main thread is inside of fork().
+  });
+  inside.get_future().wait();
+  EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
+  other.join();
+}
+
+TEST_F(Fork, AHandlerMayForkWhileItsThreadChangesTheListsOfAContext) {
+  const std::scoped_lock lock(context_of(p->a.context.get()).objects_mutex);
+  EXPECT_EQ(status_of_child([] {}), 0);
 }
 
 TEST_F(Fork, TheParentGoesOnWhenChildrenHaveDestroyedEverything) {

@@ -315,11 +315,13 @@ NicFacts Adapter::facts() {
 void Adapter::before_fork() {
   for (const auto& lease : slot_.leases) lease->before_fork();
   fork_lock_ = runner_.lock();
+  for (Context* context : contexts_) lock_for_fork(*context);
   runner_.port().before_fork();
 }
 
 void Adapter::after_fork_in_parent() {
   runner_.port().after_fork_in_parent();
+  for (Context* context : contexts_) unlock_after_fork(*context);
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_parent();
 }
@@ -328,6 +330,7 @@ void Adapter::after_fork_in_child() {
   abandoned_ = true;
   if (watch_) watch_->abandon_after_fork();
   runner_.abandon_after_fork();
+  for (Context* context : contexts_) unlock_after_fork(*context);
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
   if (wills_) wills_->after_fork_in_child();

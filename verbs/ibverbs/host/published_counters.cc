@@ -71,8 +71,10 @@ CounterSet sum_of_published(const std::string& name) {
     CounterSet sum;
   };
   static std::mutex mutex;
+  // In a child of fork() it may be held for ever, by a thread of the parent.
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock) return look_through_processes(name);
   static auto* const kKnown = new std::map<std::string, Known>;
-  const std::scoped_lock lock(mutex);
   const Instant now = engine::os_now();
   const auto known = kKnown->find(name);
   if (known != kKnown->end() && now - known->second.since < view::kCounterLifespan) return known->second.sum;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "engine/os/bounded_lock.h"
 #include "proto/pkey.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -57,7 +59,18 @@ struct ibv_port_attr port_attr_of(Adapter& adapter) {
   return attr;
 }
 
+/// How long fork() waits for the lists of a context.
+constexpr Duration kForkWait = std::chrono::milliseconds(100);
+
 }  // namespace
+
+void lock_for_fork(Context& context) {
+  context.locked_for_fork = engine::try_lock_for(context.objects_mutex, kForkWait);
+}
+
+void unlock_after_fork(Context& context) {
+  if (std::exchange(context.locked_for_fork, false)) context.objects_mutex.unlock();
+}
 
 Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {
