@@ -2,8 +2,8 @@
 // rdma_server: waits for rdma_client, exchanges QP metadata with it over TCP, and is the target (or, with --bidir, also
 // the initiator) of its operations over many RC queue pairs. With --cm it does both by RDMA CM.
 #include "tools/cli/run_tool.h"
+#include "tools/output/print.h"
 #include "tools/rdma/connections.h"
-#include "tools/rdma/print.h"
 
 using namespace uroce::tools;
 

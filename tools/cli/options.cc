@@ -204,6 +204,7 @@ void add_output(CLI::App& app, Options& o) {
   app.add_option("--seed", o.session.seed,
                  "Same QP numbers, keys and first PSNs in every run; 0: QP numbers from 0x11 on")
       ->type_name("N")
+      ->check(not_negative())
       ->envname("UROCE_SEED")
       ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tools/rdma/print.h"
+#include "tools/output/print.h"
 
 namespace uroce::tools {
 namespace {

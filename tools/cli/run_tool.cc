@@ -14,17 +14,11 @@
 #include "tools/backend/rdmacm.h"
 #include "tools/control/interrupt.h"
 #include "tools/explain/explain.h"
+#include "tools/output/standard_descriptors.h"
 #include "tools/rdma/trace.h"
 
 namespace uroce::tools {
 namespace {
-
-/// A process that was started with stdout or stderr closed must not have its sockets take their numbers.
-void occupy_standard_descriptors() {
-  int fd = open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
-  if (fd >= 0) close(fd);
-}
 
 /// Hands an option to the emulated NIC, which reads its environment when it is opened.
 void tell_emulated_nic(const Options& options, const char* option, const char* variable, const std::string& value) {
@@ -112,7 +106,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   g_trace = options.trace;
   g_language = options.language;
   try {
-    occupy_standard_descriptors();
+    occupy_standard_descriptors(O_RDWR);
     if (options.session.cm) {
       if (const auto error = select_rdma_cm(options.backend, argv)) throw Failure(kExitUsage, *error);
     }

@@ -55,6 +55,14 @@ inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error
   return usage_error(app, error) + ". `" + program + " --help` lists all options.";
 }
 
+/// For options of unsigned numbers: CLI11 takes -1 for 2^64 - 1.
+inline CLI::Validator not_negative() {
+  const auto check = [](const std::string& number) {
+    return number.starts_with('-') ? fmt::format("'{}' is negative", number) : "";
+  };
+  return {check, ""};
+}
+
 /// An option whose value is one of the words of `choices`. (CLI11's own transformer tells its insides in errors.)
 template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::map<std::string, T>& choices,

@@ -19,12 +19,13 @@
 #include "tools/explain/words/perfetto.h"
 #include "tools/explain/words/plain.h"
 #include "tools/explain/words/text.h"
+#include "tools/output/print.h"
 
 namespace uroce::explain {
 namespace {
 
 int complain(const std::string& text) {
-  fmt::print(stderr, "uroce explain: {}\n", plain(text));
+  tools::print_to(stderr, "uroce explain: {}\n", plain(text));
   return 2;
 }
 
@@ -85,14 +86,14 @@ class Progress {
     if (!terminal_ || ++calls_ % kEvery != 0) return;
     const auto [done, all] = captures.progress();
     if (all == 0) {
-      fmt::print(stderr, "\r{} packets", captures.frames());
+      tools::print_to(stderr, "\r{} packets", captures.frames());
     } else {
-      fmt::print(stderr, "\r{:3} % of {} MB, {} packets", done * 100 / all, all / 1'000'000, captures.frames());
+      tools::print_to(stderr, "\r{:3} % of {} MB, {} packets", done * 100 / all, all / 1'000'000, captures.frames());
     }
     shown_ = true;
   }
   ~Progress() {
-    if (shown_) fmt::print(stderr, "\r{:60}\r", "");
+    if (shown_) tools::print_to(stderr, "\r{:60}\r", "");
   }
 
  private:
@@ -120,7 +121,7 @@ int explain(const Options& options) {
   const auto input = input_of(options.files);
   if (!input.ok()) return complain(input.error());
   for (const std::string& file : input->skipped) {
-    complain(file + " is skipped: it is damaged, or no recording of this version of uroce");
+    complain("skipped: " + file);
   }
   if (const auto wrong = spare_captures(options, input->captures)) return complain(*wrong);
   BothEnds captures(options.follow);
@@ -171,6 +172,7 @@ int explain(const Options& options) {
       if (filter.only_problems && !told.is_problem()) continue;
       for (const auto& output : outputs) output->packet(*packet, told, story);
       if (options.follow) outputs.front()->flush();
+      if (std::ferror(stdout) != 0) return 1;  // Nobody can read it; main() says so.
     }
   }
   story.finish();

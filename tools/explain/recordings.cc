@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -55,13 +57,20 @@ bool is_recording(const json& content) {
 std::vector<Document> documents_in(const std::string& directory, std::vector<std::string>& skipped) {
   std::vector<Document> found;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  const fs::directory_iterator entries(directory, error);
+  if (error) skipped.push_back(directory + ": " + error.message());
+  for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(record::kFilePrefix) || entry.path().extension() != ".json") continue;
+    errno = 0;
     std::ifstream file(entry.path());
+    if (!file) {
+      skipped.push_back(entry.path().string() + ": " + std::strerror(errno));
+      continue;
+    }
     json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
     if (!is_recording(content)) {
-      skipped.push_back(entry.path().string());
+      skipped.push_back(entry.path().string() + ": damaged, or no recording of this version of uroce");
       continue;
     }
     found.push_back({entry.path(), entry.last_write_time(error), std::move(content)});
@@ -119,8 +128,7 @@ Result<InputFiles, std::string> input_of(const std::vector<std::string>& files) 
       input.captures.push_back(file);
     } else if (!take_directory(file, input)) {
       if (input.skipped.size() > skipped) {
-        return Err{file + " is a directory without recordings that can be read: " + input.skipped.back() +
-                   " is damaged, or no recording of this version of uroce"};
+        return Err{file + " is a directory without recordings that can be read: " + input.skipped.back()};
       }
       return Err{file + " is a directory without recordings: nothing has broken, or UROCE_RECORD did not name it"};
     }

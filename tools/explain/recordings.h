@@ -13,7 +13,7 @@ namespace uroce::explain {
 struct InputFiles {
   std::vector<std::string> captures;
   std::vector<Verdict> verdicts;     ///< What recorders say about what broke last, oldest first.
-  std::vector<std::string> skipped;  ///< Files of recordings that are damaged, or of another version.
+  std::vector<std::string> skipped;  ///< Recordings that could not be read, each with why.
 };
 
 /// Files stay as they are; of a directory come the captures of what broke last there, at all ends that recorded it.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tools/rdma/print.h"
+#include "tools/output/print.h"
 
 namespace uroce::tools {
 

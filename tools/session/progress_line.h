@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "tools/rdma/print.h"
+#include "tools/output/print.h"
 
 namespace uroce::tools {
 

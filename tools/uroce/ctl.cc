@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/process_name.h"
 #include "verbs/include/uroce/control.h"
@@ -78,19 +79,19 @@ int tell(pid_t pid, const std::string& command, bool with_pid) {
   answer.resize(std::strlen(answer.c_str()));
   if (error != 0) {
     if (answer.empty() || error != EINVAL) answer = explain(pid, error) + '\n';
-    fmt::print(stderr, "uroce: process {}: {}", pid, answer);
+    print_to(stderr, "uroce: process {}: {}", pid, answer);
     return error;
   }
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
-    with_pid ? fmt::print("{} {}\n", pid, line) : fmt::print("{}\n", line);
+    with_pid ? print_to(stdout, "{} {}\n", pid, line) : print_to(stdout, "{}\n", line);
   }
   return 0;
 }
 
 /// Returns 1, as an exit status.
 int say_that_nobody_listens() {
-  fmt::print(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
+  print_to(stderr, "uroce: no process takes commands: start one with `uroce run --control on`\n");
   return 1;
 }
 
@@ -99,7 +100,7 @@ int say_that_nobody_listens() {
 int control(const std::string& whom, const std::vector<std::string>& words) {
   if (whom.empty()) {
     const auto pids = listeners();
-    for (const pid_t pid : pids) fmt::print("{} {}\n", pid, process_name(std::to_string(pid)));
+    for (const pid_t pid : pids) print_to(stdout, "{} {}\n", pid, process_name(std::to_string(pid)));
     return pids.empty() ? say_that_nobody_listens() : 0;
   }
   const std::string command = words.empty() ? "list" : fmt::format("{}", fmt::join(words, " "));
@@ -115,7 +116,7 @@ int control(const std::string& whom, const std::vector<std::string>& words) {
   }
   const auto pid = pid_of(whom);
   if (!pid) {
-    fmt::print(stderr, "uroce: '{}' is no process: expected a number, or all\n", whom);
+    print_to(stderr, "uroce: '{}' is no process: expected a number, or all\n", whom);
     return 2;
   }
   const int error = tell(*pid, command, /*with_pid=*/false);

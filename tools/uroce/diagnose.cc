@@ -17,6 +17,7 @@
 
 #include "proto/address.h"
 #include "proto/base/fd.h"
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/rdma_tree.h"
@@ -69,8 +70,8 @@ bool show(const RdmaPort& port, Findings& findings) {
   active ? findings.good(facts) : findings.bad(facts, "ip link set IFACE up; a cable; on InfiniBand a subnet manager");
   for (const GidRow& row : port.gids) {
     const bool chosen = best && row.index == best->index;
-    fmt::print("      GID {:<3} {:<40} {}{}\n", row.index, proto::to_string(row.gid), judge(port, row),
-               chosen ? "  <- take this index" : "");
+    print_to(stdout, "      GID {:<3} {:<40} {}{}\n", row.index, proto::to_string(row.gid), judge(port, row),
+             chosen ? "  <- take this index" : "");
   }
   if (!best) findings.bad(name + ": no GID with an address", "give its network interface an IP address");
   return active && best;
@@ -152,8 +153,8 @@ void print_commands(const RdmaPort& port, bool machine) {
   const std::string own = machine ? fmt::format(" --backend ibverbs --device {} --ib-port {} --gid-index {}",
                                                 port.device, port.number, best->index)
                                   : "";
-  fmt::print("  server: rdma_server{}\n  client: rdma_client {}{}\n", own, peer, own);
-  fmt::print("  server: {}\n  client: {} {}\n", pair, pair, peer);
+  print_to(stdout, "  server: rdma_server{}\n  client: rdma_client {}{}\n", own, peer, own);
+  print_to(stdout, "  server: {}\n  client: {} {}\n", pair, pair, peer);
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ int diagnose(const std::string& sys) {
   Findings findings;
   const std::vector<RdmaPort> machine = read_rdma_tree(sys);
   std::vector<RdmaPort> usable;
-  fmt::print("RDMA devices of this machine{}\n", machine.empty() ? ": none" : "");
+  print_to(stdout, "RDMA devices of this machine{}\n", machine.empty() ? ": none" : "");
   for (const RdmaPort& port : machine) {
     if (show(port, findings)) usable.push_back(port);
   }
@@ -172,27 +173,27 @@ int diagnose(const std::string& sys) {
         "a card: its driver; without a card: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0 (root), or "
         "uroce");
   }
-  fmt::print("\nuroce's devices, for `uroce run` and our tools\n");
+  print_to(stdout, "\nuroce's devices, for `uroce run` and our tools\n");
   std::vector<RdmaPort> emulated;
   for (const RdmaPort& port : uroce_ports()) {
     if (show(port, findings)) emulated.push_back(port);
   }
   if (emulated.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
-  fmt::print("\nThe rest\n");
+  print_to(stdout, "\nThe rest\n");
   check_modules(machine, findings);
   check_locked_memory(!machine.empty(), findings);
   check_firewall(findings);
   check_tool_port(findings);
   if (usable.empty() && emulated.empty()) {
-    fmt::print("\nNo RDMA device can be used here.\n");
+    print_to(stdout, "\nNo RDMA device can be used here.\n");
     return 1;
   }
-  fmt::print("\nCommands that work here (from another host: its way to this one instead of the address)\n");
+  print_to(stdout, "\nCommands that work here (from another host: its way to this one instead of the address)\n");
   for (const RdmaPort& port : usable) print_commands(port, true);
   if (!emulated.empty()) print_commands(emulated.front(), false);
-  fmt::print(
-      "\nThe GID index is the most common mistake: both sides need one of the same type. More: "
-      "docs/troubleshooting.md\n");
+  print_to(stdout,
+           "\nThe GID index is the most common mistake: both sides need one of the same type. More: "
+           "docs/troubleshooting.md\n");
   return 0;
 }
 

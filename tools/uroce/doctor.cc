@@ -18,6 +18,7 @@
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
 #include "proto/address.h"
+#include "tools/output/print.h"
 #include "tools/preload/preload.h"
 #include "tools/rdma/failure.h"
 #include "tools/uroce/commands.h"
@@ -217,8 +218,8 @@ void check_captures(Findings& findings) {
 
 void Findings::add(Level level, const std::string& what, const std::string& remedy) {
   constexpr const char* kMarks[] = {"ok  ", "note", "BAD "};
-  fmt::print("{}  {}\n", kMarks[static_cast<int>(level)], what);
-  if (!remedy.empty()) fmt::print("      -> {}\n", remedy);
+  print_to(stdout, "{}  {}\n", kMarks[static_cast<int>(level)], what);
+  if (!remedy.empty()) print_to(stdout, "      -> {}\n", remedy);
   any_bad_ |= level == Level::kBad;
 }
 
@@ -239,8 +240,8 @@ int doctor() {
   check_environment(findings);
   check_reach(findings);
   if (!findings.any_bad()) check_nic(findings);
-  fmt::print("{}\n",
-             findings.any_bad() ? "\nThe emulated NICs can't work here." : "\nThe emulated NICs can work here.");
+  print_to(stdout, "{}\n",
+           findings.any_bad() ? "\nThe emulated NICs can't work here." : "\nThe emulated NICs can work here.");
   return findings.any_bad() ? 1 : 0;
 }
 

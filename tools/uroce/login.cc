@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "proto/base/result.h"
+#include "tools/output/print.h"
 #include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/shell_quote.h"
@@ -94,7 +95,7 @@ std::string line_for(const RunOptions& options, const std::string& program) {
 }
 
 int fail(const std::string& wrong) {
-  fmt::print(stderr, "uroce: {}\n", wrong);
+  print_to(stderr, "uroce: {}\n", wrong);
   return 1;
 }
 
@@ -118,7 +119,8 @@ int enable(const RunOptions& options) {
   if (!before->others.empty() && before->others.back() != '\n') before->others += '\n';
   if (const std::string wrong = write(*file, before->others + line_for(options, program.string())); !wrong.empty())
     return fail(wrong);
-  fmt::print(
+  print_to(
+      stdout,
       "{}: from the next login on, all programs find the emulated NICs instead of the machine's. Now: eval \"$(uroce "
       "env)\"\n",
       file->string());
@@ -131,16 +133,16 @@ int disable() {
   const auto before = read(*file);
   if (!before.ok()) return fail(before.error());
   if (!before->has_ours) {
-    fmt::print("{}: uroce is not enabled there\n", file->string());
+    print_to(stdout, "{}: uroce is not enabled there\n", file->string());
     return 0;
   }
   std::error_code error;
   if (before->others.empty() && fs::remove(*file, error)) {
-    fmt::print("{}: removed, since nothing else was in it\n", file->string());
+    print_to(stdout, "{}: removed, since nothing else was in it\n", file->string());
     return 0;
   }
   if (const std::string wrong = write(*file, before->others); !wrong.empty()) return fail(wrong);
-  fmt::print("{}: from the next login on, programs find the machine's own devices\n", file->string());
+  print_to(stdout, "{}: from the next login on, programs find the machine's own devices\n", file->string());
   return 0;
 }
 

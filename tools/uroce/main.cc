@@ -15,6 +15,8 @@
 
 #include "tools/cli/usage.h"
 #include "tools/explain/explain.h"
+#include "tools/output/print.h"
+#include "tools/output/standard_descriptors.h"
 #include "tools/uroce/commands.h"
 #include "tools/version/version.h"
 #include "verbs/ibverbs/control/commands.h"
@@ -204,13 +206,14 @@ int finished(int status) {
   errno = 0;
   if (stdout_is_whole()) return status;
   // What failed earlier, while it was printed, has left no errno.
-  fmt::print(stderr, "uroce: can't write to stdout: {}\n", errno != 0 ? std::strerror(errno) : "output is missing");
+  print_to(stderr, "uroce: can't write to stdout: {}\n", errno != 0 ? std::strerror(errno) : "output is missing");
   return EXIT_FAILURE;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_descriptors(O_RDONLY | O_CLOEXEC);  // The program of `uroce run` finds them closed.
   CLI::App app{
       "A RoCEv2 NIC in user space.\n\n"
       "  uroce run -- ib_write_bw -x 1 -F            # the server, in one terminal\n"
@@ -223,7 +226,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("uroce"));
 
   if (const std::string wrong = wrong_command(app, argc, argv); !wrong.empty()) {
-    fmt::print(stderr, "uroce: {}\n", wrong);
+    print_to(stderr, "uroce: {}\n", wrong);
     return 2;
   }
   try {
@@ -232,7 +235,7 @@ int main(int argc, char** argv) {
     return finished(app.exit(help));
   } catch (const CLI::ParseError& error) {
     const std::string command = fmt::format("uroce {}", argv[1]);
-    fmt::print(stderr, "{}: {}\n", command, usage_error(app, error, command));
+    print_to(stderr, "{}: {}\n", command, usage_error(app, error, command));
     return 2;
   }
   return finished(line.command());

@@ -12,6 +12,7 @@
 #include "proto/address.h"
 #include "tools/control/control.h"
 #include "tools/control/interrupt.h"
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/probe.h"
@@ -166,7 +167,7 @@ Connection meet(const PeerOptions& options) {
   if (!options.listens)
     return connect_to(options.peer, options.port, kConnectPatience, "", kTcpCalls, "uroce doctor --listen");
   const Listener listener = listen_on("", options.port);
-  fmt::print(stderr, "waits on TCP port {} for `uroce doctor --peer` of another host\n", listener.port);
+  print_to(stderr, "waits on TCP port {} for `uroce doctor --peer` of another host\n", listener.port);
   return accept_client(listener);
 }
 
@@ -183,7 +184,7 @@ int examine_peer(const PeerOptions& options) {
       throw;
     }
   } catch (const Failure& failure) {
-    fmt::print(stderr, "uroce: {}\n", failure.what());
+    print_to(stderr, "uroce: {}\n", failure.what());
     return failure.exit_code();
   }
 }

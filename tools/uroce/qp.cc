@@ -7,6 +7,7 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
 #include "verbs/ibverbs/host/flight_recorder.h"
@@ -46,9 +47,9 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
            Instant now) {
   const nic::QpAttr& a = qp.fixed.attr;
   const nic::QpInside& in = qp.moving.inside;
-  const auto line = [](const char* name, const std::string& text) { fmt::print("  {:<12}{}\n", name, text); };
-  fmt::print("QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type), to_string(qp.moving.state),
-             nic.program, nic.pid, nic.index, nic.address);
+  const auto line = [](const char* name, const std::string& text) { print_to(stdout, "  {:<12}{}\n", name, text); };
+  print_to(stdout, "QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type),
+           to_string(qp.moving.state), nic.program, nic.pid, nic.index, nic.address);
   if (const std::string peer = peer_text(qp); !peer.empty()) line("peer", peer);
   line("attributes", fmt::format("MTU {}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, max_rd_atomic {}, "
                                  "max_dest_rd_atomic {}",
@@ -102,7 +103,7 @@ int show_qp(const std::string& name, bool json) {
   const auto pid = number(std::string_view(name).substr(0, slash));
   const auto qpn = slash == std::string::npos ? std::optional(0u) : number(std::string_view(name).substr(slash + 1));
   if (!pid || *pid == 0 || !qpn) {
-    fmt::print(stderr, "uroce: '{}' is no QP of a process: give PID/QPN, such as 1234/0x11\n", name);
+    print_to(stderr, "uroce: '{}' is no QP of a process: give PID/QPN, such as 1234/0x11\n", name);
     return 2;
   }
   const std::vector<ibv::LiveNic> nics = ibv::live_nics(*pid);
@@ -124,12 +125,12 @@ int show_qp(const std::string& name, bool json) {
       if (!json) print(nic, qp, events, now);
     }
   }
-  if (json) fmt::print("{}\n", found.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (json) print_to(stdout, "{}\n", found.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
   if (!found.empty()) return 0;
-  fmt::print(stderr, "uroce: {}\n",
-             nics.empty()
-                 ? fmt::format("process {} has no NIC of this build of uroce open, or we may not look into it", *pid)
-                 : fmt::format("process {} has no such QP", *pid));
+  print_to(stderr, "uroce: {}\n",
+           nics.empty()
+               ? fmt::format("process {} has no NIC of this build of uroce open, or we may not look into it", *pid)
+               : fmt::format("process {} has no such QP", *pid));
   return 1;
 }
 

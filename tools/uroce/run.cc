@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "proto/capture_file.h"
+#include "tools/output/print.h"
 #include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/shell_quote.h"
@@ -41,7 +42,7 @@ bool set_capture(const std::string& file) {
   const auto type = std::filesystem::status(path, error).type();
   if (type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found) {
     const auto begun = proto::CaptureFile::open(path, proto::CaptureFile::Start::kAnew);
-    if (!begun.ok()) fmt::print(stderr, "uroce: --pcap: {}\n", begun.error());
+    if (!begun.ok()) print_to(stderr, "uroce: --pcap: {}\n", begun.error());
     if (!begun.ok()) return false;
   }
   set("UROCE_PCAP", std::string(kGoOn) + path);
@@ -55,13 +56,13 @@ int set_environment(const RunOptions& options) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const std::string wrong = table.at(i).check(ibv::setting(static_cast<ibv::Setting>(i)));
     if (wrong.empty()) continue;
-    fmt::print(stderr, "uroce: {}\n", wrong);
+    print_to(stderr, "uroce: {}\n", wrong);
     return kUsage;
   }
   if (!set_capture(ibv::setting(ibv::Setting::kPcap))) return kUsage;
   set_recordings(ibv::setting(ibv::Setting::kRecord));
   if (const auto error = preload_library()) {
-    fmt::print(stderr, "uroce: {}\n", *error);
+    print_to(stderr, "uroce: {}\n", *error);
     return kUsage;
   }
   return 0;
@@ -69,10 +70,10 @@ int set_environment(const RunOptions& options) {
 
 void print_variable(const char* name, const std::string& value, bool plain) {
   if (plain) {
-    fmt::print("{}={}\n", name, value);
+    print_to(stdout, "{}={}\n", name, value);
     return;
   }
-  fmt::print("export {}={}\n", name, shell_quote(value));
+  print_to(stdout, "export {}={}\n", name, shell_quote(value));
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ int run(const RunOptions& options) {
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   const int error = errno;
-  fmt::print(stderr, "uroce: {}: {}\n", options.command.front(), std::strerror(error));
+  print_to(stderr, "uroce: {}: {}\n", options.command.front(), std::strerror(error));
   return error == ENOENT ? kNoSuchCommand : kCannotExecute;
 }
 

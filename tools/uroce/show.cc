@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "proto/address.h"
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "verbs/ibverbs/catalogue/verbs_table.h"
 #include "verbs/ibverbs/host/facts.h"
@@ -20,7 +21,7 @@ const ibv::VerbsTable& verbs() { return ibv::uroce_verbs(); }
 
 int complain(const char* what) {
   const std::string why = ibv::last_error();
-  fmt::print(stderr, "uroce: {}: {}\n", what, why.empty() ? std::strerror(errno) : why);
+  print_to(stderr, "uroce: {}: {}\n", what, why.empty() ? std::strerror(errno) : why);
   return 1;
 }
 
@@ -60,8 +61,8 @@ void print_info(struct ibv_context* context) {
   // The table's function fills the older, shorter struct, which is the beginning of this one.
   verbs().ibv_query_port(context, 1, reinterpret_cast<struct _compat_ibv_port_attr*>(&port));
   const auto facts = ibv::nic_facts(context);
-  fmt::print("{}\n", verbs().ibv_get_device_name(context->device));
-  const auto line = [](const char* name, const auto& value) { fmt::print("  {:<16}{}\n", name, value); };
+  print_to(stdout, "{}\n", verbs().ibv_get_device_name(context->device));
+  const auto line = [](const char* name, const auto& value) { print_to(stdout, "  {:<16}{}\n", name, value); };
   line("version", device.fw_ver);
   line("node GUID", guid_text(device.node_guid));
   if (facts) {
@@ -90,17 +91,17 @@ void print_gids(struct ibv_context* context) {
     for (std::size_t i = 0; i < gid.raw.size(); i += 2) {
       words += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.raw[i], gid.raw[i + 1]);
     }
-    fmt::print("{:<8} {:<5} {:<6} {:<40} {:<16} {}\n", verbs().ibv_get_device_name(context->device), 1, index, words,
-               gid.is_v4() ? proto::to_string(gid) : "", "v2");
+    print_to(stdout, "{:<8} {:<5} {:<6} {:<40} {:<16} {}\n", verbs().ibv_get_device_name(context->device), 1, index,
+             words, gid.is_v4() ? proto::to_string(gid) : "", "v2");
   }
 }
 
 }  // namespace
 
 int show_devices() {
-  fmt::print("{:<8} {}\n", "device", "node GUID");
+  print_to(stdout, "{:<8} {}\n", "device", "node GUID");
   return for_each_device([](struct ibv_device* device) {
-    fmt::print("{:<8} {}\n", verbs().ibv_get_device_name(device), guid_text(verbs().ibv_get_device_guid(device)));
+    print_to(stdout, "{:<8} {}\n", verbs().ibv_get_device_name(device), guid_text(verbs().ibv_get_device_guid(device)));
     return 0;
   });
 }
@@ -108,7 +109,7 @@ int show_devices() {
 int show_info() { return for_each_context(print_info); }
 
 int show_gids() {
-  fmt::print("{:<8} {:<5} {:<6} {:<40} {:<16} {}\n", "DEV", "PORT", "INDEX", "GID", "IPv4", "VER");
+  print_to(stdout, "{:<8} {:<5} {:<6} {:<40} {:<16} {}\n", "DEV", "PORT", "INDEX", "GID", "IPv4", "VER");
   return for_each_context(print_gids);
 }
 

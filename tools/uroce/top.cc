@@ -13,6 +13,7 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/base/fd.h"
+#include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
 
@@ -109,7 +110,7 @@ void print_json(const Look& now, const Before& before, double seconds) {
     nics.push_back(std::move(row));
   }
   const nlohmann::ordered_json document{{"schema", "uroce-top-1"}, {"seconds", seconds}, {"nics", nics}};
-  fmt::print("{}\n", document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_to(stdout, "{}\n", document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 /// At most `lines` of it; 0: all.
@@ -129,21 +130,24 @@ void print_table(const Look& now, const Before& before, double seconds, std::siz
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.rates.sent_bits + a.rates.received_bits > b.rates.sent_bits + b.rates.received_bits;
   });
-  fmt::print("{} NICs, {} QPs; rates over {:.1f} s; the busiest first\n\n", now.nics.size(), rows.size(), seconds);
-  fmt::print("{:>8} {:<15} {:<8} {:>8} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-             "PID", "PROGRAM", "NIC", "QP", "TYPE", "STATE", "PEER", "TX bit/s", "RX bit/s", "pkt/s", "RESENT",
-             "TIMEOUT", "RNR", "UNACK", "QUEUED", "WINDOW");
+  print_to(stdout, "{} NICs, {} QPs; rates over {:.1f} s; the busiest first\n\n", now.nics.size(), rows.size(),
+           seconds);
+  print_to(stdout,
+           "{:>8} {:<15} {:<8} {:>8} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
+           "PID", "PROGRAM", "NIC", "QP", "TYPE", "STATE", "PEER", "TX bit/s", "RX bit/s", "pkt/s", "RESENT", "TIMEOUT",
+           "RNR", "UNACK", "QUEUED", "WINDOW");
   std::size_t shown = 0;
   for (const Row& row : rows) {
     if (lines != 0 && ++shown > lines) break;
     const ibv::LiveQp& qp = *row.qp;
     const nic::QpInside& inside = qp.moving.inside;
-    fmt::print("{:>8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-               row.nic->pid, row.nic->program, fmt::format("uroce{}", row.nic->index), qp.qpn, type_text(qp.fixed.type),
-               to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits), scaled(row.rates.received_bits),
-               scaled(row.rates.sent_packets + row.rates.received_packets), qp.counts.retransmitted, qp.counts.timeouts,
-               qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp), inside.queued_sends,
-               bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
+    print_to(stdout,
+             "{:>8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
+             row.nic->pid, row.nic->program, fmt::format("uroce{}", row.nic->index), qp.qpn, type_text(qp.fixed.type),
+             to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits), scaled(row.rates.received_bits),
+             scaled(row.rates.sent_packets + row.rates.received_packets), qp.counts.retransmitted, qp.counts.timeouts,
+             qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp), inside.queued_sends,
+             bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
   }
 }
 
@@ -168,12 +172,12 @@ int top(const TopOptions& options) {
     if (options.json) {
       print_json(now, before, seconds);
     } else {
-      if (screen) fmt::print("\x1b[H\x1b[J");
+      if (screen) print_to(stdout, "\x1b[H\x1b[J");
       print_table(now, before, seconds, screen ? rows_of_terminal() : 0);
-      std::fflush(stdout);
+      if (std::fflush(stdout) != 0) return 1;  // Nobody can read it; main() says so.
     }
     if (once && now.nics.empty()) {
-      fmt::print(stderr, "uroce top: no process has a NIC of this build of uroce open, or we may not look into it\n");
+      print_to(stderr, "uroce top: no process has a NIC of this build of uroce open, or we may not look into it\n");
       return 1;
     }
     if (once) return 0;

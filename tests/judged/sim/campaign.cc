@@ -12,6 +12,7 @@
 #include "proto/pcap.h"
 #include "tests/judged/sim/crash_report.h"
 #include "tests/judged/sim/scenario_wrap.h"
+#include "tools/output/print.h"
 
 namespace uroce::simulator {
 namespace {
@@ -25,7 +26,7 @@ class Capture {
   explicit Capture(const std::string& path) {
     auto writer = proto::PcapWriter::create(path);
     if (!writer) {
-      fmt::print(stderr, "uroce-sim: {}\n", writer.error());
+      tools::print_to(stderr, "uroce-sim: {}\n", writer.error());
       return;
     }
     writer_.emplace(std::move(*writer));
@@ -47,9 +48,9 @@ class Capture {
 void print_packet(TapPoint point, const Packet& packet, Instant now) {
   constexpr const char* kPoints[] = {"sent", "arrives", "LOST", "UNROUTABLE", "impaired"};
   const double us = static_cast<double>(now.time_since_epoch().count()) / 1000.0 - 1e9;
-  fmt::print("{:12.3f} {:>10} {:>6} {} > {} {}{}\n", us, kPoints[static_cast<int>(point)], packet.number,
-             packet.path.source.raw[15] - 1, packet.path.destination.raw[15] - 1, proto::one_line(packet.bytes),
-             packet.corrupted ? " CORRUPTED" : "");
+  tools::print_to(stdout, "{:12.3f} {:>10} {:>6} {} > {} {}{}\n", us, kPoints[static_cast<int>(point)], packet.number,
+                  packet.path.source.raw[15] - 1, packet.path.destination.raw[15] - 1, proto::one_line(packet.bytes),
+                  packet.corrupted ? " CORRUPTED" : "");
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ void Campaign::set_range(const std::string& range) {
 
 int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) const {
   const Scenario scenario = wrap ? draw_wrap_scenario(seed) : draw_scenario(seed);
-  if (verbose) fmt::print("{}", describe(scenario));
+  if (verbose) tools::print_to(stdout, "{}", describe(scenario));
   RunOptions options;
   options.sabotage = sabotage;
   std::optional<Capture> capture;
@@ -83,7 +84,8 @@ int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) c
   if (!result.violation) return 0;
 
   const bool liveness = result.violation->breach == Breach::kLiveness;
-  fmt::print("seed {}: {} violated {}\n", seed, liveness ? "liveness" : "correctness", result.violation->what);
+  tools::print_to(stdout, "seed {}: {} violated {}\n", seed, liveness ? "liveness" : "correctness",
+                  result.violation->what);
   if (!capture) {
     // Again, with a capture: the run is the same.
     const std::string path = fmt::format("{}/uroce-sim-seed-{}.pcap", folder, seed);
@@ -94,9 +96,9 @@ int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) c
       if (point == TapPoint::kSent) file.write(packet, now);
     };
     simulator::run(scenario, again);
-    fmt::print("capture: {}\n", path);
+    tools::print_to(stdout, "capture: {}\n", path);
   }
-  fmt::print("replay: {} --seed {} --verbose\n", program, seed);
+  tools::print_to(stdout, "replay: {} --seed {} --verbose\n", program, seed);
   std::fflush(stdout);
   return liveness ? kExitLiveness : kExitCorrectness;
 }
@@ -104,7 +106,7 @@ int Campaign::run_seed(std::uint64_t seed, std::uint64_t& packets, Tally& sum) c
 int Campaign::run() const {
   if (!pcap.empty()) {
     if (const auto writer = proto::PcapWriter::create(pcap); !writer) {
-      fmt::print(stderr, "uroce-sim: {}\n", writer.error());
+      tools::print_to(stderr, "uroce-sim: {}\n", writer.error());
       return kExitUsage;
     }
   }
@@ -125,12 +127,13 @@ int Campaign::run() const {
     }
   }
   if (tally) {
-    for (const auto& [what, n] : sum.counts) fmt::print("{:>10}  {}\n", n, what);
+    for (const auto& [what, n] : sum.counts) tools::print_to(stdout, "{:>10}  {}\n", n, what);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("{} seeds from {} on, {} failed: {} packets in {:.2f} s, {:.0f} packets/s, {:.1f} ms per seed\n", done,
-             first, failed, packets, seconds, static_cast<double>(packets) / seconds,
-             1000 * seconds / static_cast<double>(std::max<std::uint64_t>(done, 1)));
+  tools::print_to(stdout,
+                  "{} seeds from {} on, {} failed: {} packets in {:.2f} s, {:.0f} packets/s, {:.1f} ms per seed\n",
+                  done, first, failed, packets, seconds, static_cast<double>(packets) / seconds,
+                  1000 * seconds / static_cast<double>(std::max<std::uint64_t>(done, 1)));
   return status;
 }
 

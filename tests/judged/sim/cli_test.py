@@ -67,7 +67,14 @@ def main():
         out = run("--seeds", "4..6", "--keep-going", "--sabotage", "correctness", status=129, folder=folder)
         assert "3 seeds from 4 on, 3 failed" in out, out
 
-        for wrong in (["--seeds", "9..3"], ["--seeds", "x"], ["--seed", "1", "--seeds", "1..2"], ["--nonsense"]):
+        # Output that is lost is no crash, and gets into no other file.
+        for lost in (">/dev/full", ">&-"):
+            done = subprocess.run(["sh", "-c", f'"$1" --seed 4 --pcap lost.pcap --verbose {lost}', "-", SIM], cwd=folder,
+                                  stderr=subprocess.DEVNULL, timeout=300, check=False)
+            assert done.returncode == 1, done
+            assert (folder / "lost.pcap").read_bytes() == first, lost
+
+        for wrong in (["--seed", "-1"], ["--count", "-1"], ["--seeds", "9..3"], ["--seeds", "x"], ["--seed", "1", "--seeds", "1..2"], ["--nonsense"]):
             run(*wrong, status=2, folder=folder)
         help_text = run("--help", status=0, folder=folder)
         for code in ("127", "128", "129"):

@@ -6,23 +6,27 @@
 
 #include "tests/judged/sim/campaign.h"
 #include "tools/cli/usage.h"
+#include "tools/output/print.h"
+#include "tools/output/standard_descriptors.h"
 #include "tools/version/version.h"
 
 int main(int argc, char** argv) {
   using namespace uroce::simulator;
+  uroce::tools::occupy_standard_descriptors(O_RDONLY);
   CLI::App app{
       "Runs NICs on a simulated network that loses, doubles, delays and damages packets, and judges everything "
       "they do. A seed decides everything; the same seed gives the same run.",
       "uroce-sim"};
   Campaign campaign;
   std::string range;
-  app.add_option("--seed", campaign.first, "Run this seed")->type_name("N");
+  app.add_option("--seed", campaign.first, "Run this seed")->type_name("N")->check(uroce::tools::not_negative());
   app.add_option("--seeds", range, "Run the seeds FIRST..LAST, until one fails")
       ->type_name("FIRST..LAST")
       ->excludes("--seed");
   app.add_option("--count", campaign.count, "Run this many seeds, from --seed on")
       ->type_name("N")
       ->check(CLI::Validator([](const std::string& n) { return n == "0" ? "at least one" : ""; }, ""))
+      ->check(uroce::tools::not_negative())
       ->excludes("--seeds");
   app.add_option("--pcap", campaign.pcap, "Write every packet sent to this capture (a single seed)")->type_name("FILE");
   app.add_option("--failures", campaign.folder, "Where to write the capture of a seed that fails (default: here)")
@@ -39,7 +43,8 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit status: 0 all seeds were clean; 127 a crash (failed assertion, signal, sanitizer); 128 liveness (something "
       "did\n"
-      "not happen in time); 129 correctness (something happened that must not); 2 wrong options.\n"
+      "not happen in time); 129 correctness (something happened that must not); 2 wrong options;\n"
+      "1 what was printed is not all there.\n"
       "With --keep-going: of the first seed that failed.");
   try {
     app.parse(argc, argv);
@@ -47,13 +52,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "uroce-sim: {}\n", uroce::tools::usage_error(app, error, "uroce-sim"));
+    uroce::tools::print_to(stderr, "uroce-sim: {}\n", uroce::tools::usage_error(app, error, "uroce-sim"));
     return kExitUsage;
   }
   campaign.program = fmt::format("'{}'", argv[0]);  // Its path may have spaces, and the line is to be pasted.
   if (campaign.wrap) campaign.program += " --wrap";
   const int status = campaign.run();
   if (uroce::tools::stdout_is_whole()) return status;
-  fmt::print(stderr, "uroce-sim: can't write to stdout\n");
+  uroce::tools::print_to(stderr, "uroce-sim: can't write to stdout\n");
   return status != 0 ? status : EXIT_FAILURE;
 }

@@ -68,6 +68,14 @@ expect 126 'Permission denied' "$uroce" run -- /etc/passwd
 expect 0 'auto|io_uring|socket' "$uroce" run --help
 expect 2 "uroce run: the argument 'command' is missing. \`uroce run --help\` lists all options." "$uroce" run
 expect 2 'uroce: which command? There are run, ' "$uroce"
+# A stderr that takes nothing changes no status.
+for lost in '2>/dev/full' '2>&-' '>&- 2>&-'; do
+  expect 2 '' sh -c "\"\$1\" foo $lost" - "$uroce"
+  expect 127 '' sh -c "\"\$1\" run -- /nonexistent $lost" - "$uroce"
+  expect 2 '' sh -c "\"\$1\" explain /nonexistent $lost" - "$uroce"
+done
+expect 1 'Bad file descriptor' sh -c '"$1" info <&- >&-' - "$uroce"
+expect 1 "can't write to stdout" timeout 60 sh -c '"$1" top --interval 0.01 >/dev/full' - "$uroce"
 expect 2 "uroce: unknown option --bogus. A command comes first: run, " "$uroce" --bogus
 expect 2 "uroce record: pid: 'abc' is not a number" "$uroce" record abc
 expect 2 'uroce diagnose: --sys: there is no directory '"'/no/such'" "$uroce" diagnose --sys /no/such

@@ -150,14 +150,18 @@ def recordings(directory):
         json.dumps(good | change)
         for change in ({"schema": "other"}, {"program": 1}, {"pid": "7"}, {"nic": []}, {"address": None}, {"why": {}},
                        {"causes": {}}, {"causes": [5]}, {"causes": [{"time_ns": "x"}]}, {"causes": [{"cause": 5}]}))]
+    if os.geteuid() != 0:  # Root may read everything.
+        bad.touch(mode=0)
+        expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad}: Permission denied")
+        bad.unlink()
     for text in texts_of_bad:
         bad.write_text(text)
-        expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad} is damaged")
+        expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad}: damaged")
     (directory / "uroce-good-7-0-1.json").write_text(json.dumps(good))
     for text in texts_of_bad:
         bad.write_text(text)
         ran = explain(directory)
-        expect(ran.stderr, f"{bad} is skipped: it is damaged, or no recording")
+        expect(ran.stderr, f"skipped: {bad}: damaged, or no recording")
         expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
 
 
