@@ -108,7 +108,7 @@ void check_locked_memory(bool machine_has_devices, Findings& findings) {
 /// What `command` prints; "" when it can't be run.
 std::string output_of(const char* command) {
   std::string text;
-  std::FILE* const pipe = ::popen(command, "r");
+  std::FILE* const pipe = ::popen(command, "r");  // NOLINT(cert-env33-c): a constant
   if (pipe == nullptr) return text;
   std::array<char, 4096> block{};
   for (std::size_t n; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;) text.append(block.data(), n);

@@ -83,7 +83,10 @@ class Patience {
 std::string scaled(double value) {
   constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
   std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); value /= 1000) ++unit;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
   return value == 0 ? "0" : fmt::format("{:.{}f}{}", value, value < 100 ? 1 : 0, kUnits[unit]);
 }
 
