@@ -150,6 +150,9 @@ def recordings(directory):
         json.dumps(good | change)
         for change in ({"schema": "other"}, {"program": 1}, {"pid": "7"}, {"nic": []}, {"address": None}, {"why": {}},
                        {"causes": {}}, {"causes": [5]}, {"causes": [{"time_ns": "x"}]}, {"causes": [{"cause": 5}]}))]
+    bad.symlink_to("nowhere")
+    expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad}: No such file or directory")
+    bad.unlink()
     if os.geteuid() != 0:  # Root may read everything.
         bad.touch(mode=0)
         expect(explain(directory, status=2).stderr, "without recordings that can be read", f"{bad}: Permission denied")

@@ -236,6 +236,15 @@ TEST_F(EventsTest, ARequestThatHasMovedOutlivesTheChannelOfItsListener) {
   EXPECT_EQ(other.reject(request.id), 0);
 }
 
+// As a signal handler does that interrupted a thread in there: what is open stays so, and the process ends.
+TEST_F(EventsTest, AnExitWithTheEventMutexTakenDoesNotWaitForIt) {
+  {
+    const std::scoped_lock lock(Front::get().event_mutex());
+    Front::get().release_all();
+  }
+  EXPECT_NE(Front::get().channel_with(pipe_behind(client_.fd()).value()), nullptr);
+}
+
 // As a signal handler that interrupts a thread in there does, when it writes to a pipe of its own.
 TEST_F(EventsTest, PipesThatAreNoChannelsNeedNoLock) {
   const int channel = client_.fd();
