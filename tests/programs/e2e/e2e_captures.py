@@ -268,6 +268,19 @@ def check_stopped(result, tool, reason):
     check(0 < result["nic"]["pcap_missed"] <= packets_of(result), result["nic"]["pcap_missed"], tool)
 
 
+def frames_until_stopped(name, reason, launcher=()):
+    """What the server's capture has, which must stop for this reason, while the transfer goes on to its end."""
+    server = Server([], {"UROCE_PCAP": name}, launcher)
+    client = Client(server, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
+    try:
+        finished(client)
+        check_stopped(finished(server), server, reason)
+    finally:
+        client.kill()
+        server.kill()
+    return read_capture(name)[0]
+
+
 def limited(limit):
     """A launcher that gives a file at most so many bytes; 0: as many as it likes."""
     return ["prlimit", f"--fsize={limit}:{resource.RLIM_INFINITY}", "--"]
@@ -278,15 +291,7 @@ def scenario_capture_file_too_large(directory):
     """At the limit of a file's size, and on a full disk, the capture ends, whole; the program goes on."""
     for suffix in ("pcap", "pcapng"):
         name = os.path.join(directory, f"limited.{suffix}")
-        with_limit = Server([], {"UROCE_PCAP": name}, limited(400_000))
-        client = Client(with_limit, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
-        try:
-            finished(client)
-            check_stopped(finished(with_limit), with_limit, "File too large")
-        finally:
-            client.kill()
-            with_limit.kill()
-        frames, _ = read_capture(name)
+        frames = frames_until_stopped(name, "File too large", limited(400_000))
         check(0 < len(frames) and os.path.getsize(name) <= 400_000, f"{len(frames)}, {os.path.getsize(name)}")
 
 
@@ -294,15 +299,7 @@ def scenario_capture_disk_full():
     """The disk is full: the capture ends, whole; the program goes on."""
     need_namespaces()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", "/mnt"], check=True)
-    server = Server([], {"UROCE_PCAP": "/mnt/full.pcap"})
-    client = Client(server, ["--op", "write", "--size", "100000", "--iters", "100", "--verify"])
-    try:
-        finished(client)
-        check_stopped(finished(server), server, "No space left on device")
-    finally:
-        client.kill()
-        server.kill()
-    frames, _ = read_capture("/mnt/full.pcap")
+    frames = frames_until_stopped("/mnt/full.pcap", "No space left on device")
     check(len(frames) > 0, "nothing captured")
 
 
