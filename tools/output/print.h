@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output that can't fail: a closed stdout or stderr means that nobody wants to read it, which is no error of ours.
-// (fmt::print throws.)
+// Output that can't fail: a closed stdout or stderr means that nobody wants to read it, which is no reason to end.
+// (fmt::print throws.) A program whose output is all it does asks stdout_is_whole() at its end.
 #pragma once
 
 #include <fmt/core.h>
