@@ -16,26 +16,27 @@ namespace {
 
 class EventQueueTest : public testing::Test {
  protected:
+  ~EventQueueTest() override { ::close(descriptor); }
   /// The counter of the descriptor: how often it can be read.
   int tokens() {
     int count = 0;
     while (queue.holds_any() && is_readable()) {
       std::uint64_t one = 0;
-      EXPECT_EQ(::read(queue.fd(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+      EXPECT_EQ(::read(descriptor, &one, sizeof one), static_cast<ssize_t>(sizeof one));
       ++count;
     }
     const std::uint64_t back = static_cast<std::uint64_t>(count);
-    EXPECT_TRUE(count == 0 || ::write(queue.fd(), &back, sizeof back) == sizeof back);
+    EXPECT_TRUE(count == 0 || ::write(descriptor, &back, sizeof back) == sizeof back);
     return count;
   }
   bool is_readable() {
-    pollfd look{queue.fd(), POLLIN, 0};
+    pollfd look{descriptor, POLLIN, 0};
     return ::poll(&look, 1, 0) == 1;
   }
   /// Takes one; a wait pushes `items` and returns `error`. Returns 0 or an errno value.
   int take(const std::vector<int>& items = {}, int error = 0) {
     return queue.take(
-        taken, [](int) {},
+        descriptor, taken, [](int) {},
         [&](int) {
           for (const int item : items) queue.push(item);
           EXPECT_FALSE(!items.empty() && is_readable()) << "nobody else need know yet";
@@ -44,6 +45,7 @@ class EventQueueTest : public testing::Test {
   }
 
   EventQueue<int> queue;
+  int descriptor = queue.make_descriptor();
   int taken = 0;
 };
 
@@ -80,7 +82,7 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsInterrupted) {
 TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   std::thread([this] {
     queue.take(
-        taken, [](int) {},
+        descriptor, taken, [](int) {},
         [this](int) {
           queue.push(1);
           ::pthread_cancel(::pthread_self());
@@ -110,7 +112,7 @@ TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelledMeanwhile)
   int result = -1;
   std::thread([&] {
     result = queue.take(
-        taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
+        descriptor, taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
     ::pthread_testcancel();
     ADD_FAILURE() << "it was to be cancelled";
   }).join();
@@ -121,7 +123,7 @@ TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelledMeanwhile)
 
 TEST_F(EventQueueTest, ADescriptorThatTheProgramHasClosedHurtsNobody) {
   queue.push(1);
-  ASSERT_EQ(::close(queue.fd()), 0);
+  ASSERT_EQ(::close(descriptor), 0);
   queue.push(2);
   EXPECT_EQ(take(), 0);
   EXPECT_EQ(take(), 0);
@@ -136,7 +138,7 @@ TEST_F(EventQueueTest, ASignalEndsAWaitUnlessItsHandlerRestarts) {
     action.sa_handler = [](int) {};
     ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
     std::atomic<int> result = -1;
-    std::thread waiter([&] { result = queue.take(taken, [](int) {}); });
+    std::thread waiter([&] { result = queue.take(descriptor, taken, [](int) {}); });
     // As often as it takes to meet it asleep.
     for (int i = 0; i < 200 && result < 0; ++i) {
       ::pthread_kill(waiter.native_handle(), SIGUSR1);
@@ -156,7 +158,7 @@ TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
   EXPECT_EQ(take(), 0);
   int waits = 0;
   EXPECT_EQ(queue.take(
-                taken, [](int) {},
+                descriptor, taken, [](int) {},
                 [&](int) {
                   queue.push(2 + waits);
                   if (++waits == 1) queue.remove_if([](int item) { return item == 2; });
@@ -170,11 +172,13 @@ TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
 TEST_F(EventQueueTest, OtherQueuesGetTheirsAtOnce) {
   EventQueue<int> other;
   EXPECT_EQ(queue.take(
-                taken, [](int) {},
+                descriptor, taken, [](int) {},
                 [&](int) {
                   other.push(1);
-                  pollfd look{other.fd(), POLLIN, 0};
+                  const int others = other.make_descriptor();
+                  pollfd look{others, POLLIN, 0};
                   EXPECT_EQ(::poll(&look, 1, 0), 1);
+                  ::close(others);
                   queue.push(2);
                   return 0;
                 }),

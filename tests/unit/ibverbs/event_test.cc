@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion channels and asynchronous events.
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <array>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
@@ -87,6 +90,23 @@ TEST_F(CompletionEvents, NonBlockingChannelSaysAgain) {
   ASSERT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
   send(1);
   get_event();
+}
+
+TEST_F(CompletionEvents, TheDescriptorMayMoveAndAnotherFileHaveItsNumber) {
+  const int moved = ::fcntl(p.b.channel->fd, F_DUPFD_CLOEXEC, 0);
+  std::array<int, 2> stranger{};
+  ASSERT_EQ(::pipe2(stranger.data(), O_NONBLOCK), 0);
+  ASSERT_EQ(::dup2(stranger[1], p.b.channel->fd), p.b.channel->fd);
+  const int before = std::exchange(p.b.channel->fd, moved);
+
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(p.b.recv_cq, 0), 0);
+    send(1);
+    get_event();
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(stranger[0], &byte, 1), -1) << "an event was written into the stranger";
+  for (const int fd : {stranger[0], stranger[1], before}) ::close(fd);
 }
 
 TEST_F(CompletionEvents, WhoArmsBehindAnEmptyChannelIsToldOfWhatItHasNotPolled) {

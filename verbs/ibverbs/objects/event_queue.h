@@ -16,35 +16,30 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/os/fd.h"
 #include "engine/os/interruption.h"
 #include "engine/os/no_cancellation.h"
 #include "verbs/ibverbs/host/fork.h"
 
 namespace uroce::ibv {
 
-/// A queue whose descriptor is readable while it holds something, except what a thread in take() has pushed itself and
-/// is about to take. Users poll the descriptor, and may make it non-blocking, as with the real one; they never read it.
-/// Any thread may call anything.
+/// A queue with a file that is readable while it holds something, except what a thread in take() has pushed itself and
+/// is about to take. Users have a descriptor of the file: they poll it, may make it non-blocking, and may move it to
+/// another number, as with the real one; they never read it. The queue has its own, as the kernel has the file whatever
+/// its numbers are. Any thread may call anything.
 ///
 /// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
 /// what it inherited gives it nothing, and it leaves it as it is.
 template <class Item>
 class EventQueue {
  public:
-  EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-  ~EventQueue() { close(); }
-  EventQueue(const EventQueue&) = delete;
-  EventQueue& operator=(const EventQueue&) = delete;
+  EventQueue() : file_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
 
   bool is_inherited() const { return forks_ != forks(); }
-  /// -1 when the system refused to make one.
-  int fd() const { return fd_; }
-
+  /// Another descriptor of the file, which the caller closes. -1 with errno when the system refuses.
+  int make_descriptor() const { return file_ ? fcntl(file_.get(), F_DUPFD_CLOEXEC, 0) : -1; }
   /// From here on only remove_if() may be called.
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
+  void close() { file_ = engine::Fd(); }
 
   void push(Item item) {
     if (is_inherited()) return;
@@ -57,12 +52,12 @@ class EventQueue {
     }
   }
 
-  /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
-  /// when it is inherited, or EBADF when the program has closed the descriptor. A cancellation point, as read() is.
-  /// `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd)` waits until the descriptor is readable and
+  /// Moves the oldest item to `out`; waits for one unless `descriptor`, the user's, is non-blocking. Returns 0, EAGAIN,
+  /// EINTR, EIO when it is inherited, or EBADF when the user has closed the descriptor. A cancellation point, as read()
+  /// is. `on_taken(item)` runs before any remove_if() can miss it. `sleep(descriptor)` waits until it is readable and
   /// returns 0 or an errno value.
   template <class OnTaken, class Sleep>
-  int take(Item& out, OnTaken on_taken, Sleep sleep) {
+  int take(int descriptor, Item& out, OnTaken on_taken, Sleep sleep) {
     if (is_inherited()) return EIO;
     ::pthread_testcancel();
     while (true) {
@@ -81,17 +76,17 @@ class EventQueue {
           return 0;
         }
       }
-      const int flags = fcntl(fd_, F_GETFL);
+      const int flags = fcntl(descriptor, F_GETFL);
       if (flags < 0) return errno;
       if ((flags & O_NONBLOCK) != 0) return EAGAIN;
       Taker taker(*this);
-      if (const int error = sleep(fd_)) return error;
+      if (const int error = sleep(descriptor)) return error;
       taker.is_awake = true;
     }
   }
   template <class OnTaken>
-  int take(Item& out, OnTaken on_taken) {
-    return take(out, on_taken, engine::sleep_until_readable);
+  int take(int descriptor, Item& out, OnTaken on_taken) {
+    return take(descriptor, out, on_taken, engine::sleep_until_readable);
   }
 
   bool holds_any() {
@@ -140,26 +135,24 @@ class EventQueue {
   void tell_rest() {
     for (; untold_ > 0; --untold_) add_token();
   }
-  // Fails where the program has closed the descriptor, and perhaps has another file under its number: nobody is to be
-  // told then.
   void add_token() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = write(file_.get(), &one, sizeof one);
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
     std::uint64_t one = 0;
     const iovec to{&one, sizeof one};
     constexpr off_t kNoOffset = -1;
-    if (preadv2(fd_, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN || errno == EBADF) return;
+    if (preadv2(file_.get(), &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN || !file_) return;
     // A kernel, or a filter of system calls, that can't do this in one step.
-    pollfd look{fd_, POLLIN, 0};
+    pollfd look{file_.get(), POLLIN, 0};
     if (poll(&look, 1, 0) != 1) return;
-    [[maybe_unused]] const ssize_t taken = read(fd_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t taken = read(file_.get(), &one, sizeof one);
   }
 
   const unsigned int forks_ = forks();
-  int fd_;
+  engine::Fd file_;  ///< Empty when the system refused to make it.
   std::mutex mutex_;
   std::deque<Item> items_;
   std::size_t untold_ = 0;  ///< How many of them have no token.

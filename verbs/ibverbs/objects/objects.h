@@ -4,6 +4,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -51,6 +52,13 @@ struct MemoryWindow : ibv_mw {
 };
 
 struct CompChannel : ibv_comp_channel {
+  CompChannel() : ibv_comp_channel{} { fd = -1; }
+  ~CompChannel() {
+    if (fd >= 0) ::close(fd);
+  }
+  CompChannel(const CompChannel&) = delete;
+  CompChannel& operator=(const CompChannel&) = delete;
+
   EventQueue<CompletionQueue*> events;
   std::atomic<bool> said_again = false;  ///< The last ibv_get_cq_event() found none, and did not wait.
 };
