@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <type_traits>
 
 #include "proto/base/check.h"
 #include "verbs/nic/resources/wrapped.h"
@@ -18,15 +19,22 @@ bool is_solicited(const Completion& completion) {
 
 }  // namespace
 
-Cq::Cq(std::uint32_t capacity, void* user) : ring_(capacity), user_(user) { UROCE_ASSERT(capacity >= 1); }
+Cq::Cq(std::uint32_t capacity, void* user) : capacity_(capacity), ring_(make_ring(capacity)), user_(user) {
+  UROCE_ASSERT(capacity >= 1);
+}
+
+Cq::Ring Cq::make_ring(std::uint32_t capacity) {
+  static_assert(std::is_trivially_copyable_v<Completion> && std::is_trivially_destructible_v<Completion>);
+  return Ring(static_cast<Completion*>(::operator new(capacity * sizeof(Completion))));
+}
 
 Cq::PushResult Cq::push(const Completion& completion) {
-  if (count_ == ring_.size()) {
+  if (count_ == capacity_) {
     if (ignore_overrun_) return PushResult::kQueued;
     overflowed_ = true;
     return PushResult::kOverflow;
   }
-  ring_[wrapped(head_ + count_, ring_.size())] = completion;
+  ring_[wrapped(head_ + count_, capacity_)] = completion;
   ++count_;
   if (was_empty_) ++unheard_;
   if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !is_solicited(completion))) return PushResult::kQueued;
@@ -61,7 +69,7 @@ std::size_t Cq::poll(std::span<Completion> out) {
   const std::size_t taken = std::min<std::size_t>(out.size(), count_);
   for (std::size_t i = 0; i < taken; ++i) {
     out[i] = ring_[head_];
-    head_ = wrapped(head_ + 1, ring_.size());
+    head_ = wrapped(head_ + 1, capacity_);
   }
   count_ -= static_cast<std::uint32_t>(taken);
   unheard_ = std::min(unheard_, count_);
@@ -72,8 +80,8 @@ std::size_t Cq::poll(std::span<Completion> out) {
 void Cq::drop(std::uint32_t qpn) {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count_; ++i) {
-    const Completion& completion = ring_[wrapped(head_ + i, ring_.size())];
-    if (completion.qpn != qpn) ring_[wrapped(head_ + kept++, ring_.size())] = completion;
+    const Completion& completion = ring_[wrapped(head_ + i, capacity_)];
+    if (completion.qpn != qpn) ring_[wrapped(head_ + kept++, capacity_)] = completion;
   }
   count_ = kept;
   unheard_ = std::min(unheard_, count_);
@@ -93,7 +101,7 @@ bool Cq::notify_or_arm(bool solicited_only) {
   arm(solicited_only);
   if (was_armed_for_all) return false;  // None can have come unheard; some may wait for more, as moderate() says.
   for (std::uint32_t i = count_ - unheard_; i < count_; ++i) {
-    if (armed_ == Armed::kSolicited && !is_solicited(ring_[wrapped(head_ + i, ring_.size())])) continue;
+    if (armed_ == Armed::kSolicited && !is_solicited(ring_[wrapped(head_ + i, capacity_)])) continue;
     notified();
     return true;
   }
@@ -102,16 +110,17 @@ bool Cq::notify_or_arm(bool solicited_only) {
 
 Errno Cq::resize(std::uint32_t capacity) {
   if (capacity < 1 || capacity < count_) return EINVAL;
-  std::vector<Completion> ring;
+  Ring ring;
   try {
-    ring.resize(capacity);
+    ring = make_ring(capacity);
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
   const std::uint32_t kept = count_;
   const std::uint32_t unheard = unheard_;
-  poll({ring.data(), kept});
+  poll({ring.get(), kept});
   ring_ = std::move(ring);
+  capacity_ = capacity;
   head_ = 0;
   count_ = kept;
   unheard_ = unheard;

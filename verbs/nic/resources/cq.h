@@ -4,8 +4,9 @@
 // are ignored.
 #pragma once
 
+#include <memory>
+#include <new>
 #include <optional>
-#include <vector>
 
 #include "verbs/nic/model/types.h"
 
@@ -41,7 +42,7 @@ class Cq {
   /// EINVAL when more completions are queued than would fit, ENOMEM without memory. Nothing changes then.
   Errno resize(std::uint32_t capacity);
 
-  std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+  std::uint32_t capacity() const { return capacity_; }
   std::uint32_t size() const { return count_; }
   bool overflowed() const { return overflowed_; }
   void* user() const { return user_; }
@@ -51,7 +52,17 @@ class Cq {
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
   void notified();
-  std::vector<Completion> ring_;
+
+  /// Completions of which none has been made yet: to make a million of them takes 160 ms, and the NIC is locked
+  /// meanwhile.
+  struct Free {
+    void operator()(Completion* ring) const { ::operator delete(ring); }
+  };
+  using Ring = std::unique_ptr<Completion[], Free>;
+  static Ring make_ring(std::uint32_t capacity);
+
+  std::uint32_t capacity_;
+  Ring ring_;  ///< Only what push() has written is read.
   std::size_t head_ = 0;
   std::uint32_t count_ = 0;
   Armed armed_ = Armed::kNo;
