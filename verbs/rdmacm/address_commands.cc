@@ -73,9 +73,9 @@ int resolve(const Call& call, Id& id, const std::optional<SocketAddress>& source
     call.front.raise(id, EventType::kAddrError, -error);
     return 0;
   }
-  if (id.nic) {
+  if (id.nic && !destination.is_any()) {
     if (const int error = ibv::find_route(id.source.address.address, destination.address)) return error;
-  } else {
+  } else if (!id.nic) {
     auto found = call.front.nics().towards(destination);
     if (!found.ok() && found.error() != ENODEV) return found.error();
     if (!found.ok()) {
@@ -85,6 +85,7 @@ int resolve(const Call& call, Id& id, const std::optional<SocketAddress>& source
     call.front.place(id, std::move(*found));
     id.source.address.address = id.nic.adapter->gids()[id.nic.gid_index];
   }
+  if (destination.is_any()) id.destination.address = id.source.address.address;  // Linux: cma_resolve_loopback().
   id.stage = Stage::kAddressResolved;
   call.front.raise(id, EventType::kAddrResolved, 0);
   return 0;

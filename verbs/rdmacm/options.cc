@@ -34,7 +34,7 @@ int set_id_option(const rdma_ucm_set_option& in, Id& id) {
       id.options.family_chosen = true;
       return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
-      if (!byte || is_datagram(id)) return EINVAL;
+      if (!byte || id.qp_type != IBV_QPT_RC) return EINVAL;
       id.options.ack_timeout = *byte;
       return 0;
     default:

@@ -53,10 +53,10 @@ int Device::write(const void* bytes, std::size_t size) {
   return written < 0 ? errno : 0;
 }
 
-int Device::create(std::uint32_t& id, std::uint16_t space, std::uint64_t uid, std::size_t out) {
-  return command(RDMA_USER_CM_CMD_CREATE_ID,
-                 rdma_ucm_create_id{.uid = uid, .response = address_of(id), .ps = space, .qp_type = 2, .reserved = {}},
-                 out);
+int Device::create(std::uint32_t& id, std::uint16_t space, std::uint64_t uid, std::size_t out, std::uint8_t qp_type) {
+  return command(
+      RDMA_USER_CM_CMD_CREATE_ID,
+      rdma_ucm_create_id{.uid = uid, .response = address_of(id), .ps = space, .qp_type = qp_type, .reserved = {}}, out);
 }
 
 std::uint32_t Device::made(std::uint16_t space, std::uint64_t uid) {

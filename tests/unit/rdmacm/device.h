@@ -59,7 +59,7 @@ class Device {
   }
 
   int create(std::uint32_t& id, std::uint16_t space = RDMA_PS_TCP, std::uint64_t uid = 1111,
-             std::size_t out = sizeof(rdma_ucm_create_id_resp));
+             std::size_t out = sizeof(rdma_ucm_create_id_resp), std::uint8_t qp_type = 2);
   /// One that must work.
   std::uint32_t made(std::uint16_t space = RDMA_PS_TCP, std::uint64_t uid = 1111);
   int destroy(std::uint32_t id, std::uint32_t* reported = nullptr);

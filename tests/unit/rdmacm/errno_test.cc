@@ -93,6 +93,9 @@ TEST_F(ErrnoTest, Options) {
   EXPECT_EQ(device_.option(id, 1, RDMA_OPTION_IB_PATH, 72), EINVAL);
   EXPECT_EQ(device_.option(id, 5, 0, 1), ENOSYS);
   EXPECT_EQ(device_.option(device_.made(RDMA_PS_UDP), 0, RDMA_OPTION_ID_ACK_TIMEOUT, 1), EINVAL);
+  std::uint32_t unreliable = 0;
+  ASSERT_EQ(device_.create(unreliable, RDMA_PS_IB, 1, sizeof unreliable, IBV_QPT_UC), 0);
+  EXPECT_EQ(device_.option(unreliable, 0, RDMA_OPTION_ID_ACK_TIMEOUT, 1), EINVAL);
 }
 
 TEST_F(ErrnoTest, AddressesToBind) {

@@ -149,6 +149,13 @@ TEST_F(EventsTest, AWildcardListensOnEveryNic) {
   EXPECT_EQ(reported, 2u);
 }
 
+// As with sockets, and in the kernel.
+TEST_F(EventsTest, NowhereInParticularIsTheNicItself) {
+  listening(RDMA_PS_TCP, kSecond);
+  connecting(RDMA_PS_TCP, "0.0.0.0");
+  EXPECT_EQ(server_.next().event, kRequest);
+}
+
 TEST_F(EventsTest, AListenerThatIsDestroyedRejectsWhatNobodyHasSeen) {
   const std::uint32_t listener = listening();
   connecting();
