@@ -22,12 +22,12 @@ bool is_readable(std::uintptr_t at) {
 }  // namespace
 
 bool can_read(const char* text) {
-  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const int error = errno;
   auto at = reinterpret_cast<std::uintptr_t>(text);
   bool readable = false;
   while ((readable = is_readable(at))) {
-    const std::uintptr_t rest = kPage - at % kPage;
+    const std::uintptr_t rest = page - at % page;
     if (std::memchr(reinterpret_cast<const void*>(at), 0, rest) != nullptr) break;
     at += rest;
   }

@@ -5,6 +5,8 @@
 
 #include <ctime>
 
+#include "proto/base/made_once.h"
+
 namespace uroce::preload {
 namespace {
 
@@ -14,12 +16,12 @@ constexpr blksize_t kBlockSize = 4096;
 
 /// When the view was made: the first time that somebody asks.
 timespec birth() {
-  static const timespec kBirth = [] {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
+  static constinit std::atomic<timespec*> made = nullptr;
+  return made_once(made, [] {
+    auto now = std::make_unique<timespec>();
+    clock_gettime(CLOCK_REALTIME, now.get());
     return now;
-  }();
-  return kBirth;
+  });
 }
 
 mode_t mode_of(view::Node::Kind kind) {

@@ -8,6 +8,7 @@
 #include <climits>
 #include <string_view>
 
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/next.h"
@@ -54,8 +55,8 @@ std::string absolute(int directory, std::string_view path) {
 }  // namespace
 
 const view::Tree& tree() {
-  static const view::Tree* const kTree = new view::Tree(view::make_sysfs(ibv::nic_source()));
-  return *kTree;
+  static constinit std::atomic<view::Tree*> made = nullptr;
+  return made_once(made, [] { return std::make_unique<view::Tree>(view::make_sysfs(ibv::nic_source())); });
 }
 
 Where look(int directory, const char* path, bool follow) {

@@ -3,10 +3,11 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 
 #include "engine/os/bounded_lock.h"
+#include "engine/os/end_of_exit.h"
 #include "engine/os/os_clock.h"
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/host/fork.h"
 #include "verbs/rdmacm/events.h"
 #include "verbs/rdmacm/faults.h"
@@ -15,7 +16,7 @@
 namespace uroce::rdmacm {
 namespace {
 
-std::atomic<Front*> current = nullptr;  ///< Never destroyed.
+constinit std::atomic<Front*> current = nullptr;
 
 /// How long exit() waits for a lock that others hold for microseconds.
 constexpr Duration kExitWait = std::chrono::milliseconds(100);
@@ -55,19 +56,19 @@ struct ForkHandlers {
 
 Front::Front() : nics_(*this), ports_(port_config()) {}
 
+// Front::get() is in this file, so that who has a Front has these.
+[[maybe_unused]] const bool kHooked = [] {
+  ibv::set_fork_hooks({.before_nics = ForkHandlers::before_nics,
+                       .after_nics = ForkHandlers::after_nics,
+                       .in_parent = ForkHandlers::in_parent,
+                       .in_child = ForkHandlers::in_child});
+  return engine::at_end_of_exit([] {
+           if (Front* const front = current.load()) front->release_all();
+         }) == 0;
+}();
+
 Front& Front::get() {
-  static std::mutex making;
-  if (Front* const front = current.load(std::memory_order_acquire)) return *front;
-  const std::scoped_lock lock(making);
-  if (current.load() == nullptr) {
-    ibv::set_fork_hooks({.before_nics = ForkHandlers::before_nics,
-                         .after_nics = ForkHandlers::after_nics,
-                         .in_parent = ForkHandlers::in_parent,
-                         .in_child = ForkHandlers::in_child});
-    std::atexit([] { get().release_all(); });
-    current.store(new Front);
-  }
-  return *current.load();
+  return made_once(current, [] { return std::unique_ptr<Front>(new Front); });
 }
 
 // --- channels -------------------------------------------------------------------------------------------------------

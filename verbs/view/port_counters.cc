@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "proto/base/made_once.h"
+
 namespace uroce::view {
 namespace {
 
@@ -70,8 +72,8 @@ constexpr CounterRow kPortCounters[] = {
 }  // namespace
 
 std::span<const CounterRow> hw_counters() {
-  static const std::vector<CounterRow>* const kRows = new std::vector<CounterRow>(make_hw_counters());
-  return *kRows;
+  static constinit std::atomic<std::vector<CounterRow>*> rows = nullptr;
+  return made_once(rows, [] { return std::make_unique<std::vector<CounterRow>>(make_hw_counters()); });
 }
 std::span<const CounterRow> port_counters() { return kPortCounters; }
 

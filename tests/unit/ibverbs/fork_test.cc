@@ -4,14 +4,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 
+#include "engine/os/process_mutex.h"
+#include "proto/base/made_once.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/hooks/faults_wanted.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -122,6 +127,37 @@ TEST_F(Fork, AChildDoesNotWaitForAThreadThatItDoesNotHave) {
   inside.get_future().wait();
   EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
   other.join();
+}
+
+TEST_F(Fork, AChildDoesNotWaitForWhatTheProcessHasOneOf) {
+  std::promise<void> inside;
+  std::thread other([&] {
+    const std::scoped_lock lock(engine::process_mutex);
+    inside.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the main thread is inside of fork().
+  });
+  inside.get_future().wait();
+  EXPECT_EQ(status_of_child([] { faults_wanted(); }), 0);
+  other.join();
+}
+
+TEST(MadeOnce, AChildMakesWhatAThreadOfItsParentWasMaking) {
+  static constinit std::atomic<int*> place = nullptr;
+  std::promise<void> inside, go_on;
+  std::thread other([&] {
+    made_once(place, [&] {
+      inside.set_value();
+      go_on.get_future().wait();
+      return std::make_unique<int>(1);
+    });
+  });
+  inside.get_future().wait();
+  const auto make_another = [] { return std::make_unique<int>(2); };
+  EXPECT_EQ(status_of_child([&] { EXPECT_EQ(made_once(place, make_another), 2); }), 0);
+  EXPECT_EQ(made_once(place, make_another), 2);
+  go_on.set_value();
+  other.join();
+  EXPECT_EQ(*place, 2) << "the first that was ready";
 }
 
 TEST_F(Fork, AHandlerMayForkWhileItsThreadChangesTheListsOfAContext) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -250,6 +251,18 @@ TEST_F(EventsTest, AnExitWithTheEventMutexTakenDoesNotWaitForIt) {
     Front::get().release_all();
   }
   EXPECT_NE(Front::get().channel_with(pipe_behind(client_.fd()).value()), nullptr);
+}
+
+// As the kernel closes descriptors: behind all of the program, also what it registered before its first channel.
+TEST(ExitDeathTest, HandlersOfTheProgramFindTheirChannelsOpen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // In a process that has had no channel yet.
+  const auto exit_with_channel = [] {
+    static int fd = -1;
+    std::atexit([] { ::_exit(Front::get().channel_with(pipe_behind(fd).value()) == nullptr ? 1 : 0); });
+    fd = Front::get().open_channel(0);
+    std::exit(2);
+  };
+  EXPECT_EXIT(exit_with_channel(), testing::ExitedWithCode(0), "");
 }
 
 // As a signal handler that interrupts a thread in there does, when it writes to a pipe of its own.

@@ -15,6 +15,7 @@
 #include "engine/os/background_thread.h"
 #include "engine/os/fd.h"
 #include "engine/os/users.h"
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/host/environment.h"
@@ -62,10 +63,9 @@ class Server {
   std::vector<Fd> connections_;
 };
 
-/// Never destroyed: its thread runs until the process ends.
 Server& server() {
-  static auto* const kServer = new Server;
-  return *kServer;
+  static constinit std::atomic<Server*> made = nullptr;
+  return made_once(made);
 }
 
 std::string Server::start() {
@@ -143,12 +143,11 @@ std::string start_control() {
   const auto wanted = control_wanted(setting(Setting::kControl));
   if (!wanted.ok()) return wanted.error();
   if (!*wanted) return "";
-  // Our handler is to run before those of the NICs, which it registers first: a command may wait for a NIC.
-  static const int kInstalled = [] {
-    install_fork_handlers();
-    return ::pthread_atfork([] { server().before_fork(); }, [] { server().in_parent(); }, [] { server().in_child(); });
-  }();
-  static_cast<void>(kInstalled);
+  // Registered behind those of the NICs, our handler runs before them: a command may wait for a NIC.
+  static constinit std::atomic_flag is_installed;
+  if (!is_installed.test_and_set()) {
+    ::pthread_atfork([] { server().before_fork(); }, [] { server().in_parent(); }, [] { server().in_child(); });
+  }
   return server().start();
 }
 

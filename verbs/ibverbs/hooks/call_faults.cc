@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
@@ -66,15 +67,14 @@ std::unique_ptr<ArmedList> arm(const std::vector<engine::faults::CallFault>& mor
   return list;
 }
 
-/// At first the faults of the environment, which counts at the first call of any verb. Never destroyed: programs call
-/// verbs from destructors.
+/// At first the faults of the environment, which counts at the first call of any verb.
 Replaceable<ArmedList>& armed() {
-  static auto* const kArmed = [] {
+  static constinit std::atomic<Replaceable<ArmedList>*> made = nullptr;
+  return made_once(made, [] {
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
     // ibv_get_device_list() tells the error.
-    return new Replaceable(arm(spec ? spec->calls : std::vector<engine::faults::CallFault>{}));
-  }();
-  return *kArmed;
+    return std::make_unique<Replaceable<ArmedList>>(arm(spec ? spec->calls : std::vector<engine::faults::CallFault>{}));
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/replaceable.h"
 
@@ -13,12 +14,12 @@ using engine::faults::CmFaults;
 using engine::faults::FaultSpec;
 
 Replaceable<CmFaults>& faults() {
-  static auto* const kFaults = [] {
+  static constinit std::atomic<Replaceable<CmFaults>*> made = nullptr;
+  return made_once(made, [] {
     const auto spec = engine::faults::parse_faults(setting(Setting::kFaults));
-    return new Replaceable(
-        std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));  // A NIC that opens tells the error.
-  }();
-  return *kFaults;
+    // A NIC that opens tells the error.
+    return std::make_unique<Replaceable<CmFaults>>(std::make_unique<CmFaults>(spec ? *spec : FaultSpec{}));
+  });
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <optional>
 
+#include "engine/os/process_mutex.h"
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
@@ -11,27 +13,23 @@
 namespace uroce::ibv {
 namespace {
 
-struct Wanted {
-  std::mutex mutex;
-  std::optional<std::string> text;
-};
-
-Wanted& wanted() {
-  static auto* const kWanted = new Wanted;  // Never destroyed, as NICs are not.
-  return *kWanted;
+/// Guarded by engine::process_mutex.
+std::optional<std::string>& wanted() {
+  static constinit std::atomic<std::optional<std::string>*> text = nullptr;
+  return made_once(text);
 }
 
 }  // namespace
 
 std::string faults_wanted() {
-  const std::scoped_lock lock(wanted().mutex);
-  return wanted().text.value_or(setting(Setting::kFaults));
+  const std::scoped_lock lock(engine::process_mutex);
+  return wanted().value_or(setting(Setting::kFaults));
 }
 
 void want_faults(const std::string& text, const engine::faults::FaultSpec& spec) {
   {
-    const std::scoped_lock lock(wanted().mutex);
-    wanted().text = text;
+    const std::scoped_lock lock(engine::process_mutex);
+    wanted() = text;
   }
   replace_call_faults(spec);
   replace_cm_faults(spec);

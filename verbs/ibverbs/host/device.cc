@@ -2,15 +2,18 @@
 #include "verbs/ibverbs/host/device.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "engine/os/end_of_exit.h"
+#include "engine/os/process_mutex.h"
 #include "engine/os/setup_error.h"
 #include "proto/address.h"
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/adapter.h"
@@ -29,29 +32,28 @@ void set_text(char (&field)[N], std::string_view text) {
   field[n] = '\0';
 }
 
+/// How long fork() waits for another thread that opens the device.
+constexpr Duration kOpening = std::chrono::seconds(1);
+
 /// 127.0.0.1 .. 127.0.0.254.
 constexpr std::uint8_t kLastLoopback = 254;
 
 proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); }
 
 /// Programs that exit without closing anything owe their peers the last acknowledgements all the same.
-void install_exit_handler() {
-  static const int kInstalled = std::atexit([] {
-    DeviceTable& t = device_table();
-    const std::unique_lock lock(t.mutex, std::try_to_lock);
-    if (!lock) return;
-    for (Device* device : t.devices) device->send_before_exit();
-  });
-  static_cast<void>(kInstalled);
-}
+[[maybe_unused]] const int kSendsBeforeExit = engine::at_end_of_exit([] {
+  DeviceTable& t = device_table();
+  const std::unique_lock lock(t.mutex, std::try_to_lock);
+  if (!lock) return;
+  for (Device* device : t.devices) device->send_before_exit();
+});
 
 /// Addresses that belong to a device of this process: named by UROCE_ADDR, or chosen by an automatic device.
-std::mutex reserved_mutex;
-std::vector<proto::Gid> reserved;
+/// Guarded by engine::process_mutex.
+constinit std::vector<proto::Gid> reserved;
 
-/// As place_automatic() has it.
-std::mutex place_mutex;
-std::optional<proto::Gid> place;
+/// As place_automatic() has it. Guarded by engine::process_mutex.
+constinit std::optional<proto::Gid> place;
 
 bool is_reserved(const proto::Gid& address) {
   return std::find(reserved.begin(), reserved.end(), address) != reserved.end();
@@ -61,10 +63,9 @@ bool is_reserved(const proto::Gid& address) {
 
 const char* firmware_version() { return "uroce " UROCE_VERSION; }
 
-// Itself never destroyed either: contexts may be closed by destructors that run after ours would.
 DeviceTable& device_table() {
-  static DeviceTable* const kTable = new DeviceTable;
-  return *kTable;
+  static constinit std::atomic<DeviceTable*> table = nullptr;
+  return made_once(table);
 }
 
 Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addresses)
@@ -81,8 +82,6 @@ Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addres
 Result<std::shared_ptr<Adapter>, int> Device::open() {
   const std::scoped_lock lock(mutex_);
   if (auto adapter = adapter_.lock()) return adapter;
-  install_fork_handlers();
-  install_exit_handler();
   const auto named = named_addresses();
   auto made = make_adapter(named);
   if (made.ok()) {
@@ -121,7 +120,7 @@ bool Device::while_open(const std::function<void(Adapter&)>& use) {
 
 std::vector<proto::Gid> Device::named_addresses() const {
   if (!addresses.empty()) return addresses;
-  const std::scoped_lock lock(place_mutex);
+  const std::scoped_lock lock(engine::process_mutex);
   return place ? std::vector{*place} : std::vector<proto::Gid>{};
 }
 
@@ -131,7 +130,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
-    if (const std::scoped_lock lock(reserved_mutex); is_reserved(loopback(n))) continue;
+    if (const std::scoped_lock lock(engine::process_mutex); is_reserved(loopback(n))) continue;
     auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
@@ -139,7 +138,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
 }
 
 std::optional<proto::Gid> Device::preferred_loopback() {
-  const std::scoped_lock lock(reserved_mutex);
+  const std::scoped_lock lock(engine::process_mutex);
   if (preferred_ && is_port_free(*preferred_)) return preferred_;
   if (preferred_) std::erase(reserved, *preferred_);
   preferred_.reset();
@@ -180,7 +179,7 @@ void Device::send_before_exit() {
 }
 
 void Device::before_fork() {
-  mutex_.lock();
+  held_across_fork_.take(mutex_, kOpening);
   forking_ = adapter_.lock();
   if (forking_) forking_->before_fork();
 }
@@ -188,7 +187,7 @@ void Device::before_fork() {
 void Device::after_fork_in_parent() {
   if (forking_) forking_->after_fork_in_parent();
   forking_.reset();
-  mutex_.unlock();
+  held_across_fork_.give_back();
 }
 
 void Device::after_fork_in_child() {
@@ -198,7 +197,7 @@ void Device::after_fork_in_child() {
   }
   adapter_.reset();
   preferred_.reset();
-  mutex_.unlock();
+  held_across_fork_.give_back();
 }
 
 void Device::abandon_inside_call() const {
@@ -208,7 +207,7 @@ void Device::abandon_inside_call() const {
 bool place_automatic(const std::string& address) {
   if (!setting(Setting::kAddr).empty()) return false;
   const auto wanted = proto::parse_gid(address);
-  const std::scoped_lock lock(place_mutex);
+  const std::scoped_lock lock(engine::process_mutex);
   return std::exchange(place, wanted) != wanted;
 }
 
@@ -231,7 +230,7 @@ Result<const std::vector<Device*>*, std::string> devices() {
     for (std::vector<proto::Gid>& addresses : *plan) {
       const auto index = static_cast<std::uint32_t>(t.devices.size());
       {
-        const std::scoped_lock reserve(reserved_mutex);
+        const std::scoped_lock reserve(engine::process_mutex);
         reserved.insert(reserved.end(), addresses.begin(), addresses.end());
       }
       t.devices.push_back(new Device(index, std::move(addresses)));

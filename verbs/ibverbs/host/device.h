@@ -16,6 +16,7 @@
 #include "proto/base/result.h"
 #include "proto/path.h"
 #include "verbs/ibverbs/host/environment.h"
+#include "verbs/ibverbs/host/fork.h"
 #include "verbs/ibverbs/host/published_counters.h"
 
 namespace uroce::ibv {
@@ -75,6 +76,7 @@ struct Device : ibv_device {
 
   std::mutex mutex_;
   std::weak_ptr<Adapter> adapter_;
+  HeldAcrossFork held_across_fork_;
   std::shared_ptr<Adapter> forking_;
   std::vector<std::shared_ptr<Adapter>> left_behind_;  ///< In children of fork(): never destroyed.
   std::optional<proto::Gid> preferred_;                ///< Automatic address that guid() has answered for.

@@ -3,6 +3,10 @@
 
 #include <pthread.h>
 
+#include <utility>
+
+#include "engine/os/bounded_lock.h"
+#include "engine/os/process_mutex.h"
 #include "engine/run/turn_lock.h"
 #include "verbs/ibverbs/host/device.h"
 
@@ -10,7 +14,10 @@ namespace uroce::ibv {
 namespace {
 
 void nothing() {}
-ForkHooks hooks{nothing, nothing, nothing, nothing};
+constinit ForkHooks hooks{nothing, nothing, nothing, nothing};
+
+constexpr Duration kAMoment = std::chrono::milliseconds(100);
+HeldAcrossFork devices_held, process_held;
 
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
@@ -24,16 +31,18 @@ void before_fork() {
   forks_inside_call = engine::TurnMutex::is_inside();
   if (forks_inside_call) return;
   hooks.before_nics();
-  device_table().mutex.lock();
+  devices_held.take(device_table().mutex, kAMoment);
   for (Device* device : device_table().devices) device->before_fork();
   hooks.after_nics();
+  process_held.take(engine::process_mutex, kAMoment);
 }
 
 void in_parent() {
   if (forks_inside_call) return;
+  process_held.give_back();
   hooks.in_parent();
   for (Device* device : device_table().devices) device->after_fork_in_parent();
-  device_table().mutex.unlock();
+  devices_held.give_back();
 }
 
 void in_child() {
@@ -42,23 +51,27 @@ void in_child() {
     for (const Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
+  process_held.give_back();
   for (Device* device : device_table().devices) device->after_fork_in_child();
-  device_table().mutex.unlock();
+  devices_held.give_back();
   hooks.in_child();
 }
+
+// At load: a program that forks may have other threads already, which look into the view.
+[[maybe_unused]] const int kInstalled = pthread_atfork(before_fork, in_parent, in_child);
 
 }  // namespace
 
 unsigned int forks() { return fork_count; }
 
-void set_fork_hooks(const ForkHooks& more) {
-  hooks = more;
-  install_fork_handlers();
+void set_fork_hooks(const ForkHooks& more) { hooks = more; }
+
+void HeldAcrossFork::take(std::mutex& mutex, Duration most) {
+  held_ = engine::try_lock_for(mutex, most) ? &mutex : nullptr;
 }
 
-void install_fork_handlers() {
-  static const int kInstalled = pthread_atfork(before_fork, in_parent, in_child);
-  static_cast<void>(kInstalled);
+void HeldAcrossFork::give_back() {
+  if (std::mutex* const held = std::exchange(held_, nullptr)) held->unlock();
 }
 
 }  // namespace uroce::ibv

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork(): a NIC's threads stay with the parent, its descriptors are in both.
+// fork(): a NIC's threads stay with the parent, its descriptors are in both. A child finds every NIC abandoned: its
+// verbs fail, the parent's go on, and opening a device again gives a fresh NIC.
 #pragma once
 
-namespace uroce::ibv {
+#include <mutex>
 
-/// Sees to it, once per process, that a child of fork() finds every NIC abandoned: its verbs fail, the parent's go on,
-/// and opening a device again gives a fresh NIC.
-void install_fork_handlers();
+#include "proto/base/clock.h"
+
+namespace uroce::ibv {
 
 /// Others that have locks: `before_nics` locks what is taken before the locks of NICs, `after_nics` what is taken
 /// after. Both are unlocked by `in_parent`; a child has copies of them, which it leaves alone.
@@ -16,8 +17,20 @@ struct ForkHooks {
   void (*in_parent)();
   void (*in_child)();
 };
-/// Installs the handlers with these. To be called once.
+/// To be called once, before there are threads.
 void set_fork_hooks(const ForkHooks& more);
+
+/// A mutex that fork() holds, if it can be had in time: perhaps its owner is the very code that a signal handler has
+/// interrupted, which forks.
+class HeldAcrossFork {
+ public:
+  void take(std::mutex& mutex, Duration most);
+  /// In the parent and in the child. Without take() before it does nothing.
+  void give_back();
+
+ private:
+  std::mutex* held_ = nullptr;
+};
 
 /// How many forks lie between the process that first opened a device and this one. What was made at another count is an
 /// ancestor's.

@@ -3,6 +3,7 @@
 
 #include <net/if.h>
 
+#include "proto/base/made_once.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/device.h"
 #include "verbs/ibverbs/host/published_qps.h"
@@ -48,8 +49,8 @@ class ProcessSource : public view::NicSource {
 }  // namespace
 
 const view::NicSource& nic_source() {
-  static const ProcessSource* const kSource = new ProcessSource;
-  return *kSource;
+  static constinit std::atomic<ProcessSource*> source = nullptr;
+  return made_once(source);
 }
 
 }  // namespace uroce::ibv

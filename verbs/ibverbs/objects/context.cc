@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/os/bounded_lock.h"
 #include "proto/pkey.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -64,13 +63,9 @@ constexpr Duration kForkWait = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void lock_for_fork(Context& context) {
-  context.locked_for_fork = engine::try_lock_for(context.objects_mutex, kForkWait);
-}
+void lock_for_fork(Context& context) { context.held_across_fork.take(context.objects_mutex, kForkWait); }
 
-void unlock_after_fork(Context& context) {
-  if (std::exchange(context.locked_for_fork, false)) context.objects_mutex.unlock();
-}
+void unlock_after_fork(Context& context) { context.held_across_fork.give_back(); }
 
 Context::Context(Device& device, std::shared_ptr<Adapter> shared)
     : verbs_context{}, owner(device), adapter(std::move(shared)) {

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/objects/leftovers.h"
 
+#include "engine/os/process_mutex.h"
+#include "proto/base/made_once.h"
+
 namespace uroce::ibv {
 namespace {
 
-struct Closed {
-  std::mutex mutex;
-  std::unordered_set<Context*> contexts;  ///< Here for leak checkers to find.
-};
-
-// Never destroyed: programs destroy objects in destructors that run after ours would.
-Closed& closed() {
-  static Closed* const kClosed = new Closed;
-  return *kClosed;
+/// Here for leak checkers to find. Guarded by engine::process_mutex.
+std::unordered_set<Context*>& closed() {
+  static constinit std::atomic<std::unordered_set<Context*>*> contexts = nullptr;
+  return made_once(contexts);
 }
 
 bool is_empty(const Context& c) {
@@ -33,19 +31,19 @@ void leave(Context* context) {
     delete context;
     return;
   }
-  const std::scoped_lock lock(closed().mutex);
-  closed().contexts.insert(context);
+  const std::scoped_lock lock(engine::process_mutex);
+  closed().insert(context);
 }
 
 template <class Object>
 bool destroy_leftover(Context& context, std::unordered_set<Object*> Context::*kind, Object* object) {
   if (context.adapter != nullptr) return false;
-  const std::scoped_lock lock(closed().mutex);
+  const std::scoped_lock lock(engine::process_mutex);
   (context.*kind).erase(object);
   prepare(*object);
   delete object;
   if (!is_empty(context)) return true;
-  closed().contexts.erase(&context);
+  closed().erase(&context);
   delete &context;
   return true;
 }

@@ -139,7 +139,7 @@ struct Context : verbs_context {
 
   // What lives in this context. `mutex` of ibv_context is the user's business.
   std::mutex objects_mutex;
-  bool locked_for_fork = false;
+  HeldAcrossFork held_across_fork;
   std::unordered_set<ThreadDomain*> tds;
   std::unordered_set<ProtectionDomain*> pds;
   std::unordered_set<MemoryRegion*> mrs;
