@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <mutex>
 
+#include "proto/base/made_once.h"
 #include "verbs/preload/status.h"
 
 namespace uroce::preload {
@@ -17,11 +17,10 @@ namespace {
 
 /// At a time, in one process. They all lie in one array, so that a DIR of libc can be told from one of ours by its
 /// address.
-constexpr std::size_t kMaxDirectories = 64;
+constexpr std::size_t kMaxDirectories = 1024;
 using Pool = std::array<Directory, kMaxDirectories>;
 
-std::mutex pool_mutex;
-std::atomic<Pool*> pool = nullptr;  ///< Made with the first directory; never destroyed.
+std::atomic<Pool*> pool = nullptr;  ///< Made with the first directory.
 
 unsigned char type_of(view::Node::Kind kind) {
   switch (kind) {
@@ -52,11 +51,8 @@ struct dirent make_entry(const std::string& directory, const std::string& name, 
 }  // namespace
 
 Directory* Directory::open(int fd, const std::string& path) {
-  const std::scoped_lock lock(pool_mutex);
-  if (pool.load() == nullptr) pool = new Pool;
-  for (Directory& directory : *pool.load()) {
-    if (directory.used_) continue;
-    directory.used_ = true;
+  for (Directory& directory : made_once(pool)) {
+    if (directory.used_.exchange(true)) continue;
     directory.fd_ = fd;
     directory.next_ = 0;
     auto& entries = directory.entries_;
@@ -85,7 +81,6 @@ Directory* Directory::from(DIR* stream) {
 
 void Directory::close() {
   ::close(fd_);
-  const std::scoped_lock lock(pool_mutex);
   used_ = false;
 }
 

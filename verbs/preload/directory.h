@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ class Directory {
   void seek(long position) { next_ = static_cast<std::size_t>(position); }
 
  private:
-  bool used_ = false;  ///< Guarded by the mutex of the pool.
+  std::atomic<bool> used_ = false;  ///< Whoever sets it has the rest.
   int fd_ = -1;
   std::size_t next_ = 0;
   std::vector<struct dirent> entries_;

@@ -2,7 +2,9 @@
 #include "verbs/preload/working_directory.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,11 +27,21 @@ namespace {
 
 constexpr std::string_view kName = "uroce-cwd:";
 constexpr std::string_view kLinkBegin = "/memfd:uroce-cwd:", kLinkEnd = " (deleted)";
-/// Where programs keep no descriptors of their own: the one with the name is the first free one of these, or none.
-constexpr int kFirst = 700, kLast = 707;
+/// Where programs keep no descriptors of their own: the one with the name is one of so many from here, or none.
+constexpr int kFirst = 700, kPlaces = 8;
+/// Lower where the limit is: programs that run each other have the same one.
+int first_place() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(std::min<rlim_t>(kFirst, std::max<rlim_t>(limit.rlim_cur, kPlaces) - kPlaces));
+}
 
 constexpr int kUnknown = -2, kNone = -1;
 std::atomic<int> holder = kUnknown;  ///< The descriptor with the name.
+
+/// Whose memory this is. A child of vfork() has it too, and a working directory and descriptors of its own.
+std::atomic<pid_t> owner = ::getpid();
+[[maybe_unused]] const int kWatchesFork = ::pthread_atfork(nullptr, nullptr, [] { owner = ::getpid(); });
 
 std::optional<std::string> path_in_name_of(int descriptor) {
   const std::string link = link_of_descriptor(descriptor);
@@ -41,7 +53,8 @@ std::optional<std::string> path_in_name_of(int descriptor) {
 int find_inherited() {
   std::array<char, PATH_MAX> now{};
   if (UROCE_NEXT(getcwd)(now.data(), now.size()) == nullptr) return kNone;
-  for (int descriptor = kFirst; descriptor <= kLast; ++descriptor) {
+  const int first = first_place();
+  for (int descriptor = first; descriptor < first + kPlaces; ++descriptor) {
     const auto path = path_in_name_of(descriptor);
     if (path && path->starts_with(now.data())) return descriptor;
   }
@@ -49,13 +62,17 @@ int find_inherited() {
 }
 
 void hold(int descriptor) {
-  const int before = holder.exchange(descriptor);
-  if (before >= 0 && path_in_name_of(before)) ::close(before);
+  const bool borrows_memory = owner != ::getpid();
+  const int before = borrows_memory ? holder.load() : holder.exchange(descriptor);
+  if (before < 0 || !path_in_name_of(before)) return;
+  ::close(before);
+  // Under the number that the memory names: it is the child's own, and the parent's is as it was.
+  if (borrows_memory && descriptor >= 0) ::fcntl(descriptor, F_DUPFD, before), ::close(descriptor);
 }
 
 int enter(const std::string& path) {
   const engine::Fd made(::memfd_create((std::string(kName) + path).c_str(), 0));
-  const int kept = made ? ::fcntl(made.get(), F_DUPFD, kFirst) : -1;
+  const int kept = made ? ::fcntl(made.get(), F_DUPFD, first_place()) : -1;
   if (kept < 0) return -1;
   std::string real = path;
   do {

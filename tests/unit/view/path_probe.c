@@ -14,8 +14,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -121,7 +123,15 @@ static void probe_open(void) {
   char line[64] = "";
   FILE* stream = fopen(in(file_name), "r");
   printf("fopen: %s", stream == NULL ? "null\n" : fgets(line, sizeof line, stream));
-  if (stream != NULL) fclose(stream);
+  if (stream != NULL) {
+    printf("fseek %s", outcome(fseek(stream, 0, SEEK_SET)));
+    printf(" %c, fseeko %s", fgetc(stream), outcome(fseeko(stream, 0, SEEK_SET)));
+    printf(" %c, fseeko64 %s", fgetc(stream), outcome(fseeko64(stream, 0, SEEK_SET)));
+    printf(" %c, beyond %s", fgetc(stream), outcome(fseek(stream, -1, SEEK_SET)));
+    rewind(stream);
+    printf(", rewind %c\n", fgetc(stream));
+    fclose(stream);
+  }
   stream = fopen64(in(sub_file), "re");
   printf("fopen64: %s", stream == NULL ? "null\n" : fgets(line, sizeof line, stream));
   if (stream != NULL) fclose(stream);
@@ -347,6 +357,11 @@ static void probe_directories(void) {
   fd = open(in(file_name), O_RDONLY);
   printf("fdopendir file: %s\n", fdopendir(fd) == NULL ? strerrorname_np(errno) : "null");
   close(fd);
+  DIR* many[100];
+  count = 0;
+  for (int i = 0; i < 100; ++i) count += (many[i] = opendir(root)) != NULL;
+  for (int i = 0; i < count; ++i) closedir(many[i]);
+  printf("%d open directories\n", count);
   printf("opendir nothing: %s\n", opendir(in("none")) == NULL ? strerrorname_np(errno) : "there");
   printf("opendir file: %s\n", opendir(in(file_name)) == NULL ? strerrorname_np(errno) : "there");
 
@@ -430,6 +445,19 @@ static void tell_directory(const char* what) {
   printf("%d entries\n", entries);
 }
 
+static void tell_directory_of_child(const char* what, const char* directory) {
+  printf("%s\n", what);
+  fflush(stdout);
+  int status = 0;
+  const pid_t child = vfork();
+  if (child == 0) {
+    if (chdir(directory) == 0) execl("/bin/sh", "sh", "-c", "pwd -P | sed 's|.*/||'; ls | wc -l", (char*)NULL);
+    _exit(1);
+  }
+  waitpid(child, &status, 0);
+  printf("status %d\n", status);
+}
+
 static void probe_working_directory(void) {
   char before[PATH_MAX];
   if (getcwd(before, sizeof before) == NULL) exit(2);
@@ -458,6 +486,22 @@ static void probe_working_directory(void) {
   close(top);
   printf("chdir downwards %s\n", outcome(chdir(root + 1)));
   tell_directory("downwards");
+  // What a child of vfork() does is no business of its parent, whose memory it has.
+  chdir(in(sub));
+  tell_directory("parent");
+  tell_directory_of_child("child goes out", "/");
+  tell_directory_of_child("child goes up", root);
+  tell_directory("parent, still there");
+  chdir(before);
+  tell_directory_of_child("child goes in", root);
+  tell_directory("parent, outside");
+  struct rlimit limit, low = {.rlim_cur = 100};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  low.rlim_max = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &low);
+  printf("few descriptors: chdir %s\n", outcome(chdir(root)));
+  tell_directory_of_child("child", in(sub));
+  setrlimit(RLIMIT_NOFILE, &limit);
   printf("chdir %s\n", outcome(chdir(before)));
   close(up);
 }
