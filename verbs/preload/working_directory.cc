@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "engine/os/fd.h"
@@ -20,6 +23,7 @@
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
+#include "verbs/preload/older_libc.h"
 #include "verbs/preload/where.h"
 
 namespace uroce::preload {
@@ -27,9 +31,9 @@ namespace {
 
 constexpr std::string_view kName = "uroce-cwd:";
 constexpr std::string_view kLinkBegin = "/memfd:uroce-cwd:", kLinkEnd = " (deleted)";
-/// Where programs keep no descriptors of their own: the one with the name is one of so many from here, or none.
+/// Where programs keep no descriptors of their own: the one with the name is the first free one from here, or none.
 constexpr int kFirst = 700, kPlaces = 8;
-/// Lower where the limit is: programs that run each other have the same one.
+/// Lower where the limit is.
 int first_place() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -37,11 +41,19 @@ int first_place() {
 }
 
 constexpr int kUnknown = -2, kNone = -1;
-std::atomic<int> holder = kUnknown;  ///< The descriptor with the name.
+constinit std::atomic<int> holder = kUnknown;  ///< The descriptor with the name.
 
-/// Whose memory this is. A child of vfork() has it too, and a working directory and descriptors of its own.
-std::atomic<pid_t> owner = ::getpid();
-[[maybe_unused]] const int kWatchesFork = ::pthread_atfork(nullptr, nullptr, [] { owner = ::getpid(); });
+/// Whose memory this is, once we are loaded. A child of vfork() has it too, and a working directory and descriptors of
+/// its own.
+constinit std::atomic<pid_t> owner = 0;
+void note_owner() { owner = ::getpid(); }
+[[maybe_unused]] const int kWatchesFork = [] {
+  note_owner();
+  return ::pthread_atfork(nullptr, nullptr, note_owner);
+}();
+/// A child has been somewhere, and `holder` is not all that there is to know.
+constinit std::atomic<bool> was_borrowed = false;
+bool borrows_memory() { return owner != 0 && owner != ::getpid(); }
 
 std::optional<std::string> path_in_name_of(int descriptor) {
   const std::string link = link_of_descriptor(descriptor);
@@ -49,37 +61,63 @@ std::optional<std::string> path_in_name_of(int descriptor) {
   return link.substr(kLinkBegin.size(), link.size() - kLinkBegin.size() - kLinkEnd.size());
 }
 
-/// What the process was in that has executed this one.
-int find_inherited() {
-  std::array<char, PATH_MAX> now{};
-  if (UROCE_NEXT(getcwd)(now.data(), now.size()) == nullptr) return kNone;
-  const int first = first_place();
-  for (int descriptor = first; descriptor < first + kPlaces; ++descriptor) {
-    const auto path = path_in_name_of(descriptor);
-    if (path && path->starts_with(now.data())) return descriptor;
+/// Every descriptor with a name, whatever the limit was when it was made.
+template <class Do>
+void for_each_named(Do what) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    if (const auto path = path_in_name_of(descriptor)) what(descriptor, *path);
   }
-  return kNone;
+}
+
+/// The real directory that stands for `path`: the deepest one above it.
+std::string real_directory_for(std::string path) {
+  struct stat status {};
+  do {
+    path.resize(path.rfind('/'));
+  } while (!path.empty() && UROCE_NEXT_OR(stat, kernel_stat)(path.c_str(), &status) != 0);
+  return path.empty() ? "/" : path;
+}
+
+/// What this process is in: as it was made by the one that has executed it, or as a child of vfork() that has changed
+/// it.
+int find_own() {
+  std::array<char, PATH_MAX> now{};
+  int found = kNone;
+  if (UROCE_NEXT(getcwd)(now.data(), now.size()) == nullptr) return found;
+  for_each_named([&](int descriptor, const std::string& path) {
+    if (real_directory_for(path) == now.data()) found = descriptor;
+  });
+  return found;
 }
 
 void hold(int descriptor) {
-  const bool borrows_memory = owner != ::getpid();
-  const int before = borrows_memory ? holder.load() : holder.exchange(descriptor);
-  if (before < 0 || !path_in_name_of(before)) return;
-  ::close(before);
-  // Under the number that the memory names: it is the child's own, and the parent's is as it was.
-  if (borrows_memory && descriptor >= 0) ::fcntl(descriptor, F_DUPFD, before), ::close(descriptor);
+  const bool borrows = borrows_memory();
+  const int before = borrows ? kUnknown : holder.exchange(descriptor);
+  if (borrows) was_borrowed = true;
+  if (before == kNone) return;
+  for_each_named([descriptor](int other, const std::string&) {
+    if (other != descriptor) ::close(other);
+  });
+}
+
+/// A descriptor with the name; -1 with errno when the system refuses.
+int make_named(const std::string& path) {
+  const engine::Fd made(::memfd_create((std::string(kName) + path).c_str(), MFD_CLOEXEC));
+  return made ? ::fcntl(made.get(), F_DUPFD, first_place()) : -1;
 }
 
 int enter(const std::string& path) {
-  const engine::Fd made(::memfd_create((std::string(kName) + path).c_str(), 0));
-  const int kept = made ? ::fcntl(made.get(), F_DUPFD, first_place()) : -1;
-  if (kept < 0) return -1;
-  std::string real = path;
-  do {
-    real.resize(real.rfind('/'));
-  } while (UROCE_NEXT(chdir)(real.empty() ? "/" : real.c_str()) != 0 && !real.empty());
-  hold(kept);
-  return 0;
+  const int named = make_named(path);
+  if (named < 0) return -1;
+  const int status = UROCE_NEXT(chdir)(real_directory_for(path).c_str());
+  if (status != 0) {
+    ::close(named);
+  } else {
+    hold(named);
+  }
+  return status;
 }
 
 /// After a call that would have changed to a real directory.
@@ -110,8 +148,10 @@ char* write_working_directory(const std::string& path, char* to, std::size_t siz
 
 std::optional<std::string> working_directory() {
   int descriptor = holder.load();
-  if (descriptor == kUnknown) {
-    const int found = find_inherited();
+  if (was_borrowed && borrows_memory()) {
+    descriptor = find_own();
+  } else if (descriptor == kUnknown) {
+    const int found = find_own();
     if (holder.compare_exchange_strong(descriptor, found)) descriptor = found;
   }
   return descriptor < 0 ? std::nullopt : path_in_name_of(descriptor);

@@ -40,7 +40,8 @@ struct ForkHandlers {
     locked->commands_.unlock();
   }
   static void in_child() {
-    if (locked == nullptr) return;
+    // One that another thread has made meanwhile may be in the middle of anything: the child makes its own.
+    if (locked == nullptr) return current.store(nullptr);
     auto* const own = new Front;
     own->channels_ = locked->channels_;
     for (const auto& [inode, channel] : own->channels_) {
@@ -56,16 +57,22 @@ struct ForkHandlers {
 
 Front::Front() : nics_(*this), ports_(port_config()) {}
 
+namespace {
+
+void release_before_exit() {
+  if (Front* const front = current.load()) front->release_all();
+}
+
 // Front::get() is in this file, so that who has a Front has these.
-[[maybe_unused]] const bool kHooked = [] {
+[[maybe_unused]] const int kHooked = [] {
   ibv::set_fork_hooks({.before_nics = ForkHandlers::before_nics,
                        .after_nics = ForkHandlers::after_nics,
                        .in_parent = ForkHandlers::in_parent,
                        .in_child = ForkHandlers::in_child});
-  return engine::at_end_of_exit([] {
-           if (Front* const front = current.load()) front->release_all();
-         }) == 0;
+  return engine::at_end_of_exit<release_before_exit>();
 }();
+
+}  // namespace
 
 Front& Front::get() {
   return made_once(current, [] { return std::unique_ptr<Front>(new Front); });

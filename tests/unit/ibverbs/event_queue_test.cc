@@ -16,7 +16,6 @@ namespace {
 
 class EventQueueTest : public testing::Test {
  protected:
-  ~EventQueueTest() override { ::close(descriptor); }
   /// The counter of the descriptor: how often it can be read.
   int tokens() {
     int count = 0;
@@ -36,7 +35,7 @@ class EventQueueTest : public testing::Test {
   /// Takes one; a wait pushes `items` and returns `error`. Returns 0 or an errno value.
   int take(const std::vector<int>& items = {}, int error = 0) {
     return queue.take(
-        descriptor, taken, [](int) {},
+        taken, [](int) {},
         [&](int) {
           for (const int item : items) queue.push(item);
           EXPECT_FALSE(!items.empty() && is_readable()) << "nobody else need know yet";
@@ -44,8 +43,8 @@ class EventQueueTest : public testing::Test {
         });
   }
 
-  EventQueue<int> queue;
-  int descriptor = queue.make_descriptor();
+  int descriptor = -1;
+  EventQueue<int> queue{descriptor};
   int taken = 0;
 };
 
@@ -82,7 +81,7 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsInterrupted) {
 TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   std::thread([this] {
     queue.take(
-        descriptor, taken, [](int) {},
+        taken, [](int) {},
         [this](int) {
           queue.push(1);
           ::pthread_cancel(::pthread_self());
@@ -112,7 +111,7 @@ TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelledMeanwhile)
   int result = -1;
   std::thread([&] {
     result = queue.take(
-        descriptor, taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
+        taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
     ::pthread_testcancel();
     ADD_FAILURE() << "it was to be cancelled";
   }).join();
@@ -138,7 +137,7 @@ TEST_F(EventQueueTest, ASignalEndsAWaitUnlessItsHandlerRestarts) {
     action.sa_handler = [](int) {};
     ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
     std::atomic<int> result = -1;
-    std::thread waiter([&] { result = queue.take(descriptor, taken, [](int) {}); });
+    std::thread waiter([&] { result = queue.take(taken, [](int) {}); });
     // As often as it takes to meet it asleep.
     for (int i = 0; i < 200 && result < 0; ++i) {
       ::pthread_kill(waiter.native_handle(), SIGUSR1);
@@ -158,7 +157,7 @@ TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
   EXPECT_EQ(take(), 0);
   int waits = 0;
   EXPECT_EQ(queue.take(
-                descriptor, taken, [](int) {},
+                taken, [](int) {},
                 [&](int) {
                   queue.push(2 + waits);
                   if (++waits == 1) queue.remove_if([](int item) { return item == 2; });
@@ -170,15 +169,14 @@ TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
 }
 
 TEST_F(EventQueueTest, OtherQueuesGetTheirsAtOnce) {
-  EventQueue<int> other;
+  int others = -1;
+  EventQueue<int> other(others);
   EXPECT_EQ(queue.take(
-                descriptor, taken, [](int) {},
+                taken, [](int) {},
                 [&](int) {
                   other.push(1);
-                  const int others = other.make_descriptor();
                   pollfd look{others, POLLIN, 0};
                   EXPECT_EQ(::poll(&look, 1, 0), 1);
-                  ::close(others);
                   queue.push(2);
                   return 0;
                 }),

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "engine/os/process_mutex.h"
 #include "proto/base/made_once.h"
@@ -139,6 +140,28 @@ TEST_F(Fork, AChildDoesNotWaitForWhatTheProcessHasOneOf) {
   inside.get_future().wait();
   EXPECT_EQ(status_of_child([] { faults_wanted(); }), 0);
   other.join();
+}
+
+// Since glibc 2.36 the handlers of several forks run at the same time.
+TEST_F(Fork, ThreadsMayForkAtTheSameTime) {
+  constexpr int kThreads = 8, kForks = 40;
+  std::atomic<int> failures = 0;
+  const auto fork_often = [&failures] {
+    for (int i = 0; i < kForks; ++i) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      int status = -1;
+      if (waitpid(child, &status, 0) != child || status != 0) ++failures;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(fork_often);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  const std::unique_lock table(device_table().mutex, std::try_to_lock);
+  EXPECT_TRUE(table.owns_lock());
+  const std::unique_lock process(engine::process_mutex, std::try_to_lock);
+  EXPECT_TRUE(process.owns_lock());
 }
 
 TEST(MadeOnce, AChildMakesWhatAThreadOfItsParentWasMaking) {

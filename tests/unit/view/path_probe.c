@@ -123,6 +123,12 @@ static void probe_open(void) {
   char line[64] = "";
   FILE* stream = fopen(in(file_name), "r");
   printf("fopen: %s", stream == NULL ? "null\n" : fgets(line, sizeof line, stream));
+  FILE* memory = fmemopen(buffer, sizeof buffer, "r");  // Has no descriptor, which is no error.
+  errno = 0;
+  rewind(memory);
+  printf("rewind %d", errno);
+  printf(", fseek %s %d\n", outcome(fseek(memory, 0, SEEK_SET)), errno);
+  fclose(memory);
   if (stream != NULL) {
     printf("fseek %s", outcome(fseek(stream, 0, SEEK_SET)));
     printf(" %c, fseeko %s", fgetc(stream), outcome(fseeko(stream, 0, SEEK_SET)));
@@ -445,13 +451,19 @@ static void tell_directory(const char* what) {
   printf("%d entries\n", entries);
 }
 
-static void tell_directory_of_child(const char* what, const char* directory) {
+/// Where a child of vfork() is that goes to one directory, and then to another one, and how many descriptors its
+/// programs may have.
+static void tell_directory_of_child(const char* what, const char* directory, const char* then, rlim_t descriptors) {
   printf("%s\n", what);
   fflush(stdout);
   int status = 0;
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = descriptors;
   const pid_t child = vfork();
   if (child == 0) {
-    if (chdir(directory) == 0) execl("/bin/sh", "sh", "-c", "pwd -P | sed 's|.*/||'; ls | wc -l", (char*)NULL);
+    if (chdir(directory) == 0 && chdir(then) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+      execl("/bin/sh", "sh", "-c", "pwd -P | sed 's|.*/||'; ls | wc -l", (char*)NULL);
     _exit(1);
   }
   waitpid(child, &status, 0);
@@ -489,18 +501,20 @@ static void probe_working_directory(void) {
   // What a child of vfork() does is no business of its parent, whose memory it has.
   chdir(in(sub));
   tell_directory("parent");
-  tell_directory_of_child("child goes out", "/");
-  tell_directory_of_child("child goes up", root);
+  tell_directory_of_child("child goes out", "/", ".", 1024);
+  tell_directory_of_child("child goes up", root, ".", 1024);
   tell_directory("parent, still there");
   chdir(before);
-  tell_directory_of_child("child goes in", root);
+  tell_directory_of_child("child goes in", root, ".", 1024);
+  tell_directory_of_child("in and further", root, sub, 256);
+  tell_directory_of_child("in and out", root, "/", 1024);
   tell_directory("parent, outside");
   struct rlimit limit, low = {.rlim_cur = 100};
   getrlimit(RLIMIT_NOFILE, &limit);
   low.rlim_max = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &low);
   printf("few descriptors: chdir %s\n", outcome(chdir(root)));
-  tell_directory_of_child("child", in(sub));
+  tell_directory_of_child("child", in(sub), ".", 1024);
   setrlimit(RLIMIT_NOFILE, &limit);
   printf("chdir %s\n", outcome(chdir(before)));
   close(up);

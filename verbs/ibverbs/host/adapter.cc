@@ -6,11 +6,13 @@
 #include "engine/broker/start_broker.h"
 #include "engine/os/interruption.h"
 #include "proto/address.h"
+#include "proto/base/made_once.h"
 #include "proto/base/mix.h"
 #include "verbs/cm/times.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/bound_ports.h"
 #include "verbs/ibverbs/host/device.h"
 
 namespace uroce::ibv {
@@ -236,7 +238,9 @@ void Adapter::deposit_last_words() {
 }
 
 void Adapter::arrange_last_words() {
-  static const auto executable = engine::find_broker();
+  static constinit std::atomic<std::optional<std::string>*> found = nullptr;
+  const auto& executable =
+      made_once(found, [] { return std::make_unique<std::optional<std::string>>(engine::find_broker()); });
   if (!executable) return;
   const auto lock = runner_.lock();
   if (!wills_) wills_ = engine::Wills::make();

@@ -2,7 +2,6 @@
 #include "verbs/ibverbs/host/device.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -13,7 +12,7 @@
 #include "engine/os/process_mutex.h"
 #include "engine/os/setup_error.h"
 #include "proto/address.h"
-#include "proto/base/made_once.h"
+#include "proto/base/never_destroyed.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/adapter.h"
@@ -32,8 +31,8 @@ void set_text(char (&field)[N], std::string_view text) {
   field[n] = '\0';
 }
 
-/// How long fork() waits for another thread that opens the device.
-constexpr Duration kOpening = std::chrono::seconds(1);
+/// How long fork() waits for another thread that opens the device: longer than that may wait for a broker.
+constexpr Duration kOpening = std::chrono::seconds(15);
 
 /// 127.0.0.1 .. 127.0.0.254.
 constexpr std::uint8_t kLastLoopback = 254;
@@ -41,22 +40,23 @@ constexpr std::uint8_t kLastLoopback = 254;
 proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); }
 
 /// Programs that exit without closing anything owe their peers the last acknowledgements all the same.
-[[maybe_unused]] const int kSendsBeforeExit = engine::at_end_of_exit([] {
+void send_before_exit() {
   DeviceTable& t = device_table();
   const std::unique_lock lock(t.mutex, std::try_to_lock);
   if (!lock) return;
   for (Device* device : t.devices) device->send_before_exit();
-});
+}
+[[maybe_unused]] const int kSendsBeforeExit = engine::at_end_of_exit<send_before_exit>();
 
 /// Addresses that belong to a device of this process: named by UROCE_ADDR, or chosen by an automatic device.
 /// Guarded by engine::process_mutex.
-constinit std::vector<proto::Gid> reserved;
+constinit NeverDestroyed<std::vector<proto::Gid>> reserved;
 
 /// As place_automatic() has it. Guarded by engine::process_mutex.
 constinit std::optional<proto::Gid> place;
 
 bool is_reserved(const proto::Gid& address) {
-  return std::find(reserved.begin(), reserved.end(), address) != reserved.end();
+  return std::find(reserved.value.begin(), reserved.value.end(), address) != reserved.value.end();
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ bool is_reserved(const proto::Gid& address) {
 const char* firmware_version() { return "uroce " UROCE_VERSION; }
 
 DeviceTable& device_table() {
-  static constinit std::atomic<DeviceTable*> table = nullptr;
-  return made_once(table);
+  static constinit NeverDestroyed<DeviceTable> table;
+  return table.value;
 }
 
 Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addresses)
@@ -140,13 +140,13 @@ Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
 std::optional<proto::Gid> Device::preferred_loopback() {
   const std::scoped_lock lock(engine::process_mutex);
   if (preferred_ && is_port_free(*preferred_)) return preferred_;
-  if (preferred_) std::erase(reserved, *preferred_);
+  if (preferred_) std::erase(reserved.value, *preferred_);
   preferred_.reset();
   for (std::uint8_t n = 1; n <= kLastLoopback && !preferred_; ++n) {
     const proto::Gid candidate = loopback(n);
     if (!is_reserved(candidate) && is_port_free(candidate)) preferred_ = candidate;
   }
-  if (preferred_) reserved.push_back(*preferred_);
+  if (preferred_) reserved.value.push_back(*preferred_);
   return preferred_;
 }
 
@@ -179,7 +179,7 @@ void Device::send_before_exit() {
 }
 
 void Device::before_fork() {
-  held_across_fork_.take(mutex_, kOpening);
+  if (!held_across_fork_.take(mutex_, kOpening)) return;
   forking_ = adapter_.lock();
   if (forking_) forking_->before_fork();
 }
@@ -231,7 +231,7 @@ Result<const std::vector<Device*>*, std::string> devices() {
       const auto index = static_cast<std::uint32_t>(t.devices.size());
       {
         const std::scoped_lock reserve(engine::process_mutex);
-        reserved.insert(reserved.end(), addresses.begin(), addresses.end());
+        reserved.value.insert(reserved.value.end(), addresses.begin(), addresses.end());
       }
       t.devices.push_back(new Device(index, std::move(addresses)));
     }

@@ -16,45 +16,58 @@ namespace {
 void nothing() {}
 constinit ForkHooks hooks{nothing, nothing, nothing, nothing};
 
-constexpr Duration kAMoment = std::chrono::milliseconds(100);
+/// Much longer than anybody holds these.
+constexpr Duration kLong = std::chrono::seconds(1);
 HeldAcrossFork devices_held, process_held;
+/// One fork at a time: handlers of several run at once since glibc 2.36.
+constinit std::mutex forking;
 
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
-// A signal handler may fork inside a call on a NIC, whose locks this thread has then. The child may go on with that
-// call, and is refused all others.
+// A signal handler may fork inside a call on a NIC, whose locks this thread has then, or inside fork(). The child may
+// go on with that call, and is refused all others.
 thread_local bool forks_inside_call = false;
+thread_local int depth = 0;  ///< Of calls of fork().
 
 // fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
 // nothing.
 void before_fork() {
+  if (++depth > 1) return;
   forks_inside_call = engine::TurnMutex::is_inside();
   if (forks_inside_call) return;
+  forking.lock();
   hooks.before_nics();
-  devices_held.take(device_table().mutex, kAMoment);
-  for (Device* device : device_table().devices) device->before_fork();
+  if (devices_held.take(device_table().mutex, kLong)) {
+    for (Device* device : device_table().devices) device->before_fork();
+  }
   hooks.after_nics();
-  process_held.take(engine::process_mutex, kAMoment);
+  process_held.take(engine::process_mutex, kLong);
 }
 
 void in_parent() {
-  if (forks_inside_call) return;
+  if (--depth > 0 || forks_inside_call) return;
   process_held.give_back();
   hooks.in_parent();
-  for (Device* device : device_table().devices) device->after_fork_in_parent();
+  if (devices_held) {
+    for (Device* device : device_table().devices) device->after_fork_in_parent();
+  }
   devices_held.give_back();
+  forking.unlock();
 }
 
 void in_child() {
   ++fork_count;
-  if (forks_inside_call) {
+  if (--depth > 0 || forks_inside_call) {
     for (const Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
   process_held.give_back();
-  for (Device* device : device_table().devices) device->after_fork_in_child();
+  for (Device* device : device_table().devices) {
+    devices_held ? device->after_fork_in_child() : device->abandon_inside_call();
+  }
   devices_held.give_back();
   hooks.in_child();
+  forking.unlock();
 }
 
 // At load: a program that forks may have other threads already, which look into the view.
@@ -66,8 +79,9 @@ unsigned int forks() { return fork_count; }
 
 void set_fork_hooks(const ForkHooks& more) { hooks = more; }
 
-void HeldAcrossFork::take(std::mutex& mutex, Duration most) {
+bool HeldAcrossFork::take(std::mutex& mutex, Duration most) {
   held_ = engine::try_lock_for(mutex, most) ? &mutex : nullptr;
+  return held_ != nullptr;
 }
 
 void HeldAcrossFork::give_back() {

@@ -24,8 +24,10 @@ void set_fork_hooks(const ForkHooks& more);
 /// interrupted, which forks.
 class HeldAcrossFork {
  public:
-  void take(std::mutex& mutex, Duration most);
-  /// In the parent and in the child. Without take() before it does nothing.
+  /// False: `most` has passed.
+  bool take(std::mutex& mutex, Duration most);
+  explicit operator bool() const { return held_ != nullptr; }
+  /// In the parent and in the child. Does nothing when it is not held.
   void give_back();
 
  private:

@@ -81,7 +81,7 @@ namespace impl {
 
 int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* event) {
   AsyncEvent taken;
-  const int error = context_of(context).async_events.take(context->async_fd, taken, [](const AsyncEvent& e) {
+  const int error = context_of(context).async_events.take(taken, [](const AsyncEvent& e) {
     if (e.cq != nullptr) ++e.cq->async_events_delivered;
     if (e.qp != nullptr) ++e.qp->async_events_delivered;
     if (e.srq != nullptr) ++e.srq->async_events_delivered;

@@ -11,7 +11,6 @@ namespace uroce::ibv::impl {
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
   NewObject channel(context_of(context), &Context::channels);
   channel->context = context;
-  channel->fd = channel->events.make_descriptor();
   if (channel->fd < 0) return refuse_null(errno, "no file descriptor for another completion channel");
   return channel.keep();
 }
@@ -36,7 +35,7 @@ int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void*
   Adapter& adapter = *context_of(channel->context).adapter;
   auto& events = own(channel)->events;
   const int error = events.take(
-      channel->fd, source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
+      source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
       [&](int fd) { return adapter.sleep_until_readable(fd, [&events] { return events.holds_any(); }); });
   own(channel)->said_again.store(error == EAGAIN, std::memory_order_relaxed);
   if (error != 0) {

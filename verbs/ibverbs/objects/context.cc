@@ -78,7 +78,6 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
 #define UROCE_EXTENDED(member, verb, ret, params, args) verbs_context::member = front::member;
 #include "verbs/ibverbs/catalogue/slots.def"
   base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  base.async_fd = async_events.make_descriptor();
   base.num_comp_vectors = 1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&base.mutex, nullptr);
@@ -102,7 +101,6 @@ std::shared_ptr<Adapter> Context::close() {
   }
   struct ibv_context& base = verbs_context::context;
   if (base.cmd_fd >= 0) ::close(base.cmd_fd);
-  if (base.async_fd >= 0) ::close(base.async_fd);
   async_events.close();
   return std::move(adapter);
 }

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <utility>
 
-#include "engine/os/fd.h"
 #include "engine/os/interruption.h"
 #include "engine/os/no_cancellation.h"
 #include "verbs/ibverbs/host/fork.h"
@@ -25,21 +25,27 @@ namespace uroce::ibv {
 
 /// A queue with a file that is readable while it holds something, except what a thread in take() has pushed itself and
 /// is about to take. Users have a descriptor of the file: they poll it, may make it non-blocking, and may move it to
-/// another number, as with the real one; they never read it. The queue has its own, as the kernel has the file whatever
-/// its numbers are. Any thread may call anything.
+/// another number, as with the real one; they never read it. Any thread may call anything.
 ///
 /// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
 /// what it inherited gives it nothing, and it leaves it as it is.
 template <class Item>
 class EventQueue {
  public:
-  EventQueue() : file_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
+  /// Sets `descriptor`, where the user finds it, and may set another one that leads to the same file. -1 with errno
+  /// when the system refuses.
+  explicit EventQueue(int& descriptor) : descriptor_(descriptor) {
+    descriptor = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  }
+  ~EventQueue() { close(); }
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
 
   bool is_inherited() const { return forks_ != forks(); }
-  /// Another descriptor of the file, which the caller closes. -1 with errno when the system refuses.
-  int make_descriptor() const { return file_ ? fcntl(file_.get(), F_DUPFD_CLOEXEC, 0) : -1; }
   /// From here on only remove_if() may be called.
-  void close() { file_ = engine::Fd(); }
+  void close() {
+    if (const int fd = descriptor_.exchange(-1); fd >= 0) ::close(fd);
+  }
 
   void push(Item item) {
     if (is_inherited()) return;
@@ -52,12 +58,12 @@ class EventQueue {
     }
   }
 
-  /// Moves the oldest item to `out`; waits for one unless `descriptor`, the user's, is non-blocking. Returns 0, EAGAIN,
-  /// EINTR, EIO when it is inherited, or EBADF when the user has closed the descriptor. A cancellation point, as read()
-  /// is. `on_taken(item)` runs before any remove_if() can miss it. `sleep(descriptor)` waits until it is readable and
+  /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
+  /// when it is inherited, or EBADF when the user has closed the descriptor. A cancellation point, as read() is.
+  /// `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd)` waits until the descriptor is readable and
   /// returns 0 or an errno value.
   template <class OnTaken, class Sleep>
-  int take(int descriptor, Item& out, OnTaken on_taken, Sleep sleep) {
+  int take(Item& out, OnTaken on_taken, Sleep sleep) {
     if (is_inherited()) return EIO;
     ::pthread_testcancel();
     while (true) {
@@ -76,17 +82,18 @@ class EventQueue {
           return 0;
         }
       }
-      const int flags = fcntl(descriptor, F_GETFL);
+      const int fd = descriptor_;
+      const int flags = fcntl(fd, F_GETFL);
       if (flags < 0) return errno;
       if ((flags & O_NONBLOCK) != 0) return EAGAIN;
       Taker taker(*this);
-      if (const int error = sleep(descriptor)) return error;
+      if (const int error = sleep(fd)) return error;
       taker.is_awake = true;
     }
   }
   template <class OnTaken>
-  int take(int descriptor, Item& out, OnTaken on_taken) {
-    return take(descriptor, out, on_taken, engine::sleep_until_readable);
+  int take(Item& out, OnTaken on_taken) {
+    return take(out, on_taken, engine::sleep_until_readable);
   }
 
   bool holds_any() {
@@ -135,24 +142,27 @@ class EventQueue {
   void tell_rest() {
     for (; untold_ > 0; --untold_) add_token();
   }
+  // Fails where the program has closed the descriptor, and perhaps has another file under its number: nobody is to be
+  // told then.
   void add_token() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(file_.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
+    const int fd = descriptor_;
     std::uint64_t one = 0;
     const iovec to{&one, sizeof one};
     constexpr off_t kNoOffset = -1;
-    if (preadv2(file_.get(), &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN || !file_) return;
+    if (preadv2(fd, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN || errno == EBADF) return;
     // A kernel, or a filter of system calls, that can't do this in one step.
-    pollfd look{file_.get(), POLLIN, 0};
+    pollfd look{fd, POLLIN, 0};
     if (poll(&look, 1, 0) != 1) return;
-    [[maybe_unused]] const ssize_t taken = read(file_.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t taken = read(fd, &one, sizeof one);
   }
 
   const unsigned int forks_ = forks();
-  engine::Fd file_;  ///< Empty when the system refused to make it.
+  const std::atomic_ref<int> descriptor_;  ///< The user's, at every moment.
   std::mutex mutex_;
   std::deque<Item> items_;
   std::size_t untold_ = 0;  ///< How many of them have no token.

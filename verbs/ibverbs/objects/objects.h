@@ -4,7 +4,6 @@
 #pragma once
 
 #include <infiniband/verbs.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -52,14 +51,9 @@ struct MemoryWindow : ibv_mw {
 };
 
 struct CompChannel : ibv_comp_channel {
-  CompChannel() : ibv_comp_channel{} { fd = -1; }
-  ~CompChannel() {
-    if (fd >= 0) ::close(fd);
-  }
-  CompChannel(const CompChannel&) = delete;
-  CompChannel& operator=(const CompChannel&) = delete;
+  CompChannel() : ibv_comp_channel{} {}
 
-  EventQueue<CompletionQueue*> events;
+  EventQueue<CompletionQueue*> events{ibv_comp_channel::fd};
   std::atomic<bool> said_again = false;  ///< The last ibv_get_cq_event() found none, and did not wait.
 };
 
@@ -135,7 +129,7 @@ struct Context : verbs_context {
 
   Device& owner;
   std::shared_ptr<Adapter> adapter;  ///< Null when the context is closed (leftovers.h).
-  EventQueue<AsyncEvent> async_events;
+  EventQueue<AsyncEvent> async_events{verbs_context::context.async_fd};
 
   // What lives in this context. `mutex` of ibv_context is the user's business.
   std::mutex objects_mutex;
