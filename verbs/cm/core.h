@@ -52,6 +52,7 @@ struct Cm::Core {
   void on_dreq(const Incoming& in);
   void on_drep(const Incoming& in);
   void on_deadline(Connection& c, Instant now);
+  bool is_request_to_nobody(const Connection& c) const;
   /// REJ 4, from a side that does not know the peer's ID yet: it says whose request it was.
   Mad withdrawal_of_request(const Connection& c) const;
   /// What the peer has to hear if this end is no more. Nothing if it knows, or nobody waits.

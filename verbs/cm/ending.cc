@@ -142,6 +142,11 @@ std::optional<Mad> Cm::Core::last_words(const Connection& c) const {
   return std::nullopt;
 }
 
+bool Cm::Core::is_request_to_nobody(const Connection& c) const {
+  return (c.info.state == State::kReqSent || c.info.state == State::kSidrReqSent) && !c.orphan && config.is_deserted &&
+         config.is_deserted(c.info.remote.address);
+}
+
 void Cm::Core::on_deadline(Connection& c, Instant now) {
   if (c.info.state == State::kTimewait) {
     const bool tell_exit = c.told_end && !c.orphan;
@@ -153,6 +158,13 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
   if (c.info.state == State::kEstablished) {  // disconnect_at()
     disconnect(c, now);
     return tell_end(c);
+  }
+  if (is_request_to_nobody(c)) {
+    const bool is_datagram = c.info.state == State::kSidrReqSent;
+    Event& event = is_datagram ? tell(c, Event::Kind::kUnreachable, static_cast<int>(SidrStatus::kUnsupported))
+                               : tell(c, Event::Kind::kRejected, static_cast<int>(RejectReason::kInvalidServiceId));
+    event.private_data.size = is_datagram ? kSidrRepPrivateData : kRejPrivateData;
+    return enter_idle(c);
   }
   if (c.sends_left > 0) {
     --c.sends_left;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -200,6 +201,10 @@ struct CmConfig {
   /// Until then requests wait for a listener, whatever they ask for: the program may be about to listen. Not when
   /// as_kernel.
   Instant may_listen_until = Instant::min();
+  /// Whether an address is one of this host, and nobody has a NIC there now: none but ours to refuse what we ask, so
+  /// that a request that is not answered in time is not sent again but refused, as by a NIC where nobody listens. May
+  /// be empty.
+  std::function<bool(const Gid&)> is_deserted = nullptr;
   /// Keeps poll_last_words() supplied.
   bool last_words = false;
 };

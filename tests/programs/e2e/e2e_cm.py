@@ -3,6 +3,7 @@
 
 import ctypes.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -108,6 +109,17 @@ def scenario_cm_without_server():
         failed(client, 2, "the server gave up", "more than --max-memory")
     finally:
         server.kill()
+
+
+def scenario_cm_without_nic():
+    """Nobody can refuse; and nobody has to wait for more than a minute."""
+    if shutil.which("rping") is None:
+        raise run_pair.Skip("rping is not installed")
+    begin = time.monotonic()
+    rping = subprocess.run([run_pair.BIN / "uroce", "run", "--", "rping", "-c", "-a", "127.79.0.1", "-C", "1"],
+                           capture_output=True, text=True, timeout=30, check=False)
+    check(rping.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in rping.stdout + rping.stderr, str(rping))
+    check(time.monotonic() - begin > 4, "a server that is late would not be found")
 
 
 def scenario_cm_peers_that_leave():

@@ -87,6 +87,32 @@ TEST_F(Lab, AnUnansweredRequestIsSentSixteenTimes) {
   expect_nothing_left();
 }
 
+TEST_F(Lab, NobodyIsThereToRefuse) {
+  lose("a REQ", 1, 100);
+  const Id id = connect();
+  run(4s);
+  a.deserted = kGidB;
+  run(10s);
+  const Event refused = expect(a, Kind::kRejected);
+  EXPECT_EQ(refused.status, 8) << "no such service";
+  EXPECT_EQ(refused.private_data.size, kRejPrivateData);
+  EXPECT_THAT(times_of("a REQ"), ElementsAre(0ms));
+  EXPECT_EQ(state(a, id), State::kIdle);
+  destroy(a, id);
+  expect_nothing_left();
+}
+
+TEST_F(Lab, SomebodyComesBeforeTheNextTry) {
+  lose("a REQ");
+  a.deserted = kGidB;
+  connect();
+  run(4s);
+  a.deserted.reset();
+  listen();
+  run(5s);
+  expect(b, Kind::kRequest);
+}
+
 TEST_F(KernelLab, GivesUpInSilence) {
   lose("a REQ", 1, 100);
   connect();

@@ -51,10 +51,12 @@ class Lab : public testing::Test {
       config.seed = guid;
       config.as_kernel = as_kernel;
       config.may_listen_until = may_listen_until;
+      config.is_deserted = [this](const Gid& peer) { return deserted == peer; };
       config.last_words = true;
       cm.emplace(config);
     }
     Gid address;
+    std::optional<Gid> deserted;
     std::optional<Cm> cm;
     engine::sim::NodeId node = 0;
     std::deque<Event> events;

@@ -55,6 +55,16 @@ TEST_F(SidrLab, TellsQpnAndQkey) {
   expect_nothing_left();
 }
 
+TEST_F(SidrLab, NobodyIsThereToRefuse) {
+  lose("a SIDR_REQ", 1, 100);
+  a.deserted = kGidB;
+  ask();
+  run(10s);
+  const Event refused = expect(a, Kind::kUnreachable);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.private_data.size, kSidrRepPrivateData);
+}
+
 TEST_F(SidrLab, Refusals) {
   ask(kUdService + 1);
   EXPECT_EQ(expect(a, Kind::kUnreachable).status, 1);

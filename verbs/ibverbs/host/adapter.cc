@@ -27,6 +27,11 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   out.seed = mix(config.key_seed ^ kNotThatOfKeys);
   out.mtu_max = config.mtu_max;
   out.may_listen_until = engine::os_now() + cm::kListenerGrace;
+  out.is_deserted = [](const proto::Gid& address) {
+    const auto ports = bound_udp_ports(proto::kRocePort);
+    // Ours is among them, if the kernel tells at all.
+    return !ports.empty() && is_bound_here(address, ports) == false;
+  };
   out.last_words = true;
   return out;
 }
