@@ -56,14 +56,23 @@ std::optional<std::string> read_filter(const Options& options, Filter& filter) {
   return std::nullopt;
 }
 
-/// Whether a file that is to be written is one that is read: in words.
-std::optional<std::string> spare_captures(const Options& options, const std::vector<std::string>& captures) {
-  for (const std::string& out : {options.html, options.perfetto}) {
-    for (const std::string& capture : captures) {
-      std::error_code none;
-      if (!out.empty() && std::filesystem::equivalent(out, capture, none)) {
-        return out + " is one of the captures to read; write to another file";
-      }
+bool are_one_file(const std::string& a, const std::string& b) {
+  std::error_code none;
+  return !a.empty() && (a == b || std::filesystem::equivalent(a, b, none));
+}
+
+/// Whether files are in each other's way: in words.
+std::optional<std::string> check_files(const Options& options, const std::vector<std::string>& captures) {
+  if (are_one_file(options.html, options.perfetto)) {
+    return options.html + " can't have both outputs; give --html and --perfetto a file each";
+  }
+  for (auto capture = captures.begin(); capture != captures.end(); ++capture) {
+    const auto is_capture = [&](const std::string& file) { return are_one_file(file, *capture); };
+    for (const std::string& out : {options.html, options.perfetto}) {
+      if (is_capture(out)) return out + " is one of the captures to read; write to another file";
+    }
+    if (std::find_if(capture + 1, captures.end(), is_capture) != captures.end()) {
+      return *capture + " is given twice; give each capture once, those of both ends of a path together";
     }
   }
   return std::nullopt;
@@ -123,7 +132,7 @@ int explain(const Options& options) {
   for (const std::string& file : input->skipped) {
     complain("skipped: " + file);
   }
-  if (const auto wrong = spare_captures(options, input->captures)) return complain(*wrong);
+  if (const auto wrong = check_files(options, input->captures)) return complain(*wrong);
   BothEnds captures(options.follow);
   for (const std::string& file : input->captures) {
     if (const auto wrong = captures.open(file, options.follow)) return complain(*wrong);

@@ -103,7 +103,8 @@ int control(const std::string& whom, const std::vector<std::string>& words) {
     for (const pid_t pid : pids) print_to(stdout, "{} {}\n", pid, process_name(std::to_string(pid)));
     return pids.empty() ? say_that_nobody_listens() : 0;
   }
-  const std::string command = words.empty() ? "list" : fmt::format("{}", fmt::join(words, " "));
+  std::string command = fmt::format("{}", fmt::join(words, " "));
+  if (command.find_first_not_of(' ') == std::string::npos) command = "list";
   if (whom == "all") {
     const auto pids = listeners();
     if (pids.empty()) return say_that_nobody_listens();

@@ -49,6 +49,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (!range.empty()) campaign.set_range(range);
+    if (!campaign.pcap.empty() && campaign.count != 1) {
+      throw CLI::ValidationError("--pcap", "a capture has the packets of one seed; give --seed N");
+    }
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

@@ -87,6 +87,7 @@ def scenario_control():
         goes_on()
 
         check(ctl("all", "list").count(" uroce0 127.0.0.") == 2, "all of them")
+        check(ctl(server, "") == ctl(server), "the list")
         status, _, error = uroce("ctl", server, "nonsense")
         check(status == 1 and "there is no command nonsense" in error, error)
         status, _, error = uroce("ctl", os.getpid(), "list")

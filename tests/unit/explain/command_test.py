@@ -116,6 +116,9 @@ def traces(directory):
     for option in "--perfetto", "--html":
         expect(explain(option, copy, copy, status=2).stderr, f"{copy} is one of the captures to read; write to another file")
     assert copy.read_bytes() == LOSS.read_bytes()
+    same = directory / "." / trace.name
+    expect(explain("--perfetto", trace, "--html", same, LOSS, status=2).stderr, "can't have both outputs")
+    expect(explain(LOSS, copy, LOSS, status=2).stderr, f"{LOSS} is given twice")
 
 
 def mistakes(directory):
