@@ -16,7 +16,8 @@ out=$ROOT/build/packages
 mkdir -p "$out"
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $PACKAGES_PACKAGE
-common=(-G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG"
+common=(-G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG -ffile-prefix-map=$ROOT/="
   -DUROCE_UNITY=ON -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF)
 
 # quietly COMMAND...: what it prints is shown only if it fails.

@@ -76,7 +76,7 @@ ROOMS = {
     "tools/preload": set(),
     "tools/backend": {"tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/workload": {"proto/base", "tools/rdma"},
-    "tools/control": PROTO | {"tools/rdma", "tools/workload"},
+    "tools/control": PROTO | {"tools/rdma", "tools/version", "tools/workload"},
     "tools/session": {"tools/control", "tools/output", "tools/rdma", "tools/workload"},
     "tools/cli": {"engine/faults", "proto/base", "tools/explain", "tools/backend", "tools/control", "tools/output", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},

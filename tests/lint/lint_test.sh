@@ -82,6 +82,13 @@ done
 must_fail "$lint/getenv.sh" "$tmp"
 
 tree
+echo 'const long numbers[] = {SYS_epoll_pwait, __NR_epoll_pwait2};' >"$tmp/tree/engine/s.cc"
+"$lint/syscalls.sh" "$tmp/tree"
+echo 'const long number = SYS_epoll_pwait2;' >"$tmp/tree/engine/s.cc"
+must_fail "$lint/syscalls.sh" "$tmp/tree"
+must_fail "$lint/syscalls.sh" "$tmp"
+
+tree
 mkdir -p "$tmp/tree/tests"
 cp "$lint/../../.clang-format" "$tmp/tree/"
 "$lint/format.sh" "$tmp/tree"

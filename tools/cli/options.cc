@@ -67,7 +67,7 @@ void add_small(CLI::App& app, const std::string& name, std::uint8_t& value, Boun
 void add_place(CLI::App& app, Options& o, Role role) {
   const std::string group = "Device and peer";
   if (role == Role::kClient) {
-    app.add_option("server,--server", o.server, "Name or address of the host on which rdma_server runs")
+    app.add_option("server,--server", o.server, "Name or address of the host on which " + server_name() + " runs")
         ->required()
         ->group(group);
   }
@@ -252,10 +252,10 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
   options.language = language_of_environment();
   options.session.role = role;
   const bool client = role == Role::kClient;
-  options.program = called_as(argc, argv, client ? "rdma_client" : "rdma_server");
+  options.program = called_as(argc, argv, client ? client_name() : server_name());
   if (!client) options.session.workload.qps = kMaxQps;
-  CLI::App app(client ? "Sends messages to rdma_server over many queue pairs (RC), and reports the results."
-                      : "Serves rdma_client over many queue pairs (RC). The client chooses the workload.",
+  CLI::App app(client ? "Sends messages to " + server_name() + " over many queue pairs (RC), and reports the results."
+                      : "Serves " + client_name() + " over many queue pairs (RC). The client chooses the workload.",
                options.program);
   app.set_version_flag("--version", version_text(app.get_name()));
   app.footer(kExitCodes);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/control/socket_calls.h"
+#include "tools/version/version.h"
 
 namespace uroce::tools {
 
@@ -66,6 +67,6 @@ std::string address_towards(const std::string& host);
 /// for the hint when nobody listens.
 Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
                       const std::string& from = "", const SocketCalls& calls = kTcpCalls,
-                      const std::string& server = "rdma_server");
+                      const std::string& server = server_name());
 
 }  // namespace uroce::tools

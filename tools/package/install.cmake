@@ -15,6 +15,7 @@ if(UROCE_RENAME_TOOLS)
   set_target_properties(rdma_server PROPERTIES OUTPUT_NAME ${server_name})
   set_target_properties(rdma_client PROPERTIES OUTPUT_NAME ${client_name})
 endif()
+target_compile_definitions(uroce_version PRIVATE UROCE_SERVER_NAME="${server_name}" UROCE_CLIENT_NAME="${client_name}")
 
 install(TARGETS uroce RUNTIME DESTINATION bin COMPONENT command)
 install(TARGETS uroce-broker RUNTIME DESTINATION ${private} COMPONENT command)
@@ -39,7 +40,10 @@ endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${pages} COMPONENT command)
 install(FILES verbs/include/uroce/control.h verbs/include/uroce/gtest.h DESTINATION include/uroce COMPONENT command)
-install(FILES tools/cmake/uroceConfig.cmake DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/uroceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES tools/cmake/uroceConfig.cmake ${CMAKE_BINARY_DIR}/uroceConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/cmake/uroce COMPONENT command)
 
 # The plugin for pytest, as pip would install it: where Python finds it, or where PYTHONPATH can point to.
 set(UROCE_PYTHON_DIR ${CMAKE_INSTALL_DATAROOTDIR}/uroce/python CACHE STRING "Where the plugin for pytest is installed")

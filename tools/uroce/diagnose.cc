@@ -21,6 +21,7 @@
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/rdma_tree.h"
+#include "tools/version/version.h"
 #include "verbs/ibverbs/catalogue/verbs_table.h"
 
 namespace uroce::tools {
@@ -140,7 +141,7 @@ void check_tool_port(Findings& findings) {
     return findings.good("TCP port 18515: free");
   }
   findings.note("TCP port 18515: in use",
-                "another server runs; end it, or give both sides -p (rdma_server --port) another");
+                "another server runs; end it, or give both sides -p (" + server_name() + " --port) another");
 }
 
 /// Commands for both ends on this host, one pair a line each.
@@ -153,7 +154,7 @@ void print_commands(const RdmaPort& port, bool machine) {
   const std::string own = machine ? fmt::format(" --backend ibverbs --device {} --ib-port {} --gid-index {}",
                                                 port.device, port.number, best->index)
                                   : "";
-  print_to(stdout, "  server: rdma_server{}\n  client: rdma_client {}{}\n", own, peer, own);
+  print_to(stdout, "  server: {}{}\n  client: {} {}{}\n", server_name(), own, client_name(), peer, own);
   print_to(stdout, "  server: {}\n  client: {} {}\n", pair, pair, peer);
 }
 

@@ -10,4 +10,7 @@ std::string version_text(const std::string& program) {
   return program + " " UROCE_VERSION + (commit.empty() ? "" : " (" + commit + ")");
 }
 
+std::string server_name() { return UROCE_SERVER_NAME; }
+std::string client_name() { return UROCE_CLIENT_NAME; }
+
 }  // namespace uroce::tools

@@ -9,4 +9,9 @@ namespace uroce::tools {
 /// "rdma_client 0.1.0 (3c17a60)": the project's version and, when it was built from a clone, the commit.
 std::string version_text(const std::string& program);
 
+/// What rdma_server and rdma_client are called where they are installed: packages rename them, since rdmacm-utils has
+/// programs of these names, too.
+std::string server_name();
+std::string client_name();
+
 }  // namespace uroce::tools

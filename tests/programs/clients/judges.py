@@ -77,7 +77,7 @@ def table(output):
     names = re.findall(r"#\S+|[^\s#][^\[]*\[[^\]]*\]", lines[head])
     rows = []
     for line in lines[head + 1:]:
-        if not re.fullmatch(r"[\s\d.]+", line) or not line.strip():
+        if not re.fullmatch(r"(\s|[\d.]+|-?nan)+", line) or not line.strip():  # Deviations, after a stall, are none.
             break
         rows.append(dict(zip(names, map(float, line.split()))))
     return rows

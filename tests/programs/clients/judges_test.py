@@ -77,6 +77,7 @@ class Judges(unittest.TestCase):
 
     def test_bandwidth(self):
         judges.perftest("bw", [2, 4], 100)(BANDWIDTH)
+        judges.perftest("lat", [8], 100)(LATENCY.replace("6.04", "-nan"))
         self.objects(judges.perftest("bw", [2, 4, 8], 100), BANDWIDTH)
         self.objects(judges.perftest("bw", [2, 4], 101), BANDWIDTH)
         self.objects(judges.perftest("bw", [2, 4], 100), BANDWIDTH.replace("0.000021", "0.000000"))

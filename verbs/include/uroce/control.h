@@ -19,6 +19,7 @@
 #define UROCE_CONTROL_H
 #pragma GCC system_header /* Programs that include this choose warnings for their own code. */
 
+#include <asm/socket.h> /* SO_PEERCRED, in strict C as well. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
