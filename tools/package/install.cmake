@@ -25,9 +25,11 @@ install(TARGETS rdma_server rdma_client uroce-sim RUNTIME DESTINATION bin COMPON
 set(pages ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce)
 install(DIRECTORY docs DESTINATION ${pages} COMPONENT command OPTIONAL PATTERN learn EXCLUDE PATTERN "*.ndjson" EXCLUDE)
 if(UROCE_LESSONS)
-  install(DIRECTORY docs/learn DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce-tools COMPONENT tools)
-  file(CREATE_LINK ../../uroce-tools/learn ${CMAKE_BINARY_DIR}/link_to_lessons SYMBOLIC)
-  install(FILES ${CMAKE_BINARY_DIR}/link_to_lessons DESTINATION ${pages}/docs RENAME learn COMPONENT tools)
+  # Where the links in them lead somewhere.
+  install(DIRECTORY docs/learn DESTINATION ${pages}/docs COMPONENT tools)
+  install(DIRECTORY tools/learn DESTINATION ${pages}/tools COMPONENT tools FILES_MATCHING PATTERN "*.cc" PATTERN "*.h")
+  file(CREATE_LINK ../uroce/docs/learn ${CMAKE_BINARY_DIR}/link_to_lessons SYMBOLIC)
+  install(FILES ${CMAKE_BINARY_DIR}/link_to_lessons DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce-tools RENAME learn COMPONENT tools)
 endif()
 
 set(completions ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)

@@ -13,6 +13,9 @@ install_packages
 use_it uroce-server uroce-client
 as_user uroce run -- /usr/lib/uroce/learn/20_device >/tmp/lesson.log 2>&1 || { cat /tmp/lesson.log; fail "a lesson"; }
 grep -q uroce0 /tmp/lesson.log || fail "a lesson that finds no NIC"
+[ -e /usr/share/doc/uroce-tools/learn/en/../../faults.md ] || fail "a link in the lessons leads nowhere"
+as_user uroce diagnose >/tmp/diagnose.log || { cat /tmp/diagnose.log; fail "uroce diagnose"; }
+grep -q "client: uroce-client" /tmp/diagnose.log || { cat /tmp/diagnose.log; fail "programs that have another name"; }
 ! command -v pytest-3 >/dev/null || use_pytest env
 
 # A server that runs while its package is installed again meets a client of the new one.

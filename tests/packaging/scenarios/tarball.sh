@@ -5,6 +5,9 @@ as_user mkdir "/tmp/some folder" /tmp/home
 as_user tar -C /tmp/home -xf /packages/uroce-*-linux-x86_64.tar.zst || fail "tar"
 export PATH="$(echo /tmp/home/uroce-*/bin):$PATH"
 use_it
+for bundled in libisal2 libpcap0.8-dev liburing-dev libfmt-dev; do
+  grep -q Copyright /tmp/home/uroce-*/share/doc/uroce/licenses/$bundled || fail "no notice of $bundled"
+done
 if command -v pytest-3 >/dev/null; then
   use_pytest env PYTHONPATH="$(echo /tmp/home/uroce-*/share/uroce/python)"
   use_pytest env PYTHONPATH="$(echo /packages/*.whl)"
