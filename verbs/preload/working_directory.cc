@@ -62,13 +62,16 @@ std::optional<std::string> path_in_name_of(int descriptor) {
 }
 
 /// Every descriptor with a name, whatever the limit was when it was made.
+/// False: the system doesn't tell.
 template <class Do>
-void for_each_named(Do what) {
+bool for_each_named(Do what) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const int descriptor = std::atoi(entry.path().filename().c_str());
+  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const int descriptor = std::atoi(entry->path().filename().c_str());
     if (const auto path = path_in_name_of(descriptor)) what(descriptor, *path);
   }
+  return !error;
 }
 
 /// The real directory that stands for `path`: the deepest one above it.
@@ -86,17 +89,26 @@ int find_own() {
   std::array<char, PATH_MAX> now{};
   int found = kNone;
   if (UROCE_NEXT(getcwd)(now.data(), now.size()) == nullptr) return found;
-  for_each_named([&](int descriptor, const std::string& path) {
+  const bool is_told = for_each_named([&](int descriptor, const std::string& path) {
     if (real_directory_for(path) == now.data()) found = descriptor;
   });
-  return found;
+  return is_told ? found : kUnknown;
+}
+
+/// To be called before the directory changes, too.
+int find_holder() {
+  if (was_borrowed && borrows_memory()) return find_own();
+  int descriptor = holder.load();
+  if (descriptor != kUnknown) return descriptor;
+  const int found = find_own();
+  return holder.compare_exchange_strong(descriptor, found) ? found : descriptor;
 }
 
 void hold(int descriptor) {
   const bool borrows = borrows_memory();
-  const int before = borrows ? kUnknown : holder.exchange(descriptor);
+  const int before = borrows ? holder.load() : holder.exchange(descriptor);
+  if (before == kNone && !(borrows && (was_borrowed || descriptor != kNone))) return;
   if (borrows) was_borrowed = true;
-  if (before == kNone) return;
   for_each_named([descriptor](int other, const std::string&) {
     if (other != descriptor) ::close(other);
   });
@@ -147,13 +159,7 @@ char* write_working_directory(const std::string& path, char* to, std::size_t siz
 }  // namespace
 
 std::optional<std::string> working_directory() {
-  int descriptor = holder.load();
-  if (was_borrowed && borrows_memory()) {
-    descriptor = find_own();
-  } else if (descriptor == kUnknown) {
-    const int found = find_own();
-    if (holder.compare_exchange_strong(descriptor, found)) descriptor = found;
-  }
+  const int descriptor = find_holder();
   return descriptor < 0 ? std::nullopt : path_in_name_of(descriptor);
 }
 
@@ -164,6 +170,9 @@ using namespace uroce::preload;
 extern "C" char* __getcwd_chk(char* to, std::size_t size, std::size_t room);
 
 UROCE_EXPORT int chdir(const char* path) __THROW {
+  const int error = errno;
+  find_holder();
+  errno = error;
   return answer(
       AT_FDCWD, path, true, -1, [](const char* real) { return leave_if_done(UROCE_NEXT(chdir)(real)); },
       [](const Where& where) {
@@ -172,6 +181,7 @@ UROCE_EXPORT int chdir(const char* path) __THROW {
 }
 UROCE_EXPORT int fchdir(int fd) __THROW {
   const int error = errno;
+  find_holder();
   const auto path = path_of_descriptor(fd);
   const auto* const node = path ? tree().find(*path) : nullptr;
   errno = error;

@@ -20,35 +20,39 @@ constinit std::atomic<Front*> current = nullptr;
 
 /// How long exit() waits for a lock that others hold for microseconds.
 constexpr Duration kExitWait = std::chrono::milliseconds(100);
+/// How long fork() waits for commands of other threads, of which some open NICs.
+constexpr Duration kForkWait = std::chrono::seconds(15);
 
 }  // namespace
 
 /// A child of fork() has copies of the channels, and nothing behind them.
 struct ForkHandlers {
-  static inline Front* locked = nullptr;  ///< For a fork: guarded by the lock that fork() has.
+  static inline Front* front = nullptr;
+  static inline ibv::HeldAcrossFork commands, events;
 
   static void before_nics() {
-    locked = current.load();
-    if (locked != nullptr) locked->commands_.lock();
+    front = current.load();
+    if (front != nullptr) commands.take(front->commands_, kForkWait);
   }
   static void after_nics() {
-    if (locked != nullptr) locked->events_.lock();
+    if (front != nullptr) events.take(front->events_, kForkWait);
   }
   static void in_parent() {
-    if (locked == nullptr) return;
-    locked->events_.unlock();
-    locked->commands_.unlock();
+    events.give_back();
+    commands.give_back();
   }
   static void in_child() {
-    // One that another thread has made meanwhile may be in the middle of anything: the child makes its own.
-    if (locked == nullptr) return current.store(nullptr);
+    const bool is_whole = commands && events;
+    in_parent();
+    // What may be in the middle of anything is left alone: the child makes its own.
+    if (!is_whole) return current.store(nullptr);
     auto* const own = new Front;
-    own->channels_ = locked->channels_;
+    own->channels_ = front->channels_;
     for (const auto& [inode, channel] : own->channels_) {
       own->pipes_.add(inode);
       channel->abandon();
     }
-    locked->ids_.for_each([](Id& id) {
+    front->ids_.for_each([](Id& id) {
       for (Listening& one : id.listening) one.claims.clear();  // They are the parent's, and end with it.
     });
     current.store(own);

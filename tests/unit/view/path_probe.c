@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -520,6 +522,38 @@ static void probe_working_directory(void) {
   close(up);
 }
 
+/// A child that ends at once. Whether it could be made and waited for.
+static int made_child(void) {
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return status == 0;
+}
+static volatile sig_atomic_t children_of_handler;
+static void fork_here(int number) {
+  (void)number;
+  const int error = errno;
+  children_of_handler += made_child();
+  errno = error;
+}
+
+/// A handler may fork, also when it interrupts fork() itself.
+static void probe_forks(void) {
+  struct sigaction action = {.sa_handler = fork_here}, before;
+  sigaction(SIGALRM, &action, &before);
+  int children = 0;
+  for (int i = 0; i < 200; ++i) {
+    const struct itimerval once = {{0, 0}, {0, 1 + i % 100 * 10}};
+    setitimer(ITIMER_REAL, &once, NULL);
+    children += made_child();
+  }
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &never, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  printf("%d children, and some of a handler: %d\n", children, children_of_handler > 0);
+}
+
 int main(int argc, char** argv) {
   if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
   file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
@@ -530,5 +564,6 @@ int main(int argc, char** argv) {
   probe_descriptors();
   probe_sockets();
   probe_working_directory();
+  probe_forks();
   return 0;
 }

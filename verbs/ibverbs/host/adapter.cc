@@ -27,8 +27,14 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   out.seed = mix(config.key_seed ^ kNotThatOfKeys);
   out.mtu_max = config.mtu_max;
   out.may_listen_until = engine::os_now() + cm::kListenerGrace;
-  out.is_deserted = [](const proto::Gid& address) {
-    const auto ports = bound_udp_ports(proto::kRocePort);
+  out.is_deserted = [looked = Instant(), ports = std::vector<BoundPort>()](const proto::Gid& address) mutable {
+    if (!is_bound_here(address, {})) return false;  // An address of another host.
+    constexpr Duration kMemory =
+        std::chrono::milliseconds(100);  // To look again takes long where there are many ports.
+    if (const Instant now = engine::os_now(); now - looked > kMemory) {
+      ports = bound_udp_ports(proto::kRocePort);
+      looked = now;
+    }
     // Ours is among them, if the kernel tells at all.
     return !ports.empty() && is_bound_here(address, ports) == false;
   };

@@ -34,6 +34,15 @@ void set_text(char (&field)[N], std::string_view text) {
 /// How long fork() waits for another thread that opens the device: longer than that may wait for a broker.
 constexpr Duration kOpening = std::chrono::seconds(15);
 
+/// What this thread is opening: a signal handler that interrupts it may fork.
+thread_local const Device* opened_here = nullptr;
+struct Here {
+  explicit Here(const Device* device) { opened_here = device; }
+  Here(const Here&) = delete;
+  Here& operator=(const Here&) = delete;
+  ~Here() { opened_here = nullptr; }
+};
+
 /// 127.0.0.1 .. 127.0.0.254.
 constexpr std::uint8_t kLastLoopback = 254;
 
@@ -81,6 +90,7 @@ Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addres
 
 Result<std::shared_ptr<Adapter>, int> Device::open() {
   const std::scoped_lock lock(mutex_);
+  const Here here(this);
   if (auto adapter = adapter_.lock()) return adapter;
   const auto named = named_addresses();
   auto made = make_adapter(named);
@@ -179,7 +189,7 @@ void Device::send_before_exit() {
 }
 
 void Device::before_fork() {
-  if (!held_across_fork_.take(mutex_, kOpening)) return;
+  if (!held_across_fork_.take(mutex_, opened_here == this ? Duration{} : kOpening)) return;
   forking_ = adapter_.lock();
   if (forking_) forking_->before_fork();
 }

@@ -10,6 +10,9 @@
 #include "engine/run/turn_lock.h"
 #include "verbs/ibverbs/host/device.h"
 
+// <sys/single_threaded.h>, which older libraries do not have (tools/package/libc_floor.c).
+extern "C" char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
+
 namespace uroce::ibv {
 namespace {
 
@@ -28,6 +31,12 @@ unsigned int fork_count = 0;  // Changes in a child only, before it runs any thr
 // go on with that call, and is refused all others.
 thread_local bool forks_inside_call = false;
 thread_local int depth = 0;  ///< Of calls of fork().
+struct AtEnd {
+  AtEnd() = default;
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  ~AtEnd() { --depth; }
+};
 
 // fork() copies what other threads are in the middle of changing. With everything locked, they are in the middle of
 // nothing.
@@ -45,7 +54,8 @@ void before_fork() {
 }
 
 void in_parent() {
-  if (--depth > 0 || forks_inside_call) return;
+  const AtEnd leaves;
+  if (depth > 1 || forks_inside_call) return;
   process_held.give_back();
   hooks.in_parent();
   if (devices_held) {
@@ -57,7 +67,8 @@ void in_parent() {
 
 void in_child() {
   ++fork_count;
-  if (--depth > 0 || forks_inside_call) {
+  const AtEnd leaves;
+  if (depth > 1 || forks_inside_call) {
     for (const Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
@@ -80,8 +91,10 @@ unsigned int forks() { return fork_count; }
 void set_fork_hooks(const ForkHooks& more) { hooks = more; }
 
 bool HeldAcrossFork::take(std::mutex& mutex, Duration most) {
-  held_ = engine::try_lock_for(mutex, most) ? &mutex : nullptr;
-  return held_ != nullptr;
+  // In the only thread, a lock that is taken is taken by what a handler has interrupted.
+  const bool taken = __libc_single_threaded ? mutex.try_lock() : engine::try_lock_for(mutex, most);
+  held_ = taken ? &mutex : nullptr;
+  return taken;
 }
 
 void HeldAcrossFork::give_back() {

@@ -51,11 +51,8 @@ class EventQueue {
     if (is_inherited()) return;
     const Exclusive use(*this);
     items_.push_back(std::move(item));
-    if (taker_in_this_thread_ == this) {
-      ++untold_;
-    } else {
-      add_token();
-    }
+    ++untold_;
+    if (taker_in_this_thread_ != this) tell_rest();
   }
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
@@ -140,25 +137,36 @@ class EventQueue {
   // Except for items that the thread that is about to take one has pushed itself, while it waited: nobody else need
   // know of the first of them, and the others get their tokens when it has taken that.
   void tell_rest() {
-    for (; untold_ > 0; --untold_) add_token();
+    while (untold_ > 0 && add_token()) --untold_;
   }
-  // Fails where the program has closed the descriptor, and perhaps has another file under its number: nobody is to be
-  // told then.
-  void add_token() {
+  // Fails where the program has closed the descriptor. Perhaps it is about to set another one.
+  bool add_token() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);
+    return with_descriptor([&one](int fd) { return write(fd, &one, sizeof one) == sizeof one || errno != EBADF; });
+  }
+  /// Until `is_done(fd)`, or there is no other descriptor to try it with.
+  template <class IsDone>
+  bool with_descriptor(IsDone is_done) {
+    for (int tried = -1;;) {
+      const int fd = descriptor_;
+      if (fd == tried) return false;
+      if (is_done(fd)) return true;
+      tried = fd;
+    }
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
-    const int fd = descriptor_;
+    with_descriptor([](int fd) { return drop_token_of(fd); });
+  }
+  static bool drop_token_of(int fd) {
     std::uint64_t one = 0;
     const iovec to{&one, sizeof one};
     constexpr off_t kNoOffset = -1;
-    if (preadv2(fd, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN || errno == EBADF) return;
+    if (preadv2(fd, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN) return true;
+    if (errno == EBADF) return false;
     // A kernel, or a filter of system calls, that can't do this in one step.
     pollfd look{fd, POLLIN, 0};
-    if (poll(&look, 1, 0) != 1) return;
-    [[maybe_unused]] const ssize_t taken = read(fd, &one, sizeof one);
+    return poll(&look, 1, 0) != 1 || read(fd, &one, sizeof one) == sizeof one;
   }
 
   const unsigned int forks_ = forks();
