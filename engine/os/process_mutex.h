@@ -5,8 +5,8 @@
 
 namespace uroce::engine {
 
-/// Guards what a process has one of, for a moment, in which nothing else is locked. fork() holds it
-/// (verbs/ibverbs/host/ fork.h), so that children find it free.
+/// Guards what a process has one of, for a moment, in which nothing else is locked. Children of fork() find it free
+/// (verbs/ibverbs/host/fork.cc).
 inline constinit std::mutex process_mutex;
 
 }  // namespace uroce::engine

@@ -61,8 +61,7 @@ std::optional<std::string> path_in_name_of(int descriptor) {
   return link.substr(kLinkBegin.size(), link.size() - kLinkBegin.size() - kLinkEnd.size());
 }
 
-/// Every descriptor with a name, whatever the limit was when it was made.
-/// False: the system doesn't tell.
+/// Every descriptor with a name, whatever the limit was when it was made. False: the system doesn't tell.
 template <class Do>
 bool for_each_named(Do what) {
   std::error_code error;

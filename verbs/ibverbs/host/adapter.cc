@@ -29,8 +29,8 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
   out.may_listen_until = engine::os_now() + cm::kListenerGrace;
   out.is_deserted = [looked = Instant(), ports = std::vector<BoundPort>()](const proto::Gid& address) mutable {
     if (!is_bound_here(address, {})) return false;  // An address of another host.
-    constexpr Duration kMemory =
-        std::chrono::milliseconds(100);  // To look again takes long where there are many ports.
+    // To look takes long where there are many ports.
+    constexpr Duration kMemory = std::chrono::milliseconds(100);
     if (const Instant now = engine::os_now(); now - looked > kMemory) {
       ports = bound_udp_ports(proto::kRocePort);
       looked = now;
