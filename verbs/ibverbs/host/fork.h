@@ -10,7 +10,7 @@
 namespace uroce::ibv {
 
 /// Others that have locks: `before_nics` locks what is taken before the locks of NICs, `after_nics` what is taken
-/// after. Both are unlocked by `in_parent`; a child has copies of them, which it leaves alone.
+/// after; one fork at a time. `in_parent` and `in_child` unlock both.
 struct ForkHooks {
   void (*before_nics)();
   void (*after_nics)();
@@ -34,8 +34,7 @@ class HeldAcrossFork {
   std::mutex* held_ = nullptr;
 };
 
-/// How many forks lie between the process that first opened a device and this one. What was made at another count is an
-/// ancestor's.
+/// How many forks lie between the process that loaded us and this one. What was made at another count is an ancestor's.
 unsigned int forks();
 
 }  // namespace uroce::ibv
