@@ -83,12 +83,14 @@ void RingWriter::commit(const RecordHeader& header) {
 
 void RingWriter::advance(std::size_t bytes) {
   tail_ += bytes;
+  ++unpublished_packets_;
   // Packets of one size follow each other.
   if (!copier_.has_streamed()) fetch_for_writing(record_at(memory_, tail_), bytes);
 }
 
 void RingWriter::publish() {
   published_ = tail_;
+  unpublished_packets_ = 0;
   copier_.finish();
   position(memory_, kTailOffset).store(tail_, std::memory_order_seq_cst);  // See Bell::set_asleep().
 }

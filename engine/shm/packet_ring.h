@@ -63,8 +63,9 @@ class RingWriter {
   void publish();
   /// Whether records of so many bytes would find room now. No: also when the reader is broken.
   bool has_room(std::size_t bytes);
-  /// Bytes of the ring that were written since.
+  /// Bytes of the ring, and packets, that were written since.
   std::size_t unpublished_bytes() const { return static_cast<std::size_t>(tail_ - published_); }
+  std::uint32_t unpublished_packets() const { return unpublished_packets_; }
   /// Whether the reader has broken the rules.
   bool is_broken() const { return broken_; }
   void forget() { memory_.forget(); }
@@ -76,6 +77,7 @@ class RingWriter {
   LineCopier copier_;
   std::uint64_t tail_ = 0;       ///< Where the next record goes.
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
+  std::uint32_t unpublished_packets_ = 0;
   std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.
   bool broken_ = false;
 };

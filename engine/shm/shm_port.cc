@@ -20,8 +20,10 @@ using namespace std::chrono_literals;
 constexpr Duration kAskAgain = 1s;
 /// Names that are remembered, with or without a link.
 constexpr std::size_t kNamesMost = 4096;
-/// The reader is told of so many bytes at once, so that it begins while the writer goes on.
+/// The reader is told of so many bytes, or packets, at once, so that it begins while the writer goes on. Without that,
+/// posts that wait for the ACKs of those before them come in one lump, and the two sides work in turns.
 constexpr std::size_t kPublishBytes = 16 * 1024;
+constexpr std::uint32_t kPublishPackets = 16;
 /// A full ring holds everybody back until so much of it is free, but no longer than so. A reader that lives needs a
 /// millisecond for it, but on a busy machine tens of them until it gets a processor. Peers that wait for our answers
 /// have more patience than that.
@@ -211,7 +213,7 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
   ++counters_.sent_packets;
   counters_.sent_bytes += transmit.size;
   note_room(*peer);
-  if (ring.unpublished_bytes() >= kPublishBytes) {
+  if (ring.unpublished_bytes() >= kPublishBytes || ring.unpublished_packets() >= kPublishPackets) {
     publish(*peer);
   } else if (!peer->is_dirty) {
     peer->is_dirty = true;

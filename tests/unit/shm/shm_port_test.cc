@@ -42,6 +42,13 @@ TEST_F(ShmPortTest, PacketsGoThroughSharedMemoryOnceThereIsALink) {
   }
 }
 
+TEST_F(ShmPortTest, TheReaderBeginsWhileTheWriterGoesOn) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  Inbox inbox;
+  for (std::uint32_t i = 0; i < 50; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
+  EXPECT_GT(b_->exchange(inbox, 64), 0u) << "small ones, and nobody has flushed";
+}
+
 TEST_F(ShmPortTest, WithoutRoomForARingThereIsNoPort) {
   rlimit former{};
   ::getrlimit(RLIMIT_FSIZE, &former);
