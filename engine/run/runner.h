@@ -145,17 +145,22 @@ class Runner {
     const bool was_idle = progress.is_idle();
     crowd.on_turn(this, now, was_idle, preemptions);
     bool is_told = may_react(writes);
+    bool was_short = port_->was_quick() && progress.received + progress.transmitted <= kShortTurn;
     // The program may have found what it waited for.
-    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_told |= hand_back(held, writes.count() > 0);
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) {
+      is_told |= hand_back(held, writes.count() > 0);
+      was_short = false;
+    }
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
       held = lock();
-    } else if (was_idle && port_->was_quick()) {
-      return;  // `now` is still right.
+      was_short = false;
+    } else if (was_idle && was_short) {
+      return;  // Nothing has changed since on_poll().
     }
-    polls_.on_poll_done(os_now(), progress.received > 0, is_told);
+    polls_.on_poll_done(was_short ? now : os_now(), progress.received > 0, is_told);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion queues.
-#include <algorithm>
-#include <array>
-
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/convert.h"
@@ -27,16 +24,8 @@ void unregister_cq(Context& context, CompletionQueue* cq) {
 
 /// Takes completions that are there; at most `wanted`.
 int take(CompletionQueue& cq, int wanted, struct ibv_wc* wc) {
-  constexpr int kBatch = 8;
-  std::array<nic::Completion, kBatch> batch;
-  int taken = 0;
-  while (taken < wanted) {
-    const auto room = static_cast<std::size_t>(std::min(wanted - taken, kBatch));
-    const std::size_t n = cq.nic_cq->poll({batch.data(), room});
-    for (std::size_t i = 0; i < n; ++i) to_wc(batch[i], wc[taken++]);
-    if (n < room) break;
-  }
-  return taken;
+  return static_cast<int>(cq.nic_cq->poll(static_cast<std::size_t>(wanted),
+                                          [&wc](const nic::Completion& completion) { to_wc(completion, *wc++); }));
 }
 
 /// Whether the program, which arms the CQ, is going to sleep without another look at it: it has emptied a channel that

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/resources/cq.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <type_traits>
 
 #include "proto/base/check.h"
-#include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
 namespace {
@@ -66,15 +64,8 @@ bool Cq::on_timeout(Instant now) {
 }
 
 std::size_t Cq::poll(std::span<Completion> out) {
-  const std::size_t taken = std::min<std::size_t>(out.size(), count_);
-  for (std::size_t i = 0; i < taken; ++i) {
-    out[i] = ring_[head_];
-    head_ = wrapped(head_ + 1, capacity_);
-  }
-  count_ -= static_cast<std::uint32_t>(taken);
-  unheard_ = std::min(unheard_, count_);
-  if (taken < out.size()) was_empty_ = true;
-  return taken;
+  auto place = out.begin();
+  return poll(out.size(), [&](const Completion& completion) { *place++ = completion; });
 }
 
 void Cq::drop(std::uint32_t qpn) {

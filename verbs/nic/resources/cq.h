@@ -4,11 +4,14 @@
 // are ignored.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "verbs/nic/model/types.h"
+#include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
 
@@ -29,7 +32,20 @@ class Cq {
   bool on_timeout(Instant now);
   /// A completion that does not fit is lost silently.
   void ignore_overrun() { ignore_overrun_ = true; }
-  /// Takes up to out.size() completions, oldest first; returns how many.
+  /// Takes up to `most` completions, oldest first, and calls `take(completion)` for each; returns how many.
+  template <class Take>
+  std::size_t poll(std::size_t most, const Take& take) {
+    const std::size_t taken = std::min<std::size_t>(most, count_);
+    for (std::size_t i = 0; i < taken; ++i) {
+      take(std::as_const(ring_[head_]));
+      head_ = wrapped(head_ + 1, capacity_);
+    }
+    count_ -= static_cast<std::uint32_t>(taken);
+    unheard_ = std::min(unheard_, count_);
+    if (taken < most) was_empty_ = true;
+    return taken;
+  }
+  /// The same, into `out`.
   std::size_t poll(std::span<Completion> out);
   /// Forgets the queued completions of QP `qpn`.
   void drop(std::uint32_t qpn);
