@@ -75,7 +75,7 @@ class Port {
   /// system call where the engine can. Never blocks. Returns the number of packets received.
   virtual std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) = 0;
   /// Whether the last exchange() found its packets, or none, without a system call: it took less than some looks at the
-  /// clock.
+  /// clock. To send most likely needs none, too.
   virtual bool was_quick() const { return false; }
 
   /// Blocks until a packet can be received, unless they are masked, until `deadline`, or until wake(). No lock needed;

@@ -103,7 +103,9 @@ class Runner {
     if (!polls_.on_post(now, was_preempted) && masked() && !polls_.is_loyal(now)) unmask();
     bool more = false;
     Instant done = now;
-    if (!leaves_to_poller(now) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
+    // Without a system call to save, the first packet behind a poll need not wait for the next one.
+    const bool is_first = port_->was_quick() && !polls_.continues_posts(now);
+    if ((is_first || !leaves_to_poller(now)) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
       if (!masked() && background_sleep_.is_watching() && polls_.follows_posts(now)) mask();

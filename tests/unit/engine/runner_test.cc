@@ -293,6 +293,50 @@ TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {
   EXPECT_TRUE(are_left);
 }
 
+/// A port that says that it needs no system calls.
+class QuickPort final : public engine::Port {
+ public:
+  explicit QuickPort(std::unique_ptr<engine::Port> port) : port_(std::move(port)) {}
+  std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) override {
+    return port_->acquire_source_port(local, wanted);
+  }
+  void release_source_port(const proto::Gid& local, std::uint16_t port) override {
+    port_->release_source_port(local, port);
+  }
+  MutBytes tx_frame() override { return port_->tx_frame(); }
+  void tx_commit(const proto::Transmit& transmit) override { port_->tx_commit(transmit); }
+  void flush() override { port_->flush(); }
+  std::size_t exchange(engine::DatagramSink& sink, std::size_t budget) override {
+    return port_->exchange(sink, budget);
+  }
+  bool was_quick() const override { return true; }
+  bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
+  void mask_packets(bool masked) override { port_->mask_packets(masked); }
+  void wake() override { port_->wake(); }
+  void abandon_after_fork() override { port_->abandon_after_fork(); }
+  engine::PortInfo info() const override { return port_->info(); }
+  engine::PortCounters counters() const override { return port_->counters(); }
+
+ private:
+  std::unique_ptr<engine::Port> port_;
+};
+
+class QuickPortTest : public PortTest {};
+
+INSTANTIATE_TEST_SUITE_P(Engines, QuickPortTest, testing::ValuesIn(kPortCases), case_name);
+
+TEST_P(QuickPortTest, NoPostBehindAPollWaitsForTheNextOne) {
+  Station a(address(1), std::make_unique<QuickPort>(std::move(a_)));
+  Station b(address(2), std::move(b_));
+  constexpr std::uint64_t kRounds = 4 * engine::kLoyaltyNeeded;  // Long enough to know that it polls on.
+  for (std::uint64_t tag = 0; tag < kRounds; ++tag) {
+    for (int i = 0; i < 10; ++i) a.poll();
+    a.post(address(2), tag);
+    ASSERT_EQ(a.sent_packets(), tag + 1);
+    a.poll_until([tag](const EchoNic& nic) { return nic.replies.size() > tag; });
+  }
+}
+
 TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
   poll_idly(*a);
   a->post(address(2), 1);
