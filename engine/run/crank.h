@@ -52,21 +52,17 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
   // Sending can take longer than an RNR wait of 10 us: what arrived after it would get a time before its arrival,
   // and waits that the peer asks for would end too early.
   struct Sink final : DatagramSink {
-    Sink(N& n, const Port& p, Instant began) : nic(n), port(p), now(began) {}
+    explicit Sink(N& n) : nic(n) {}
     void on_datagram(const proto::Datagram& datagram) override {
-      if (!arrival) arrival = is_fresh && port.was_quick() ? now : os_now();
+      if (!arrival) arrival = os_now();
       nic.on_datagram(datagram, *arrival);
     }
     N& nic;
-    const Port& port;
-    const Instant now;
-    bool is_fresh = false;  ///< Nothing has been sent since `now`.
     std::optional<Instant> arrival;
-  } sink{nic, port, now};
+  } sink{nic};
 
   Progress progress;
   progress.transmitted = take_transmits(nic, port, now);
-  sink.is_fresh = progress.transmitted == 0;
   progress.received = port.exchange(sink, kCrankBurst);
   now = sink.arrival.value_or(now);
   const std::optional<Instant> deadline = nic.next_deadline();

@@ -103,8 +103,9 @@ class Runner {
     if (!polls_.on_post(now, was_preempted) && masked() && !polls_.is_loyal(now)) unmask();
     bool more = false;
     Instant done = now;
-    // Without a system call to save, the first packet behind a poll need not wait for the next one.
-    const bool is_first = port_->was_quick() && !polls_.continues_posts(now);
+    // Without a system call to save, the first packet behind a poll need not wait for the next one. (With a single
+    // processor, who reads it would run in between.)
+    const bool is_first = !one_processor_ && port_->was_quick() && !polls_.continues_posts(now);
     if ((is_first || !leaves_to_poller(now)) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
       // The answer is for the polls that follow. To wake the background thread for that would take longer than it
       // saves.
@@ -147,22 +148,17 @@ class Runner {
     const bool was_idle = progress.is_idle();
     crowd.on_turn(this, now, was_idle, preemptions);
     bool is_told = may_react(writes);
-    bool was_short = port_->was_quick() && progress.received + progress.transmitted <= kShortTurn;
     // The program may have found what it waited for.
-    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) {
-      is_told |= hand_back(held, writes.count() > 0);
-      was_short = false;
-    }
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_told |= hand_back(held, writes.count() > 0);
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.
       held = lock();
-      was_short = false;
-    } else if (was_idle && was_short) {
-      return;  // Nothing has changed since on_poll().
+    } else if (was_idle && port_->was_quick()) {
+      return;  // `now` is still right.
     }
-    polls_.on_poll_done(was_short ? now : os_now(), progress.received > 0, is_told);
+    polls_.on_poll_done(os_now(), progress.received > 0, is_told);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others

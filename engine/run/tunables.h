@@ -13,10 +13,6 @@ namespace uroce::engine {
 /// that waits for the NIC, has to wait for long.
 inline constexpr std::size_t kCrankBurst = 64;
 
-/// A turn of so few packets, and no system call, takes a microsecond at most: the time of its beginning is still right
-/// behind it. To ask for the time takes 25 ns on many virtual machines.
-inline constexpr std::size_t kShortTurn = 4;
-
 /// How long a NIC that is closed waits for room in the network, and how often it looks. A peer that lives makes room in
 /// a few milliseconds, but on a busy machine it needs tens of them to get a processor.
 inline constexpr Duration kLastWait = std::chrono::milliseconds(500);

@@ -213,7 +213,8 @@ void ShmPort::tx_commit(const proto::Transmit& transmit) {
   ++counters_.sent_packets;
   counters_.sent_bytes += transmit.size;
   note_room(*peer);
-  if (ring.unpublished_bytes() >= kPublishBytes || ring.unpublished_packets() >= kPublishPackets) {
+  if (ring.unpublished_bytes() >= kPublishBytes ||
+      (reader_runs_meanwhile_ && ring.unpublished_packets() >= kPublishPackets)) {
     publish(*peer);
   } else if (!peer->is_dirty) {
     peer->is_dirty = true;

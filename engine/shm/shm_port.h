@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/os/processors.h"
 #include "engine/port/udp_port.h"
 #include "engine/shm/link_keeper.h"
 
@@ -103,6 +104,8 @@ class ShmPort final : public Port {
 
   std::unique_ptr<UdpPort> udp_;
   Bells bells_;
+  /// With a single processor they would only take turns more often.
+  const bool reader_runs_meanwhile_ = !has_one_processor();
   std::vector<int> packet_fds_;
   std::unique_ptr<LinkKeeper> keeper_;
   PortCounters counters_;  ///< What goes through links.
