@@ -87,7 +87,8 @@ Fd above_standard(Fd fd) { return Fd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kBr
 /// Empty when it can't be found.
 std::string own_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&own_file);
-  std::ifstream maps("/proc/self/maps");
+  // Not /proc/self: that is the main thread, which may have ended.
+  std::ifstream maps("/proc/thread-self/maps");
   for (std::string line; std::getline(maps, line);) {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;

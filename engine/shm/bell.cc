@@ -25,7 +25,8 @@ std::atomic<std::uint32_t>& reading(const Mapping& memory) {
 /// A write to another kind of file might block, or do harm.
 bool is_eventfd(int fd) {
   char target[32] = {};
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  // Not /proc/self: that is the main thread, which may have ended.
+  const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
   const ssize_t size = ::readlink(link.c_str(), target, sizeof target);
   return size > 0 && std::string_view(target, static_cast<std::size_t>(size)) == "anon_inode:[eventfd]";
 }

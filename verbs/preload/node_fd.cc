@@ -24,7 +24,8 @@ namespace {
 constexpr std::string_view kName = "uroce:";
 constexpr std::string_view kLinkBegin = "/memfd:uroce:", kLinkEnd = " (deleted)";
 
-std::string own_link(int descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
+/// Not /proc/self: that is the main thread, which may have ended, and has no descriptors then.
+std::string own_link(int descriptor) { return "/proc/thread-self/fd/" + std::to_string(descriptor); }
 
 bool write_all(int descriptor, const std::string& text) {
   const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.

@@ -65,7 +65,8 @@ std::optional<std::string> path_in_name_of(int descriptor) {
 template <class Do>
 bool for_each_named(Do what) {
   std::error_code error;
-  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  // Not /proc/self: that is the main thread, which may have ended.
+  std::filesystem::directory_iterator entry("/proc/thread-self/fd", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const int descriptor = std::atoi(entry->path().filename().c_str());
     if (const auto path = path_in_name_of(descriptor)) what(descriptor, *path);

@@ -72,9 +72,12 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return m;
 }
 
+/// Not /proc/self: that is the main thread, which may have ended, and has no memory then.
+constexpr const char* kMaps = "/proc/thread-self/maps";
+
 /// Asks the kernel for each mapping of the range. Nothing: it is too old for that.
 std::optional<int> check_by_queries(std::uintptr_t at, std::uintptr_t end, bool writable) {
-  const Fd maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  const Fd maps(::open(kMaps, O_RDONLY | O_CLOEXEC));
   while (at < end) {
     MapQuery query{.address = at};
     if (::ioctl(maps.get(), kMapQuery, &query) != 0) {
@@ -101,7 +104,7 @@ int check_memory(const void* start, std::size_t length, bool writable) {
 int check_memory_by_list(const void* start, std::size_t length, bool writable) {
   auto at = reinterpret_cast<std::uintptr_t>(start);
   const std::uintptr_t end = at + length;
-  const std::unique_ptr<std::FILE, CloseFile> maps(std::fopen("/proc/self/maps", "re"));
+  const std::unique_ptr<std::FILE, CloseFile> maps(std::fopen(kMaps, "re"));
   if (maps == nullptr) return check_mapped(at, end);
   // Mappings come in order of their addresses, one a line; only file names make lines longer than the buffer.
   std::array<char, 256> buffer;
