@@ -4,11 +4,14 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "engine/os/end_of_main.h"
 #include "engine/os/fault_signals.h"
+#include "engine/os/own_threads.h"
 
 namespace uroce::engine {
 
 std::unique_ptr<std::thread> start_background_thread(std::function<void()> body) {
+  before_own_thread();
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -16,7 +19,10 @@ std::unique_ptr<std::thread> start_background_thread(std::function<void()> body)
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
   std::unique_ptr<std::thread> thread;
   try {
-    thread = std::make_unique<std::thread>(std::move(body));
+    thread = std::make_unique<std::thread>([body = std::move(body)] {
+      const OwnThread own;
+      body();
+    });
   } catch (...) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/os/end_of_exit.h"
+#include "engine/os/end_of_main.h"
 #include "engine/os/process_mutex.h"
 #include "engine/os/setup_error.h"
 #include "proto/address.h"
@@ -89,6 +90,7 @@ Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addres
 }
 
 Result<std::shared_ptr<Adapter>, int> Device::open() {
+  engine::notice_end_of_main();
   const std::scoped_lock lock(mutex_);
   const Here here(this);
   if (auto adapter = adapter_.lock()) return adapter;
