@@ -55,7 +55,8 @@ if [ "${1:-}" != quick ]; then
   run_tests tsan -L "$(labels "$TSAN")"
 fi
 enter "build, release"
-if [ "${1:-}" = quick ]; then build release; else LEFT_OUT=${ONCE// /;} build release; fi
+if [ "${1:-}" = quick ]; then ONCE=; fi
+LEFT_OUT=${ONCE// /;} build release
 run_tests release
 # clang-tidy on what differs from UROCE_BASE (else from origin/main, else in the last commit), as far as 30 seconds reach.
 enter tidy

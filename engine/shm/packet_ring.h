@@ -77,8 +77,8 @@ class RingWriter {
   LineCopier copier_;
   std::uint64_t tail_ = 0;       ///< Where the next record goes.
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
+  std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.
   std::uint32_t unpublished_packets_ = 0;
-  std::uint64_t head_ = 0;  ///< How far the reader was when we looked last.
   bool broken_ = false;
 };
 

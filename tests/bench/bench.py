@@ -21,7 +21,7 @@ STEADY = 1.5  # A figure whose rounds differ by more than this factor is marked.
 APART = 2.5   # Processors between which a cache line takes so much longer than at other times share no cache now.
 
 
-# Why rows miss their targets, where they do; docs/performance.md has the measurements behind these sentences.
+# Why rows miss their targets, where they do; docs/performance.md has what was measured for some of them.
 ACKS = "RC sends two packets each way, the message and the ACK of the one before; raw sends one (see: raw, with ACKs)"
 CALLS = "between a packet and its answer lie calls of the program: locks, WQEs, clocks; a microsecond or more"
 COPIES = "with few packets, the copies and the two ICRCs of each byte are left"

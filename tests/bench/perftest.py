@@ -22,7 +22,7 @@ while True:
     if rest: time.sleep(rest)
 """
 
-SLICES = "four programs share the processors by time slices: it depends on who gets them, and raw datagrams that are lost cost nothing"
+SLICES = "programs share the processors by time slices: it depends on who gets them, and raw datagrams that are lost cost nothing"
 
 # What a row is measured under: its name, what stands before each command, for each program of somebody else that runs
 # beside for how many seconds it rests when it has kept a core busy for 5 ms, and why rows miss the target under it.

@@ -326,6 +326,7 @@ class QuickPortTest : public PortTest {};
 INSTANTIATE_TEST_SUITE_P(Engines, QuickPortTest, testing::ValuesIn(kPortCases), case_name);
 
 TEST_P(QuickPortTest, NoPostBehindAPollWaitsForTheNextOne) {
+  if (engine::has_one_processor()) GTEST_SKIP() << "There who reads the packet would run in between.";
   Station a(address(1), std::make_unique<QuickPort>(std::move(a_)));
   Station b(address(2), std::move(b_));
   constexpr std::uint64_t kRounds = 4 * engine::kLoyaltyNeeded;  // Long enough to know that it polls on.
