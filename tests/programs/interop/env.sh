@@ -14,6 +14,8 @@ MTU=9000  # enough for a path MTU of 4096 and all headers
 # The guest: Debian's kernel and a small Debian user land. Without KVM, QEMU translates; that needs one core.
 ACCEL=${UROCE_LAB_ACCEL:-tcg,thread=multi}
 CPU=${UROCE_LAB_CPU:-max,la57=off}
+PROCESSORS=${UROCE_LAB_PROCESSORS:-1}
+APPEND=${UROCE_LAB_APPEND:-}  # kernel arguments
 MEMORY_MIB=1024
 SUITE=bookworm
 GUEST_PACKAGES=rdma-core,ibverbs-providers,ibverbs-utils,iproute2,kmod,python3
