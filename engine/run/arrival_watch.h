@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "engine/run/habit.h"
+#include "engine/run/pace.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
@@ -24,7 +25,7 @@ class ArrivalWatch {
     done_ = now;
   }
   /// What it waited for has come after so long.
-  void on_wait(Duration took) { comes_soon_.learn(took <= kNextSoon); }
+  void on_wait(Duration took) { comes_soon_.learn(took <= Pace::of(kNextSoon)); }
   bool comes_soon() const { return comes_soon_.holds(); }
   /// Whether the next packet usually comes soon, and nobody wants the processor as far as is known.
   bool should_stay_awake(Instant now) const {
@@ -34,7 +35,7 @@ class ArrivalWatch {
   /// that is so.
   bool on_yield(Instant before, Instant now) {
     const Duration took = now - before;
-    if (took <= kYieldForNobody) return true;
+    if (took <= Pace::of(kYieldForNobody)) return true;
     crowded_until_.store(now + took * kYieldsCost, std::memory_order_relaxed);
     return false;
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/run/pace.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
@@ -27,7 +28,7 @@ class CrowdWatch {
   void on_turn(const void* nic, Instant now, bool was_idle, const Preemptions& preemptions) {
     const Duration pause = now - last_;
     last_ = now;
-    if (pause <= kPreemptedPause) {
+    if (pause <= Pace::of(kPreemptedPause)) {
       if (++row_ == kPollsToMask) preemptions_ = preemptions();
     } else {
       if (row_ >= kPollsToMask && preemptions() != preemptions_) crowded_until_ = now + kCrowdedFor;
@@ -39,7 +40,7 @@ class CrowdWatch {
     }
     if (!was_idle) {
       on_found();
-    } else if (idle_since_ == Instant{} || pause > kPollPause) {
+    } else if (idle_since_ == Instant{} || pause > Pace::of(kPollPause)) {
       idle_since_ = now;
     }
   }
@@ -47,7 +48,7 @@ class CrowdWatch {
   /// several NICs, one after the other.
   bool should_sleep() const {
     return last_ < crowded_until_ && !has_slept_in_vain_ && idle_since_ != Instant{} &&
-           last_ - idle_since_ >= kCrowdedSpin && last_ - nic_since_ >= kAloneFor;
+           last_ - idle_since_ >= Pace::of(kCrowdedSpin) && last_ - nic_since_ >= kAloneFor;
   }
   /// A poll has found something.
   void on_found() {

@@ -8,6 +8,7 @@
 
 #include "engine/os/os_clock.h"
 #include "engine/run/habit.h"
+#include "engine/run/pace.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
@@ -27,13 +28,13 @@ class PollWatch {
   void on_poll(Instant now) {
     on_call();
     poller_.store(cpu_clock_of_this_thread(), std::memory_order_relaxed);
-    const bool goes_on = is_recent(now, kPollPause);
+    const bool goes_on = is_recent(now, Pace::of(kPollPause));
     last_.store(now, std::memory_order_relaxed);
     row_.store(goes_on ? row_.load(std::memory_order_relaxed) + 1 : 1, std::memory_order_relaxed);
     if (waits(now)) has_stopped_.store(false, std::memory_order_relaxed);
     if (const Instant posted = posted_.load(std::memory_order_relaxed); posted != Instant{}) {
       posted_.store(Instant{}, std::memory_order_relaxed);
-      after_posts_.learn(now - posted <= kPollPause);
+      after_posts_.learn(now - posted <= Pace::of(kPollPause));
     }
     is_told_.store(false, std::memory_order_relaxed);
     if (found_.exchange(false, std::memory_order_relaxed)) loyalty_.learn(goes_on);
@@ -47,14 +48,14 @@ class PollWatch {
     // Its memory may have told it to: what it polls for next, it posts now.
     if (is_told_.exchange(false, std::memory_order_relaxed)) found_.store(false, std::memory_order_relaxed);
     const Instant posted = posted_.load(std::memory_order_relaxed);
-    if (posted == Instant{} || now - posted <= kPostPause || was_preempted()) return true;
+    if (posted == Instant{} || now - posted <= Pace::of(kPostPause) || was_preempted()) return true;
     on_absence();
     return false;
   }
   /// Whether a post at `now` comes right behind another one.
   bool continues_posts(Instant now) const {
     const Instant posted = posted_.load(std::memory_order_relaxed);
-    return posted != Instant{} && now - posted <= kPostRow;
+    return posted != Instant{} && now - posted <= Pace::of(kPostRow);
   }
   /// It ended at `now`.
   void on_posted(Instant now) { posted_.store(now, std::memory_order_relaxed); }
@@ -153,7 +154,7 @@ class SleepWatch {
   void on_sleep(Instant now) {
     const Instant left = left_.exchange(Instant{}, std::memory_order_relaxed);
     if (left != Instant{}) {
-      comes_back_.learn(now - left <= kSleeperPause);
+      comes_back_.learn(now - left <= Pace::of(kSleeperPause));
       posts_.learn(has_posted_.load(std::memory_order_relaxed));
     }
     last_.store(now, std::memory_order_relaxed);

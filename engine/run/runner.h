@@ -40,6 +40,7 @@
 #include "engine/run/background_sleep.h"
 #include "engine/run/crank.h"
 #include "engine/run/crowd_watch.h"
+#include "engine/run/pace.h"
 #include "engine/run/place_watch.h"
 #include "engine/run/poll_watch.h"
 #include "engine/run/silent_writes.h"
@@ -80,8 +81,8 @@ class Runner {
   TurnLock::Held lock() {
     if (TurnLock::Held held = lock_.try_lock()) return held;
     const Instant now = os_now();
-    const bool in_row = polls_.is_recent(now, kPollPause);
-    TurnLock::Held held = lock_.queue_up(one_processor_ ? Duration() : kLockSpin);
+    const bool in_row = polls_.is_recent(now, Pace::of(kPollPause));
+    TurnLock::Held held = lock_.queue_up(one_processor_ ? Duration() : Pace::of(kLockSpin));
     if (in_row) polls_.on_call_done(os_now());
     return held;
   }
@@ -95,7 +96,7 @@ class Runner {
   void posted(const TurnLock::Held& lock, Wait wait = Wait::kNo) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
-    const bool in_row = polls_.is_recent(now, kPollPause);
+    const bool in_row = polls_.is_recent(now, Pace::of(kPollPause));
     note_caller(now);
     place_.on_post();
     sleeps_.on_post();
@@ -149,7 +150,8 @@ class Runner {
     crowd.on_turn(this, now, was_idle, preemptions);
     bool is_told = may_react(writes);
     // The program may have found what it waited for.
-    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_told |= hand_back(held, writes.count() > 0);
+    const bool hands_back = masked() && progress.received > 0 && !polls_.is_loyal(now);
+    if (hands_back) is_told |= hand_back(held, writes.count() > 0);
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
@@ -158,7 +160,9 @@ class Runner {
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
-    polls_.on_poll_done(os_now(), progress.received > 0, is_told);
+    const Instant done = os_now();
+    if (!hands_back) note_pace(progress, done - now);
+    polls_.on_poll_done(done, progress.received > 0, is_told);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
@@ -338,7 +342,7 @@ class Runner {
     constexpr int kPauses = 16;
     const NoCancellation whole;
     Turned turned = Turned::kNothing;
-    while (turned == Turned::kUnfinished || os_now() < start + kLinger) {
+    while (turned == Turned::kUnfinished || os_now() < start + Pace::of(kLinger)) {
       if (const TurnLock::Held held = lock_.try_lock()) {
         turned = turn_for_sleeper(held, is_ready);
       } else {  // Who has the lock may find it, and must not have to wait for us meanwhile.
@@ -437,8 +441,8 @@ class Runner {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     LookOut done;
     Instant now = os_now();
-    const Instant latest = now + kLookOutMost;
-    for (Instant end = now + kLookOut; now < end && writes.count() == 0; now = os_now()) {
+    const Instant latest = now + Pace::of(kLookOutMost);
+    for (Instant end = now + Pace::of(kLookOut); now < end && writes.count() == 0; now = os_now()) {
       if (lock_.is_wanted() || !masked()) return {.is_over = false, .more = done.more};
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
@@ -447,7 +451,7 @@ class Runner {
       polls_.on_call_done(now);
       const bool goes_on = progress.received > 0 || (crowd.should_sleep() && may_sleep(now) &&
                                                      sleep_for_packets(held, std::min(now + kCrowdedSleep, latest)));
-      if (goes_on) end = std::min(os_now() + kLookOut, latest);
+      if (goes_on) end = std::min(os_now() + Pace::of(kLookOut), latest);
     }
     return done;
   }
@@ -461,6 +465,12 @@ class Runner {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     if (std::exchange(caller_, &crowd) != &crowd) alone_since_ = now;
     return crowd;
+  }
+
+  /// A turn took so long.
+  static void note_pace(const Progress& progress, Duration took) {
+    const std::size_t packets = progress.received + progress.transmitted;
+    if (packets > 0) Pace::on_packets(took / static_cast<Duration::rep>(packets));
   }
 
   void tell_progress() const {
@@ -608,7 +618,7 @@ class Runner {
     // No more yields: on a busy machine each gives the core away for milliseconds.
     while (!port_->wait(start)) {
       const Instant now = os_now();
-      if (now < std::min(start + kLinger, deadline)) continue;
+      if (now < std::min(start + Pace::of(kLinger), deadline)) continue;
       if (!in_stream && now < deadline) arrivals_.on_nothing();
       return false;
     }
@@ -646,7 +656,9 @@ class Runner {
     if (may_react(writes)) polls_.on_written(now);
     if (has_taken_) {
       dismiss_late_sleeper(now);
-      arrivals_.on_packets(os_now());
+      const Instant done = os_now();
+      note_pace(progress, done - now);
+      arrivals_.on_packets(done);
     }
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();

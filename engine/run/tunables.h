@@ -21,6 +21,14 @@ inline constexpr Duration kLastLook = std::chrono::microseconds(100);
 /// its processor.
 inline constexpr Duration kExitWait = std::chrono::milliseconds(50);
 
+/// To receive or send a packet takes less than this, a system call included, where the times below were found. Where it
+/// takes longer, some of them do, too (engine/run/pace.h): an emulated processor needs ten times as long, ...
+inline constexpr Duration kUsualPacket = std::chrono::microseconds(4);
+/// ... and so many times at most.
+inline constexpr int kPaceMost = 16;
+/// So many turns that all are slow make the machine slower by a factor of e.
+inline constexpr int kPaceTurns = 256;
+
 /// A thread that polls and does nothing else for longer than this in between has paused.
 inline constexpr Duration kPollPause = std::chrono::microseconds(10);
 /// Posts further apart than this, and no poll in between: the program does something else. A post takes up to 50 us

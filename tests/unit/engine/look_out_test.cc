@@ -234,7 +234,7 @@ class LookOutTest : public testing::Test {
       // With one look the background thread had brought the event before.
       was_awake = port.program_sleeps() == sleeps && looks > 1;
       ::sched_yield();
-      if (os_now() - begin > engine::kNextSoon) ++slow_rounds;
+      if (os_now() - begin > engine::Pace::of(engine::kNextSoon)) ++slow_rounds;
     }
     if (!was_awake && slow_rounds > count / 8) return 0;
     EXPECT_TRUE(was_awake);
@@ -246,7 +246,7 @@ class LookOutTest : public testing::Test {
     std::thread sleeper([this] { sleep_for_event({}); });
     port.see_program_sleep(sleeps);
     const int looked = looks;
-    std::this_thread::sleep_for(engine::kNextSoon);
+    std::this_thread::sleep_for(engine::Pace::of(engine::kNextSoon));
     port.script({Step::kWrite});
     sleeper.join();
     return looked;
@@ -274,7 +274,7 @@ TEST_F(LookOutTest, ItDoesNotWaitForeverWhileOtherPacketsCome) {
   const clockid_t ran = engine::cpu_clock_of_this_thread();
   const Duration before = engine::cpu_time(ran);
   runner.poll(lock);
-  EXPECT_LT(engine::cpu_time(ran) - before, 2 * engine::kLookOutMost);
+  EXPECT_LT(engine::cpu_time(ran) - before, 2 * engine::Pace::of(engine::kLookOutMost));
   port.flood(false);
 }
 
@@ -320,7 +320,7 @@ TEST_F(LookOutTest, TheBackgroundThreadStaysAwakeOnceRequestsAreKnownToFollowEac
     see_write(++count);
     stayed = port.has_looked_since(before);
     ::sched_yield();
-    if (os_now() - begin > engine::kNextSoon) ++slow_rounds;
+    if (os_now() - begin > engine::Pace::of(engine::kNextSoon)) ++slow_rounds;
   }
   if (!stayed && slow_rounds > count / 8) GTEST_SKIP() << "Others want the processors, or wake-ups take too long here.";
   EXPECT_TRUE(stayed);

@@ -282,7 +282,7 @@ TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {
   const Instant limit = os_now() + 5s;
   bool are_left = false;
   for (std::uint64_t tag = 0; !are_left && os_now() < limit; ++tag) {
-    for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
+    for (const Instant end = os_now() + 2 * engine::Pace::of(engine::kPollPause); os_now() < end;) continue;
     // Unless they have been since its last polls, whose answer the background thread took.
     const bool were_left = a->leaves_packets_to_program();
     a->post(address(2), tag);
@@ -401,7 +401,7 @@ class PostRowTest : public RunnerTest {
   /// row waits. False when rows are too slow for that.
   bool post_until_some_wait() {
     for (const Instant limit = os_now() + kPatience; os_now() < limit;) {
-      for (const Instant end = os_now() + 2 * engine::kPollPause; os_now() < end;) continue;
+      for (const Instant end = os_now() + 2 * engine::Pace::of(engine::kPollPause); os_now() < end;) continue;
       for (int i = 0; i < 3; ++i) a->post(address(2), tag++);
       if (a->sent_packets() < tag) {
         EXPECT_GE(tag, 3u * engine::kLoyaltyNeeded) << "too early to know";
