@@ -22,7 +22,7 @@ inline constexpr Duration kLastLook = std::chrono::microseconds(100);
 inline constexpr Duration kExitWait = std::chrono::milliseconds(50);
 
 /// To receive or send a packet takes less than this, a system call included, where the times below were found. Where it
-/// takes longer, some of them do, too (engine/run/pace.h): an emulated processor needs ten times as long, ...
+/// takes longer, some of them do, too (engine/run/pace.h): an emulated processor needs several times as long, ...
 inline constexpr Duration kUsualPacket = std::chrono::microseconds(4);
 /// ... and so many times at most.
 inline constexpr int kPaceMost = 16;
