@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How slow this machine is: times that are right on a processor are too short on an emulated one.
+// Times that are right on a processor are too short where another one translates its instructions (QEMU without KVM).
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 
 #include "engine/run/tunables.h"
@@ -10,29 +9,22 @@
 
 namespace uroce::engine {
 
-/// Measures the machine by what a packet costs, and stretches times by which programs are judged or waited for. One for
-/// the process. Any thread may call anything.
+/// Stretches times by which programs are judged or waited for on processors that are emulated, where everything takes
+/// longer. One for the process; measured when the library is loaded. Any thread may call anything.
 class Pace {
  public:
-  /// A turn of the crank took so long for each of its packets. The quickest one counts, as the thread may have lost its
-  /// processor in the others; but the machine may become slower, too.
-  static void on_packets(Duration each) {
-    const Duration before = packet_.load(std::memory_order_relaxed);
-    const Duration now = std::min(each, before + before / kPaceTurns);
-    packet_.store(std::clamp(now, kUsualPacket, kPaceMost * kUsualPacket), std::memory_order_relaxed);
+  /// What `time`, of a processor that is not emulated, is on this one.
+  static Duration of(Duration time) { return time * factor_.load(std::memory_order_relaxed); }
+
+  /// To load some words from the cache took so long. Where it has not been said, times are not stretched.
+  static void on_loads(Duration took) {
+    factor_.store(took > kUsualLoads ? kEmulatedPace : 1, std::memory_order_relaxed);
   }
-  /// What `time`, of a machine where a packet costs at most kUsualPacket, is on this one.
-  static Duration of(Duration time) {
-    return time * (packet_.load(std::memory_order_relaxed) / kPaceUnit) / kPaceUnits;
-  }
-  /// As if nothing had been measured. For tests.
-  static void forget() { packet_.store(kUsualPacket, std::memory_order_relaxed); }
+  /// How long that takes.
+  static Duration measure_loads();
 
  private:
-  static constexpr Duration kPaceUnit = kUsualPacket / 16;
-  static constexpr int kPaceUnits = 16;
-
-  static inline std::atomic<Duration> packet_{kUsualPacket};
+  static std::atomic<int> factor_;
 };
 
 }  // namespace uroce::engine

@@ -150,8 +150,7 @@ class Runner {
     crowd.on_turn(this, now, was_idle, preemptions);
     bool is_told = may_react(writes);
     // The program may have found what it waited for.
-    const bool hands_back = masked() && progress.received > 0 && !polls_.is_loyal(now);
-    if (hands_back) is_told |= hand_back(held, writes.count() > 0);
+    if (masked() && progress.received > 0 && !polls_.is_loyal(now)) is_told |= hand_back(held, writes.count() > 0);
     inform_background(/*more=*/progress.transmitted >= kCrankBurst);
     if (was_idle && one_processor_) {
       held.unlock();
@@ -160,9 +159,7 @@ class Runner {
     } else if (was_idle && port_->was_quick()) {
       return;  // `now` is still right.
     }
-    const Instant done = os_now();
-    if (!hands_back) note_pace(progress, done - now);
-    polls_.on_poll_done(done, progress.received > 0, is_told);
+    polls_.on_poll_done(os_now(), progress.received > 0, is_told);
   }
 
   /// To be called, with the lock held, when that turn has not brought what the thread polls for either. Where others
@@ -467,12 +464,6 @@ class Runner {
     return crowd;
   }
 
-  /// A turn took so long.
-  static void note_pace(const Progress& progress, Duration took) {
-    const std::size_t packets = progress.received + progress.transmitted;
-    if (packets > 0) Pace::on_packets(took / static_cast<Duration::rep>(packets));
-  }
-
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -656,9 +647,7 @@ class Runner {
     if (may_react(writes)) polls_.on_written(now);
     if (has_taken_) {
       dismiss_late_sleeper(now);
-      const Instant done = os_now();
-      note_pace(progress, done - now);
-      arrivals_.on_packets(done);
+      arrivals_.on_packets(os_now());
     }
     const bool was_needed = progress.received > 0 || had_posts;
     if (took_over && was_needed) polls_.on_absence();

@@ -21,13 +21,11 @@ inline constexpr Duration kLastLook = std::chrono::microseconds(100);
 /// its processor.
 inline constexpr Duration kExitWait = std::chrono::milliseconds(50);
 
-/// To receive or send a packet takes less than this, a system call included, where the times below were found. Where it
-/// takes longer, some of them do, too (engine/run/pace.h): an emulated processor needs several times as long, ...
-inline constexpr Duration kUsualPacket = std::chrono::microseconds(4);
-/// ... and so many times at most.
-inline constexpr int kPaceMost = 16;
-/// So many turns that all are slow make the machine slower by a factor of e.
-inline constexpr int kPaceTurns = 256;
+/// To load 4 KiB from the cache, word by word, takes 200 ns on usual processors, less than this on slow ones, and 800
+/// to 1200 ns on one that QEMU translates, ...
+inline constexpr Duration kUsualLoads = std::chrono::nanoseconds(500);
+/// ... where some of the times below are so many times as long (engine/run/pace.h).
+inline constexpr int kEmulatedPace = 5;
 
 /// A thread that polls and does nothing else for longer than this in between has paused.
 inline constexpr Duration kPollPause = std::chrono::microseconds(10);

@@ -8,6 +8,7 @@ that only the ratios count, and even they are those of a slow machine. Prints me
 down before. Exit status: 0 when all ran, missed targets or not; 1; 77 = skipped (no root, no QEMU, or the lab is not built)."""
 
 import argparse
+import fcntl
 import os
 import pathlib
 import shutil
@@ -51,8 +52,9 @@ def columns(wire, command):
     words = f"timeout 60 /lab/programs/{command} -F"
     guest = "" if wire == "rxe" else f"ip netns exec {NAMESPACE} "
     status, output = GuestCommand(
-        f"{side(SERVER, '')} >/tmp/server 2>&1 & until {guest}ss -Htln sport = 18515 | grep -q .; do sleep 0.1; done; "
-        f"{side(CLIENT, SERVER)} 2>&1 || cat /tmp/server; wait", 100).finish()
+        f"{side(SERVER, '')} >/tmp/server 2>&1 & server=$!; "
+        f"until {guest}ss -Htln sport = 18515 | grep -q .; do kill -0 $server || break; sleep 0.1; done; "
+        f"{side(CLIENT, SERVER)} 2>&1; client=$?; wait $server && [ $client = 0 ] || {{ cat /tmp/server; false; }}", 150).finish()
     lines = [line.split() for line in output.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
     if status != 0 or not lines:
         raise AssertionError(f"{wire}: {command}: status {status}\n{output}")
@@ -93,6 +95,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.bin = options.bin.resolve()
     if options.in_namespace:
         print_table(measure(options.rounds))
         return 0
@@ -102,14 +105,20 @@ def main():
     if not (rxe_pair.SHARE.parent / "build/initrd.gz").exists():
         print("SKIPPED: the lab is not built: tests/programs/interop/lab build")
         return 77
+    with open(rxe_pair.SHARE.parent / "run/lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # As rxe_pair.
+        return measure_in_guest(options.bin)
+
+
+def measure_in_guest(bin):
     if rxe_pair.lab("status", check=False) == 0:
         print("The lab runs already, with one processor perhaps: tests/programs/interop/lab down")
         return 1
-    rxe_pair.provide_tools(options.bin, rxe_pair.PERFTEST)
+    rxe_pair.provide_tools(bin, rxe_pair.PERFTEST)
     for folder, files in (("bin", ["uroce-broker"]), ("lib", ["libibverbs.so.1"])):
         (rxe_pair.SHARE / "uroce" / folder).mkdir(parents=True, exist_ok=True)
         for name in files:
-            shutil.copy2(options.bin.parent / folder / name, rxe_pair.SHARE / "uroce" / folder)
+            shutil.copy2(bin.parent / folder / name, rxe_pair.SHARE / "uroce" / folder)
     os.environ["UROCE_LAB_PROCESSORS"] = "2"
     # Else the guest's kernel asks an emulated timer for the time, for a microsecond and a half.
     os.environ["UROCE_LAB_APPEND"] = "tsc=reliable clocksource=tsc"
