@@ -63,12 +63,21 @@ bool Interrupts::wait(std::optional<Instant> deadline) {
 }
 
 void Interrupts::set_alarm(Instant deadline) {
-  if (alarm_at_ <= deadline) return;
+  if (alarm_at_ <= deadline && !is_put_off_.exchange(false, std::memory_order_relaxed)) return;
   alarm_at_ = deadline;
-  const auto count = deadline.time_since_epoch().count();
-  itimerspec at{};
-  at.it_value = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
-  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+  set_timer(deadline);
+}
+
+void Interrupts::put_off(Instant until) {
+  is_put_off_.store(true, std::memory_order_relaxed);
+  set_timer(until);
+}
+
+void Interrupts::set_timer(Instant at) const {
+  const auto count = at.time_since_epoch().count();
+  itimerspec spec{};
+  spec.it_value = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
+  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
 Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {

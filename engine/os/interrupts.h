@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,6 +47,9 @@ class Interrupts {
   bool wait(std::optional<Instant> deadline);
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const { event_.signal(); }
+  /// Has a wait() that runs, with a deadline, sleep until `until` instead, which is later. Any thread. If that wait()
+  /// has just ended, the next one may notice its deadline as late as that.
+  void put_off(Instant until);
   /// The system call that this process may not make, or has no descriptor for; without one, nobody can wait.
   struct Refusal {
     const char* call = nullptr;
@@ -63,12 +67,14 @@ class Interrupts {
   /// cancel it when a packet comes first, takes a virtual machine more time than the packet. If it rings too early,
   /// the sleep goes on.
   void set_alarm(Instant deadline);
+  void set_timer(Instant at) const;
 
   Fd epoll_;
   WakeEvent event_;
   Fd alarm_;                           ///< A timerfd.
-  Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
-  std::vector<int> sockets_;           ///< The one of add_rare() comes last.
+  Instant alarm_at_ = Instant::max();  ///< When it rings, unless it was put off; max(): it is not set.
+  std::atomic<bool> is_put_off_ = false;
+  std::vector<int> sockets_;  ///< The one of add_rare() comes last.
   bool has_rare_ = false;
   std::optional<Refusal> refusal_;
 };

@@ -29,6 +29,7 @@ class UdpPort : public Port {
   bool wait(std::optional<Instant> deadline) final;
   void mask_packets(bool masked) final;
   std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
+  void put_off(Instant until) final { interrupts_.put_off(until); }
   void wake() final { interrupts_.wake(); }
   /// Why wait() or wake() is impossible: a port that has this is of no use.
   const std::optional<Interrupts::Refusal>& refusal() const { return interrupts_.refusal(); }

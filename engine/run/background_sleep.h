@@ -48,6 +48,12 @@ class BackgroundSleep {
   }
   /// Sleeps so long, whatever was planned.
   void watch_for(Duration time) { watch(os_now() + time); }
+  /// The same for kRelaxedWatch behind the last put_off().
+  void watch_relaxed() {
+    is_relaxed_.store(true, std::memory_order_relaxed);
+    watch_for(kRelaxedWatch);
+    is_relaxed_.store(false, std::memory_order_relaxed);
+  }
 
   // By any thread, with the lock held.
   /// Whether it will look by itself, and soon.
@@ -60,6 +66,13 @@ class BackgroundSleep {
   /// A thread that sleeps for events has packets now, which has been noted: it must not sleep for ever.
   void on_sleeper() const {
     if (!beside_sleeper_.load(std::memory_order_seq_cst)) have_it_watch();
+  }
+  /// Somebody to whom packets are left is there at `now`: it need not wake up to see that.
+  void put_off(Instant now) {
+    if (!is_relaxed_.load(std::memory_order_relaxed) || now - put_off_ < kPollerTrust) return;
+    put_off_ = now;
+    watch_ends_.store(now + kRelaxedWatch, std::memory_order_relaxed);
+    port_.put_off(now + kRelaxedWatch);
   }
   /// Packets are no longer masked. Meanwhile it did not ask the NIC how long it may sleep, nor hear what inform() said.
   void on_unmask() {
@@ -92,6 +105,8 @@ class BackgroundSleep {
   std::optional<Instant> wake_at_;  ///< until_, for the background thread alone.
   std::atomic<Instant> watch_ends_{Instant::max()};
   std::atomic<bool> watching_ = false;
+  std::atomic<bool> is_relaxed_ = false;
+  Instant put_off_{};  ///< When it was, last. Guarded by the lock.
   std::atomic<bool> beside_sleeper_ = false;
 };
 

@@ -5,7 +5,8 @@
 // - A background thread sleeps in the kernel, for packets and for the NIC's next deadline, and turns it when nobody
 //   polls: targets of RDMA READ and WRITE, timers, programs that sleep on completion channels.
 // - While somebody polls, packets do not wake the background thread (mask(), as a driver masks the interrupts of its
-//   card while it polls). It looks every millisecond or two whether the poller is still there, and takes over when not.
+//   card while it polls). It looks every millisecond whether the poller is still there, and takes over when not. One
+//   who has been there for long puts that off himself.
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
 //   instead of two. Until it returns they do not wake the background thread; nor after that, if it usually comes back
 //   for the next event soon.
@@ -138,7 +139,7 @@ class Runner {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     CrowdWatch& crowd = note_caller(now);
-    polls_.on_poll(now);
+    note_poll(now);
     if (!masked() && polls_.waits(now)) mask();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -178,7 +179,7 @@ class Runner {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     note_caller(now).on_found();
-    polls_.on_poll(now);
+    note_poll(now);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!masked() && polls_.waits(now) && polls_.is_loyal(now)) mask();
     if (!masked() || polls_.is_loyal(now)) return polls_.on_poll_done(now, /*found=*/true);
@@ -464,6 +465,12 @@ class Runner {
     return crowd;
   }
 
+  /// With the lock held.
+  void note_poll(Instant now) {
+    polls_.on_poll(now);
+    if (masked()) background_sleep_.put_off(now);
+  }
+
   void tell_progress() const {
     if (on_progress_) on_progress_();
   }
@@ -546,7 +553,7 @@ class Runner {
     if (!is_there && !was_long) return false;
     if (watches_ > kWatchesToRelax) watch_ = kRelaxedWatch;
     const Duration ran_before = polls_.poller_ran();
-    background_sleep_.watch_for(watch_);
+    watch_ > kPollerTrust ? background_sleep_.watch_relaxed() : background_sleep_.watch_for(watch_);
     poller_ran_ = polls_.poller_ran() - ran_before;
     return true;
   }

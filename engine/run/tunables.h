@@ -49,9 +49,9 @@ inline constexpr Duration kStrictFor = std::chrono::milliseconds(200);
 inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
 /// While a poller has come back so many times in a row when the background thread looked, ...
 inline constexpr int kWatchesToRelax = 32;
-/// ... it looks only so often: its timer and two changes of threads take 30 us of the poller's time on some virtual
-/// machines. When the poller has gone, it notices up to two kPollerTrust later: before a peer repeats what it has sent
-/// (nic::kAckTimeoutFloor).
+/// ... it looks only so late, and every kPollerTrust the poller puts that off: a look takes 30 us of the poller's time
+/// on some virtual machines. When the poller has gone, that is noticed up to three kPollerTrust later: before a peer
+/// repeats what it has sent (nic::kAckTimeoutFloor).
 inline constexpr Duration kRelaxedWatch = std::chrono::microseconds(1900);
 /// When nobody has polled for so long, the background thread need not watch over pollers.
 inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);

@@ -51,6 +51,7 @@ class ShmPort final : public Port {
   void mask_packets(bool masked) override;
   std::span<const int> packet_fds() const override { return packet_fds_; }
   bool expect_packets(bool expected) override;
+  void put_off(Instant until) override { udp_->put_off(until); }
   void wake() override { udp_->wake(); }
   void before_fork() override { keeper_->before_fork(); }
   void after_fork_in_parent() override { keeper_->after_fork_in_parent(); }

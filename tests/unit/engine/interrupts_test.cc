@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -67,6 +68,31 @@ TEST_F(InterruptsTest, ALookDoesNotWaitAndMayTakeTheAlarm) {
   EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
   interrupts_.wake();
   EXPECT_TRUE(interrupts_.wait(os_now()));
+}
+
+TEST_F(InterruptsTest, AWaitThatRunsCanBePutOff) {
+  bool was_put_off = false;
+  // Unless this thread did not get a processor in time.
+  for (const Instant limit = os_now() + 10s; !was_put_off && os_now() < limit;) {
+    const Instant first = os_now() + 10ms, second = first + 10ms;
+    std::atomic<bool> waits = false;
+    std::thread waiter([&] {
+      waits = true;
+      EXPECT_FALSE(interrupts_.wait(first));
+      was_put_off = os_now() >= second;
+    });
+    while (!waits) std::this_thread::yield();
+    while (os_now() < first - 5ms) std::this_thread::yield();
+    interrupts_.put_off(second);
+    waiter.join();
+  }
+  EXPECT_TRUE(was_put_off);
+}
+
+TEST_F(InterruptsTest, TheNextWaitIsNotPutOff) {
+  interrupted_wait(os_now() + 1ms);
+  interrupts_.put_off(os_now() + 1h);
+  EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
 }
 
 TEST_F(InterruptsTest, AnAlarmDoesNotEndAWaitWithoutDeadline) {

@@ -293,7 +293,7 @@ TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {
   EXPECT_TRUE(are_left);
 }
 
-/// A port that says that it needs no system calls.
+/// A port that says that it needs no system calls, and whether somebody has put its wait() off.
 class QuickPort final : public engine::Port {
  public:
   explicit QuickPort(std::unique_ptr<engine::Port> port) : port_(std::move(port)) {}
@@ -311,11 +311,17 @@ class QuickPort final : public engine::Port {
   }
   bool was_quick() const override { return true; }
   bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
+  void put_off(Instant until) override {
+    was_put_off = true;
+    port_->put_off(until);
+  }
   void mask_packets(bool masked) override { port_->mask_packets(masked); }
   void wake() override { port_->wake(); }
   void abandon_after_fork() override { port_->abandon_after_fork(); }
   engine::PortInfo info() const override { return port_->info(); }
   engine::PortCounters counters() const override { return port_->counters(); }
+
+  bool was_put_off = false;
 
  private:
   std::unique_ptr<engine::Port> port_;
@@ -336,6 +342,14 @@ TEST_P(QuickPortTest, NoPostBehindAPollWaitsForTheNextOne) {
     ASSERT_EQ(a.sent_packets(), tag + 1);
     a.poll_until([tag](const EchoNic& nic) { return nic.replies.size() > tag; });
   }
+}
+
+TEST_P(QuickPortTest, NobodyIsWokenToLookWhetherAPollerIsThereWhoHasBeenForLong) {
+  auto port = std::make_unique<QuickPort>(std::move(a_));
+  const bool& was_put_off = port->was_put_off;
+  Station a(address(1), std::move(port));
+  for (const Instant limit = os_now() + kPatience; !was_put_off && os_now() < limit;) a.poll();
+  if (!was_put_off) habit_was_not_seen();
 }
 
 TEST_P(RunnerTest, APostThatWasLeftToAPollerWhoWentAwayIsSent) {
