@@ -24,8 +24,10 @@ namespace uroce::engine {
 /// Any thread may call anything. What two threads do at the same moment may be counted once: this is a heuristic.
 class PollWatch {
  public:
-  /// A poll begins at `now`.
-  void on_poll(Instant now) {
+  /// A poll begins at `now`. That it comes late behind one that has found something tells that the program does
+  /// something else, unless the thread was kept from running: `was_preempted()` since it was late last.
+  template <class WasPreempted>
+  void on_poll(Instant now, const WasPreempted& was_preempted) {
     on_call();
     poller_.store(cpu_clock_of_this_thread(), std::memory_order_relaxed);
     const bool goes_on = is_recent(now, Pace::of(kPollPause));
@@ -37,7 +39,8 @@ class PollWatch {
       after_posts_.learn(now - posted <= Pace::of(kPollPause));
     }
     is_told_.store(false, std::memory_order_relaxed);
-    if (found_.exchange(false, std::memory_order_relaxed)) loyalty_.learn(goes_on);
+    if (!found_.exchange(false, std::memory_order_relaxed)) return;
+    if (goes_on || (loyalty_.has_begun() && !was_preempted())) loyalty_.learn(goes_on);
   }
   /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late, and
   /// not because the thread was kept from running: `was_preempted()` since it was late last. Returns false then: nobody

@@ -467,7 +467,7 @@ class Runner {
 
   /// With the lock held.
   void note_poll(Instant now) {
-    polls_.on_poll(now);
+    polls_.on_poll(now, was_preempted);
     if (masked()) background_sleep_.put_off(now);
   }
 

@@ -40,7 +40,8 @@ TEST_F(PaceTest, OnAnEmulatedProcessorAThreadThatPollsIsKnownByLongerPauses) {
   Pace::on_loads(kUsualLoads + 1ns);
   engine::PollWatch watch;
   Instant now = Instant{} + 1s;
-  for (std::uint32_t i = 0; i < engine::kPollsToMask; ++i) watch.on_poll(now += 4 * engine::kPollPause);
+  for (std::uint32_t i = 0; i < engine::kPollsToMask; ++i)
+    watch.on_poll(now += 4 * engine::kPollPause, [] { return false; });
   EXPECT_TRUE(watch.waits(now));
 }
 

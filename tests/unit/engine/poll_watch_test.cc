@@ -13,7 +13,7 @@ using engine::PollWatch;
 class PollWatchTest : public testing::Test {
  protected:
   void poll(int times, Duration every) {
-    for (int i = 0; i < times; ++i) watch.on_poll(now += every);
+    for (int i = 0; i < times; ++i) watch.on_poll(now += every, [this] { return is_preempted; });
   }
   /// Polls that find something, each time after `pause`.
   void find(int times, Duration pause) {
@@ -37,6 +37,7 @@ class PollWatchTest : public testing::Test {
   bool waits() const { return watch.waits(now); }
   bool is_loyal() const { return watch.is_loyal(now); }
 
+  bool is_preempted = false;
   PollWatch watch;
   Instant now{1h};
 };
@@ -92,6 +93,16 @@ TEST_F(PollWatchTest, AProgramThatStopsWhenItHasFoundSomethingIsNot) {
   find(100, 5us);
   EXPECT_TRUE(is_loyal());
   find(17, 11us);
+  EXPECT_FALSE(is_loyal());
+}
+
+TEST_F(PollWatchTest, OneWhoseThreadWasPreemptedHasNotStopped) {
+  find(engine::kLoyaltyMax, 1us);
+  is_preempted = true;
+  find(engine::kLoyaltyMax, 1ms);
+  EXPECT_TRUE(is_loyal());
+  is_preempted = false;
+  find(engine::kLoyaltyMax, 1ms);
   EXPECT_FALSE(is_loyal());
 }
 
