@@ -6,7 +6,7 @@ churn SEED   eight processes at a time, rdma_server and rdma_client in pairs. Ha
              middle, and the broker is, several times; all others transfer and verify what they were asked to.
 programs     four pairs of ibv_rc_pingpong of the distribution at once, contents checked.
 
-Everything happens in a network namespace of its own. Afterwards no process may be left, and the address must be free.
+With SHARING_WIRE=shm they are told to use shared memory, else UDP. Everything happens in a network namespace of its own. Afterwards no process may be left, and the address must be free.
 Exit status: 0, 1, or 77 = skipped.
 """
 
@@ -28,6 +28,7 @@ from own_namespaces import brokers, enter_or_skip, port_is_free  # pylint: disab
 
 PATIENCE = 60  # seconds that nothing here may need
 ADDRESS = "127.0.0.1"
+WIRE = os.environ.get("SHARING_WIRE", "udp")
 BIN = pathlib.Path(".")
 
 
@@ -40,7 +41,7 @@ def eventually(condition, what):
 
 def environment():
     clean = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
-    return {**clean, "UROCE_ADDR": ADDRESS}
+    return {**clean, "UROCE_ADDR": ADDRESS, "UROCE_WIRE": WIRE}
 
 
 class Process:
@@ -74,6 +75,8 @@ class Process:
 
 class Pair:
     """rdma_server and rdma_client on the one address."""
+
+    sent_by_shm = 0  # Packets, by all of them.
 
     def __init__(self, chance, lifetime):
         self.chance = chance
@@ -114,6 +117,7 @@ class Pair:
         for process in self.processes():
             assert process.process.returncode == 0, process
             result = json.loads(process.output())
+            Pair.sent_by_shm += result["nic"]["port"]["sent_by_shm"]
             assert result["ok"] and result["verified"]["wrong_messages"] == 0, process
             assert result["verified"]["messages"] > 0 or process is self.server, process
 
@@ -167,6 +171,7 @@ def churn(seed):
             for process in pair.processes():
                 process.kill()
     nothing_is_left()
+    assert (Pair.sent_by_shm > 0) == (WIRE == "shm"), f"{Pair.sent_by_shm} packets went through shared memory"
     print(f"seed {seed}: {finished} pairs transferred and verified, {killed} were killed, "
           f"the broker {4 - broker_kills_left} times")
 
