@@ -26,7 +26,6 @@ ACKS = "RC sends two packets each way, the message and the ACK of the one before
 CALLS = "between a packet and its answer lie calls of the program: locks, WQEs, clocks; a microsecond or more"
 COPIES = "with few packets, the copies and the two ICRCs of each byte are left"
 LINES = "a message and its ACK are some cache lines that go from one processor to the other: see what one takes"
-PACKETS = "each packet is copied and its ICRC checked; with the processor's caches apart (see above) both wait for them"
 RECEIVES = "UD has a receive and a completion for each packet, RC's WRITE has neither"
 DELAYED = "each packet is kept in memory for the delay, which takes time of the processors that also send and receive"
 TURNS = "QPs take turns: what a packet of the next one needs, and its memory, is not in the cache"
@@ -149,11 +148,11 @@ def points_of_shared_memory(runs):
     KIB, MIB = 1024, 2**20
     name = "shared memory, WRITE 64 KiB"
     yield Point(name, "Gb/s", runs.gigabits(name, op="write", bytes=64 * KIB, wire="shm"),
-                runs.gigabits("WRITE 64 KiB, strict", op="write", bytes=64 * KIB), "UDP, strict", ">= 4", 1, PACKETS)
+                runs.gigabits("WRITE 64 KiB, strict", op="write", bytes=64 * KIB), "UDP, strict", ">= 4", 1, perftest.PACKETS)
     if measure.installed("ucx_perftest"):
         for transport, what, target in (("tcp", "UCX over TCP", ">= 1.2"), ("posix", "UCX posix", ">= 0")):
             yield Point(name + " " * len(what), "Gb/s", runs.again(name),
-                        lambda seconds, t=transport: measure.ucx(seconds, MIB, t)["gigabits_per_second"], what, target, 1, PACKETS)
+                        lambda seconds, t=transport: measure.ucx(seconds, MIB, t)["gigabits_per_second"], what, target, 1, perftest.PACKETS)
     yield Point(name + " ", "Gb/s", runs.again(name),
                 lambda seconds: measure.memory_copy(seconds, 64 * KIB)["gigabits_per_second"], "memcpy", ">= 0", 1)
 
@@ -163,7 +162,7 @@ def points_of_shared_memory(runs):
 
     def small_sends(seconds):
         return runs.gigabits("shared memory, SEND 64 B", op="send", bytes=64, depth=64, wire="shm")(seconds) / 64 / 8e-6
-    yield Point("shared memory, SEND 64 B, pipelined", "thousand/s", small_sends, constant(2000), "2000", ">= 1", 0, PACKETS)
+    yield Point("shared memory, SEND 64 B, pipelined", "thousand/s", small_sends, constant(2000), "2000", ">= 1", 0, perftest.PACKETS)
     yield Point("shared memory, SEND 2 B, polling", "us", runs.latency("shared memory, SEND 2 B", op="send", bytes=2, wire="shm"),
                 constant(1.5), "1.5", "<= 1", why=LINES)
     yield Point("shared memory, SEND 2 B, events", "us",
@@ -196,7 +195,7 @@ def points_of_perftest(runs):
     for row in perftest.ROWS:
         for condition, before, beside, why in row.conditions:
             name = f"perftest, {condition}{row.command}"
-            why = row.why or why
+            why = why or row.why
 
             def under(run, row=row, before=before, beside=beside):
                 def conditioned(seconds):
@@ -239,7 +238,7 @@ def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
     micro = lambda pattern, key: lambda seconds: next(iter(measure.micro(seconds, pattern).values()))[key]
-    yield Point("WRITE 64 KiB, 1 QP", "Gb/s", runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB), *ceiling, ">= 0.85", why=PACKETS)
+    yield Point("WRITE 64 KiB, 1 QP", "Gb/s", runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB), *ceiling, ">= 0.85", why=perftest.PACKETS)
     def system_calls(name):
         return Point(f"{name}, system calls", "a packet", runs.per_packet(name, "system_calls"), constant(0.3), "0.3", "<= 1", why=LOOKS)
     yield system_calls("WRITE 64 KiB")
@@ -248,15 +247,15 @@ def points(runs):
     yield Point("WRITE 64 KiB, 1000 QPs", "Gb/s",
                 runs.gigabits("WRITE 64 KiB, 1000 QPs", op="write", bytes=64 * KIB, qps=1000),
                 runs.again("WRITE 64 KiB"), "1 QP", ">= 0.8", why=TURNS)
-    yield Point("SEND 64 KiB, 1 QP", "Gb/s", runs.gigabits("SEND 64 KiB", op="send", bytes=64 * KIB), *ceiling, ">= 0.80", why=PACKETS)
+    yield Point("SEND 64 KiB, 1 QP", "Gb/s", runs.gigabits("SEND 64 KiB", op="send", bytes=64 * KIB), *ceiling, ">= 0.80", why=perftest.PACKETS)
     yield system_calls("SEND 64 KiB")
-    yield Point("READ 64 KiB, 1 QP", "Gb/s", runs.gigabits("READ 64 KiB", op="read", bytes=64 * KIB), *ceiling, ">= 0.80", why=PACKETS)
+    yield Point("READ 64 KiB, 1 QP", "Gb/s", runs.gigabits("READ 64 KiB", op="read", bytes=64 * KIB), *ceiling, ">= 0.80", why=perftest.PACKETS)
     yield system_calls("READ 64 KiB")
 
     def small_sends(seconds):
         return runs.gigabits("SEND 64 B", op="send", bytes=64, depth=64)(seconds) / 64 / 8e-6
     yield Point("SEND 64 B, pipelined", "thousand/s", small_sends,
-                lambda seconds: measure.raw(seconds, 80)["packets_per_second"] / 1e3, "raw UDP, 80 B", ">= 0.9", 0, PACKETS)
+                lambda seconds: measure.raw(seconds, 80)["packets_per_second"] / 1e3, "raw UDP, 80 B", ">= 0.9", 0, perftest.PACKETS)
     yield Point("SEND 64 B, sent again", "a packet", runs.per_packet("SEND 64 B", "retransmitted_packets"), constant(1e-6), "1e-6", "<= 1", 6)
 
     for op, size in (("send", 20), ("write", 36)):
@@ -289,7 +288,7 @@ def points(runs):
     yield from points_of_networks(runs)
 
     yield Point("requester + responder, WRITE of 4 KiB", "million packets/s",
-                lambda seconds: micro("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1", why=PACKETS)
+                lambda seconds: micro("transfer/write/65536/1", "packets")(seconds) / 1e6, constant(2), "2", ">= 1", why=perftest.PACKETS)
     yield Point("ICRC, 4 KiB", "GB/s", lambda seconds: micro("icrc_bytes/4096", "bytes_per_second")(seconds) / 1e9,
                 constant(15), "15", ">= 1", 1)
     yield Point("parse of headers", "ns", micro("parse/4096", "cpu_ns"), constant(20), "20", "<= 1", 1)

@@ -22,6 +22,7 @@ while True:
     if rest: time.sleep(rest)
 """
 
+PACKETS = "each packet is copied and its ICRC checked; with the processor's caches apart (see above) both wait for them"
 SLICES = "programs share the processors by time slices: it depends on who gets them, and raw datagrams that are lost cost nothing"
 
 # What a row is measured under: its name, what stands before each command, for each program of somebody else that runs
@@ -44,16 +45,17 @@ class Row:
     tail: str = ""       # The target for p99, beside raw's own.
 
 
+SMALL = "each message of 2 bytes has a WQE, a receive and two completions, and needs an ACK"
 BOTH = "it waits for the ACK of its own SEND before it looks for the answer: two packets each way, raw sends one"
 EVENTS = "two events for each message: to arm, fetch and look for one are system calls"
 MEMORY = "the program watches its memory; while it does, the background thread moves the packets, and has to get a core first"
 WHOLE = "a whole round trip beside raw's half; the target's background thread has to be awake"
 
 ROWS = (
-    Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
-    Row("ib_read_bw -s 65536", "blast", ">= 0.85", 4112),
-    Row("ib_send_bw -s 65536", "blast", ">= 0.85", 4112),
-    Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18, conditions=(QUIET, BUILD)),
+    Row("ib_write_bw -s 65536", "blast", ">= 0.85", 4112, why=PACKETS, conditions=(QUIET, ONE_CORE, LOAD, BUILD)),
+    Row("ib_read_bw -s 65536", "blast", ">= 0.85", 4112, why=PACKETS),
+    Row("ib_send_bw -s 65536", "blast", ">= 0.85", 4112, why=PACKETS),
+    Row("ib_send_bw -s 2 -q 4", "small", ">= 0.7", 18, why=SMALL, conditions=(QUIET, BUILD)),
     Row("ib_send_lat -s 2", "io_uring", "<= 1.5", 20, 40_000, BOTH, (QUIET, ONE_CORE, LOAD, BUILD), "<= 2"),
     Row("ib_write_lat -s 2", "io_uring", "<= 4", 36, 10_000, MEMORY, (QUIET, ONE_CORE, LOAD)),
     Row("ib_read_lat -s 2", "io_uring", "<= 4", 36, 20_000, WHOLE, (QUIET, LOAD)),
