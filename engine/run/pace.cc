@@ -1,45 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/run/pace.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
+#ifdef __x86_64__
+#include <cpuid.h>
 
-#include "engine/os/os_clock.h"
+#include <array>
+#include <cstring>
+#include <string_view>
+#endif
 
 namespace uroce::engine {
-namespace {
 
-constexpr std::size_t kLoads = 512;
-/// The quickest counts: the thread may lose its processor in some.
-constexpr int kTries = 64;
-
-// Sanitizers would look at each of the loads.
-__attribute__((no_sanitize("address", "thread", "undefined"))) std::uint64_t load(const volatile std::uint64_t* words) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < kLoads; ++i) sum += words[i];
-  return sum;
-}
-
-}  // namespace
-
-Duration Pace::measure_loads() {
-  static const std::array<std::uint64_t, kLoads> kWords{};
-  Duration shortest = Duration::max();
-  for (int i = 0; i < kTries; ++i) {
-    const Instant start = os_now();
-    static_cast<void>(load(kWords.data()));
-    shortest = std::min(shortest, os_now() - start);
-  }
-  return shortest;
+bool Pace::is_emulated() {
+#ifdef __x86_64__
+  constexpr unsigned kFeatures = 1, kHypervisorBit = 1U << 31U, kHypervisor = 0x40000000;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(kFeatures, &a, &b, &c, &d) == 0 || (c & kHypervisorBit) == 0) return false;
+  __cpuid(kHypervisor, a, b, c, d);
+  const std::array<unsigned, 3> words{b, c, d};
+  std::array<char, sizeof words> name{};
+  std::memcpy(name.data(), words.data(), name.size());
+  return std::string_view(name.data(), name.size()) == "TCGTCGTCGTCG";
+#else
+  return false;
+#endif
 }
 
 constinit std::atomic<int> Pace::factor_ = 1;
 
 namespace {
 
-[[maybe_unused]] const bool kMeasured = [] {
-  Pace::on_loads(Pace::measure_loads());
+/// When the library is loaded.
+[[maybe_unused]] const bool kAsked = [] {
+  Pace::assume_emulated(Pace::is_emulated());
   return true;
 }();
 

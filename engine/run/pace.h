@@ -9,19 +9,17 @@
 
 namespace uroce::engine {
 
-/// Stretches times by which programs are judged or waited for on processors that are emulated, where everything takes
-/// longer. One for the process; measured when the library is loaded. Any thread may call anything.
+/// Stretches times by which programs are judged or waited for on processors that QEMU emulates, where everything takes
+/// longer. One for the process. Any thread may call anything.
 class Pace {
  public:
   /// What `time`, of a processor that is not emulated, is on this one.
   static Duration of(Duration time) { return time * factor_.load(std::memory_order_relaxed); }
 
-  /// To load some words from the cache took so long. Where it has not been said, times are not stretched.
-  static void on_loads(Duration took) {
-    factor_.store(took > kUsualLoads ? kEmulatedPace : 1, std::memory_order_relaxed);
-  }
-  /// How long that takes.
-  static Duration measure_loads();
+  /// Whether this processor says that QEMU emulates it. Others than x86 do not say.
+  static bool is_emulated();
+  /// As if that were so, or not. For tests.
+  static void assume_emulated(bool emulated) { factor_.store(emulated ? kEmulatedPace : 1, std::memory_order_relaxed); }
 
  private:
   static std::atomic<int> factor_;

@@ -21,10 +21,7 @@ inline constexpr Duration kLastLook = std::chrono::microseconds(100);
 /// its processor.
 inline constexpr Duration kExitWait = std::chrono::milliseconds(50);
 
-/// To load 4 KiB from the cache, word by word, takes 200 ns on usual processors, less than this on slow ones, and 800
-/// to 1200 ns on one that QEMU translates, ...
-inline constexpr Duration kUsualLoads = std::chrono::nanoseconds(500);
-/// ... where some of the times below are so many times as long (engine/run/pace.h).
+/// On a processor that QEMU emulates some of the times below are so many times as long (engine/run/pace.h).
 inline constexpr int kEmulatedPace = 5;
 
 /// A thread that polls and does nothing else for longer than this in between has paused.

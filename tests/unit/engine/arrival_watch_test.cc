@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/pace.h"
+
 namespace uroce::test {
 namespace {
 
@@ -11,6 +13,7 @@ using namespace std::chrono_literals;
 
 class ArrivalWatchTest : public testing::Test {
  protected:
+  ArrivalWatchTest() { engine::Pace::assume_emulated(false); }
   void take(int times, Duration apart) {
     for (int i = 0; i < times; ++i) watch.on_packets(now += apart);
   }

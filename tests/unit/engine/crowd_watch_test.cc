@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/pace.h"
+
 namespace uroce::test {
 namespace {
 
@@ -11,6 +13,7 @@ using namespace std::chrono_literals;
 
 class CrowdWatchTest : public testing::Test {
  protected:
+  CrowdWatchTest() { engine::Pace::assume_emulated(false); }
   /// Turns the crank for nothing every microsecond, for so long. Returns how often it should have slept.
   int poll_idly(Duration duration, int nic = 0) {
     int sleeps = 0;
