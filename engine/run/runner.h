@@ -467,8 +467,9 @@ class Runner {
 
   /// With the lock held.
   void note_poll(Instant now) {
+    const bool was_there = polls_.is_recent(now, kPollerTrust);
     polls_.on_poll(now, was_preempted);
-    if (masked()) background_sleep_.put_off(now);
+    if (was_there && masked()) background_sleep_.put_off(now);
   }
 
   void tell_progress() const {
@@ -551,7 +552,7 @@ class Runner {
     const bool was_long = std::exchange(watch_, kPollerTrust) > kPollerTrust;
     watches_ = is_there ? watches_ + 1 : 0;
     if (!is_there && !was_long) return false;
-    if (watches_ > kWatchesToRelax) watch_ = kRelaxedWatch;
+    if (watches_ > kWatchesToRelax && !was_long) watch_ = kRelaxedWatch;
     const Duration ran_before = polls_.poller_ran();
     watch_ > kPollerTrust ? background_sleep_.watch_relaxed() : background_sleep_.watch_for(watch_);
     poller_ran_ = polls_.poller_ran() - ran_before;

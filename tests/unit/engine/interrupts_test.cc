@@ -74,7 +74,7 @@ TEST_F(InterruptsTest, AWaitThatRunsCanBePutOff) {
   bool was_put_off = false;
   // Unless this thread did not get a processor in time.
   for (const Instant limit = os_now() + 10s; !was_put_off && os_now() < limit;) {
-    const Instant first = os_now() + 10ms, second = first + 10ms;
+    const Instant first = os_now() + 10ms, second = first + 200ms;
     std::atomic<bool> waits = false;
     std::thread waiter([&] {
       waits = true;
