@@ -22,8 +22,6 @@ class Habit {
     for (int i = 0; i < kLookOutsLost; ++i) learn(false);
   }
   void forget() { points_.store(0, std::memory_order_relaxed); }
-  /// Whether there is something to lose.
-  bool has_begun() const { return points_.load(std::memory_order_relaxed) > 0; }
   bool holds() const { return points_.load(std::memory_order_relaxed) >= kLoyaltyNeeded; }
 
  private:

@@ -25,7 +25,8 @@ namespace uroce::engine {
 class PollWatch {
  public:
   /// A poll begins at `now`. That it comes late behind one that has found something tells that the program does
-  /// something else, unless the thread was kept from running: `was_preempted()` since it was late last.
+  /// something else; not of one that is known to poll on if the thread was kept from running: `was_preempted()` since
+  /// it was late last.
   template <class WasPreempted>
   void on_poll(Instant now, const WasPreempted& was_preempted) {
     on_call();
@@ -40,7 +41,7 @@ class PollWatch {
     }
     is_told_.store(false, std::memory_order_relaxed);
     if (!found_.exchange(false, std::memory_order_relaxed)) return;
-    if (goes_on || (loyalty_.has_begun() && !was_preempted())) loyalty_.learn(goes_on);
+    if (goes_on || !loyalty_.holds() || !was_preempted()) loyalty_.learn(goes_on);
   }
   /// A call that posts something begins at `now`. That it follows another one says nothing, unless it comes late, and
   /// not because the thread was kept from running: `was_preempted()` since it was late last. Returns false then: nobody
