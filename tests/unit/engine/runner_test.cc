@@ -499,9 +499,11 @@ TEST_P(RunnerTest, AnIdleNicUsesNoCpu) {
 }
 
 TEST_P(RunnerTest, PacketsWakeTheSleeperWhoTakesThem) {
+  // Not all: it may have slept for the lock only, when the packet was sent, and mostly does on a busy machine.
+  constexpr int kEnough = 10;
   int taken = 0;
-  constexpr int kRounds = 20;
-  for (std::uint64_t tag = 0; tag < kRounds; ++tag) {
+  const Instant limit = os_now() + 5s;
+  for (std::uint64_t tag = 0; taken < kEnough && os_now() < limit; ++tag) {
     Sleeper sleeper(*a);
     const std::thread::id id = sleeper->get_id();
     a->post(address(2), tag);
@@ -509,7 +511,7 @@ TEST_P(RunnerTest, PacketsWakeTheSleeperWhoTakesThem) {
     a->event().clear();
     taken += a->taker() == id ? 1 : 0;
   }
-  EXPECT_GT(taken, kRounds / 2) << "not all: it may have slept for the lock only, when the packet was sent";
+  EXPECT_EQ(taken, kEnough);
 }
 
 TEST_P(RunnerTest, PacketsAreLeftToASleeperWhoComesBackSoonAndNotForLongIfItDoesNot) {
