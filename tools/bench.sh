@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and measures every figure beside its baseline: docs/performance.md says what they mean.
-#   tools/bench.sh             5 rounds of a second each: some 12 minutes
+#   tools/bench.sh             5 rounds of a second each: some 15 minutes
 #   tools/bench.sh quick       two to three minutes with the build's cache warm: to see that it works
 #   tools/bench.sh record      as without a word, and adds a line to docs/bench-history.ndjson, to be committed
 #   tools/bench.sh plot        also throughput over message size, into docs/ (another 6 minutes)
