@@ -21,7 +21,7 @@
 namespace uroce::engine {
 
 /// Changes with the layout or meaning of anything that is shared. Part of the name: other versions do not find us.
-inline constexpr std::uint32_t kWireProtocol = 3;
+inline constexpr std::uint32_t kWireProtocol = 4;
 
 /// Which packets go through a ring: those from `source` to QPs of `slot` (the top byte of a QPN) at `destination`.
 struct LinkName {

@@ -16,14 +16,30 @@ static_assert(Position::is_always_lock_free && sizeof(Position) == 8);
 // Far apart: processors fetch cache lines in pairs.
 constexpr std::size_t kTailOffset = 0;
 constexpr std::size_t kHeadOffset = 256;
+/// In the tail's word, where positions have zeros: how many words beside it are in use.
+constexpr std::uint64_t kBesideBits = kRecordUnit - 1;
+static_assert(kTailOffset + sizeof(Position) + BesideTail::kSize <= kHeadOffset);
 /// Smaller ones are quick either way, and their readers wait for them.
 constexpr std::size_t kLargePacket = 1024;
 
 Position& position(const Mapping& memory, std::size_t offset) {
   return *reinterpret_cast<Position*>(memory.data() + offset);
 }
+Position& beside_tail(const Mapping& memory, std::size_t word) {
+  return position(memory, kTailOffset + sizeof(Position) * (1 + word));
+}
 std::uint8_t* record_at(const Mapping& memory, std::uint64_t where) {
   return memory.data() + kRingHead + where % kRingBytes;
+}
+
+RecordHeader header_of(const std::uint8_t* record) {
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof header);
+  return header;
+}
+/// In the ring. One load: the compiler must not look again after a check.
+RecordHeader shared_header_of(const std::uint8_t* record) {
+  return std::bit_cast<RecordHeader>(reinterpret_cast<const Position*>(record)->load(std::memory_order_relaxed));
 }
 
 /// Has this processor fetch the cache lines of the next record, which the reader's holds, while the program prepares
@@ -65,7 +81,7 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
     std::memcpy(record + sizeof header, packet, kInFirstLine);
     copier_.copy(record + kRecordUnit, packet + kInFirstLine, header.size - kInFirstLine);
   }
-  advance(bytes);
+  advance(header.size);
   return true;
 }
 
@@ -78,10 +94,13 @@ void RingWriter::commit(const RecordHeader& header) {
   UROCE_ASSERT(header.size <= proto::kMaxPacketSize);
   std::memcpy(record_at(memory_, tail_), &header, sizeof header);
   if (header.size >= kLargePacket) copier_.count_in_place();
-  advance(record_bytes(header.size));
+  advance(header.size);
 }
 
-void RingWriter::advance(std::size_t bytes) {
+void RingWriter::advance(std::size_t packet_size) {
+  const std::uint8_t* const record = record_at(memory_, tail_);
+  if (beside_packets_ == unpublished_packets_ && beside_.append(record, packet_size)) ++beside_packets_;
+  const std::size_t bytes = record_bytes(packet_size);
   tail_ += bytes;
   ++unpublished_packets_;
   // Packets of one size follow each other.
@@ -89,40 +108,47 @@ void RingWriter::advance(std::size_t bytes) {
 }
 
 void RingWriter::publish() {
+  Position& tail = position(memory_, kTailOffset);
+  const std::size_t words = beside_packets_ == unpublished_packets_ ? beside_.used_words() : 0;
+  if (words > 0) {
+    // Who reads these words while they change sees another tail afterwards.
+    tail.store(published_, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    for (std::size_t i = 0; i < words; ++i) beside_tail(memory_, i).store(beside_.words[i], std::memory_order_relaxed);
+  }
   published_ = tail_;
-  unpublished_packets_ = 0;
+  unpublished_packets_ = beside_packets_ = 0;
+  beside_.used = 0;
   copier_.finish();
-  position(memory_, kTailOffset).store(tail_, std::memory_order_seq_cst);  // See Bell::set_asleep().
+  tail.store(tail_ | words, std::memory_order_seq_cst);  // See Bell::set_asleep().
+}
+
+bool BesideTail::append(const std::uint8_t* record, std::size_t packet_size) {
+  const std::size_t size = sizeof(RecordHeader) + packet_size;
+  if (size > kSize - used) return false;
+  std::memcpy(bytes() + used, record, size);
+  used += size;
+  return true;
 }
 
 bool RingReader::is_empty() const {
   if (broken_.load(std::memory_order_relaxed)) return true;
   const std::uint64_t tail = position(memory_, kTailOffset).load(std::memory_order_seq_cst);
-  return tail == head_.load(std::memory_order_relaxed);
+  return (tail & ~kBesideBits) == head_.load(std::memory_order_relaxed);
 }
 
 std::optional<proto::Datagram> RingReader::read(const proto::Path& from_to, MutBytes out) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  if (head == tail_) {
-    if (is_broken()) return std::nullopt;
-    const std::uint64_t tail = position(memory_, kTailOffset).load(std::memory_order_acquire);
-    if (tail == head) return std::nullopt;
-    if (tail - head > kRingBytes || tail % kRecordUnit != 0) {
-      broken_.store(true, std::memory_order_relaxed);
-      return std::nullopt;
-    }
-    tail_ = tail;
-  }
+  if (head == tail_ && !look_at_tail(head)) return std::nullopt;
   // From here on only copies count: the writer may change what is in the ring at any time.
-  const std::uint8_t* const record = record_at(memory_, head);
-  // One load: the compiler must not look again after the check.
-  const auto header =
-      std::bit_cast<RecordHeader>(reinterpret_cast<const Position*>(record)->load(std::memory_order_relaxed));
+  const bool is_beside = beside_at_ < beside_.used;
+  const std::uint8_t* const record = is_beside ? beside_.bytes() + beside_at_ : record_at(memory_, head);
+  const RecordHeader header = is_beside ? header_of(record) : shared_header_of(record);
   if (header.size > proto::kMaxPacketSize || record_bytes(header.size) > tail_ - head) {
-    tail_ = head;
-    broken_.store(true, std::memory_order_relaxed);
+    give_up(head);
     return std::nullopt;
   }
+  if (is_beside) beside_at_ += sizeof header + header.size;
   proto::Datagram datagram{.path = from_to, .payload = Bytes(out).first(header.size)};
   datagram.path.source_port = header.source_port;
   datagram.path.tclass = header.tclass;
@@ -130,6 +156,48 @@ std::optional<proto::Datagram> RingReader::read(const proto::Path& from_to, MutB
   datagram.icrc = proto::copy_with_icrc(datagram.path, out.data(), record + sizeof header, header.size);
   head_.store(head + record_bytes(header.size), std::memory_order_relaxed);
   return datagram;
+}
+
+/// Learns how far the writer is. False: no further.
+bool RingReader::look_at_tail(std::uint64_t head) {
+  if (is_broken()) return false;
+  const std::uint64_t word = position(memory_, kTailOffset).load(std::memory_order_acquire);
+  const std::uint64_t tail = word & ~kBesideBits;
+  if (tail - head > kRingBytes || (word & kBesideBits) > beside_.words.size()) {
+    give_up(head);
+    return false;
+  }
+  if (tail == head) return false;
+  tail_ = tail;
+  beside_at_ = 0;
+  beside_.used = take_beside_tail(word, head);
+  return true;
+}
+
+/// Copies what is beside the tail, whose word was `word`. How many bytes of it count: those of all records that there
+/// are to read, or 0.
+std::size_t RingReader::take_beside_tail(std::uint64_t word, std::uint64_t head) {
+  const std::size_t words = word & kBesideBits;
+  if (words == 0) return 0;
+  for (std::size_t i = 0; i < words; ++i) beside_.words[i] = beside_tail(memory_, i).load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (position(memory_, kTailOffset).load(std::memory_order_relaxed) != word) return 0;
+  const std::size_t size = words * sizeof(Position);
+  std::size_t at = 0;
+  while (head < tail_) {
+    if (size - at < sizeof(RecordHeader)) return 0;
+    const RecordHeader header = header_of(beside_.bytes() + at);
+    at += sizeof header;
+    if (size - at < header.size) return 0;
+    at += header.size;
+    head += record_bytes(header.size);
+  }
+  return head == tail_ ? at : 0;
+}
+
+void RingReader::give_up(std::uint64_t head) {
+  tail_ = head;
+  broken_.store(true, std::memory_order_relaxed);
 }
 
 void RingReader::release() {

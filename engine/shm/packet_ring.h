@@ -4,9 +4,11 @@
 // it, and believes no number that it has not checked. A writer believes no number of the reader.
 //
 // The memory: a head with the two positions, then kRingBytes of records, mapped twice in a row. Positions count bytes
-// from the beginning of time and are multiples of kRecordUnit.
+// from the beginning of time and are multiples of kRecordUnit. What is published last also stands beside the writer's
+// position, if it is little: the reader waits for that cache line, and needs no other then.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -46,6 +48,19 @@ inline constexpr std::size_t kRecordMax = record_bytes(proto::kMaxPacketSize);
 static_assert(kRingBytes % kRecordUnit == 0 && kRingBytes >= 4 * kRecordMax);
 static_assert(kRingHead % kLargestPage == 0 && kRingBytes % kLargestPage == 0);
 
+/// Records that stand beside the tail, with nothing between them. Together with the tail they have two cache lines,
+/// which processors fetch in pairs; an ACK and a SEND of up to 4 bytes take one.
+struct BesideTail {
+  static constexpr std::size_t kSize = 2 * kRecordUnit - sizeof(std::uint64_t);
+  std::array<std::uint64_t, kSize / sizeof(std::uint64_t)> words{};
+  std::size_t used = 0;  ///< Bytes.
+
+  std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(words.data()); }
+  std::size_t used_words() const { return (used + sizeof words[0] - 1) / sizeof words[0]; }
+  /// False: there is no room.
+  bool append(const std::uint8_t* record, std::size_t packet_size);
+};
+
 class RingWriter {
  public:
   /// A ring that is empty.
@@ -71,7 +86,7 @@ class RingWriter {
   void forget() { memory_.forget(); }
 
  private:
-  void advance(std::size_t bytes);
+  void advance(std::size_t packet_size);
 
   Mapping memory_;
   LineCopier copier_;
@@ -79,6 +94,8 @@ class RingWriter {
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
   std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.
   std::uint32_t unpublished_packets_ = 0;
+  BesideTail beside_;                 ///< The first ones of them.
+  std::uint32_t beside_packets_ = 0;  ///< How many.
   bool broken_ = false;
 };
 
@@ -98,10 +115,16 @@ class RingReader {
   void forget() { memory_.forget(); }
 
  private:
+  bool look_at_tail(std::uint64_t head);
+  std::size_t take_beside_tail(std::uint64_t word, std::uint64_t head);
+  void give_up(std::uint64_t head);
+
   Mapping memory_;
   std::atomic<std::uint64_t> head_ = 0;  ///< Changed by the reader only, seen by is_empty().
   std::uint64_t tail_ = 0;               ///< How far the writer was when we looked last.
   std::uint64_t released_ = 0;
+  BesideTail beside_;  ///< Copied, and read up to beside_at_.
+  std::size_t beside_at_ = 0;
   std::atomic<bool> broken_ = false;
 };
 

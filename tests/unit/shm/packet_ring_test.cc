@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -100,6 +101,92 @@ TEST_F(RingTest, NothingIsSeenBeforeItIsPublished) {
   EXPECT_TRUE(reader.is_empty());
 }
 
+/// They stand beside the tail, which the reader may be copying while the writer publishes the next ones.
+TEST_F(RingTest, SmallPacketsThatArePublishedMeanwhileAreWhole) {
+  constexpr std::uint32_t kCount = 2'000'000;
+  constexpr std::uint32_t kSize = 40;
+  const auto byte_of = [](std::uint32_t number) { return static_cast<std::uint8_t>(number % 251); };
+  std::thread other([&] {
+    std::array<std::uint8_t, kSize> packet;
+    for (std::uint32_t number = 0; number < kCount;) {
+      packet.fill(byte_of(number));
+      if (!writer.write({.size = kSize}, packet.data())) continue;
+      writer.publish();
+      ++number;
+    }
+  });
+  std::uint32_t wrong = 0;
+  for (std::uint32_t number = 0; number < kCount && !reader.is_broken();) {
+    if (!reader.read(kFromTo, out)) continue;
+    wrong += std::count(out.begin(), out.begin() + kSize, byte_of(number)) != kSize;
+    ++number;
+    if (number % 64 == 0) reader.release();
+  }
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_FALSE(writer.is_broken() || reader.is_broken());
+}
+
+/// The reader that has taken all that was there before finds what is small beside the tail, and does not look at the
+/// ring itself.
+TEST_F(RingTest, WhatIsSmallStandsBesideTheTail) {
+  const auto read_sizes = [this](std::vector<std::size_t> sizes) {
+    for (const std::size_t size : sizes) write(size, 3);
+    writer.publish();
+    const std::uint64_t at = peek(kTail) / kRecordUnit * kRecordUnit;
+    std::uint64_t records = 0;
+    for (const std::size_t size : sizes) records += record_bytes(size);
+    std::memset(raw.data() + kRingHead + (at - records), 0xEE, records);
+    int whole = 0;
+    for (const std::size_t size : sizes) {
+      const auto datagram = reader.read(kFromTo, out);
+      if (!datagram || datagram->payload.size() != size) return whole;
+      for (std::size_t i = 0; i < size; ++i) {
+        if (out[i] != byte(3, i)) return whole;
+      }
+      ++whole;
+    }
+    return whole;
+  };
+  EXPECT_EQ(read_sizes({20}), 1);
+  EXPECT_EQ(read_sizes({112}), 1);
+  EXPECT_EQ(read_sizes({20, 84}), 2);
+  EXPECT_EQ(read_sizes({0, 1, 2, 3}), 4);
+  EXPECT_EQ(read_sizes({20, 85}), 0);
+  EXPECT_TRUE(reader.is_broken()) << "the sizes there were overwritten";
+}
+
+TEST_F(RingTest, WhoIsBehindReadsFromTheRing) {
+  write(20, 1);
+  writer.publish();
+  write(20, 2);
+  writer.publish();
+  for (int fill : {1, 2}) {
+    ASSERT_TRUE(reader.read(kFromTo, out));
+    EXPECT_EQ(out[0], byte(fill, 0));
+  }
+  EXPECT_FALSE(reader.read(kFromTo, out));
+}
+
+/// What stands beside the tail has to be what the tail says. Else the ring counts, which may be true.
+TEST_F(RingTest, LiesBesideTheTailAreNotRead) {
+  const auto lie = [this](std::uint64_t offset, std::uint64_t value) {
+    write(20, 5);
+    writer.publish();
+    poke(kTail + offset, value);
+    const auto datagram = reader.read(kFromTo, out);
+    return datagram && datagram->payload.size() == 20 && out[0] == byte(5, 0);
+  };
+  EXPECT_TRUE(lie(8, 100)) << "longer than what is there";
+  EXPECT_TRUE(lie(8, 0xFFFF'FFFF));
+  EXPECT_TRUE(lie(8, 0x7FFF'FFFF));
+  const std::uint64_t next = peek(kTail) / kRecordUnit * kRecordUnit + kRecordUnit;
+  EXPECT_TRUE(lie(0, next | 1)) << "fewer words than the packet has";
+  EXPECT_TRUE(lie(0, (next + kRecordUnit) | 15)) << "more words";
+  EXPECT_FALSE(lie(0, (next + 2 * kRecordUnit) | 16)) << "more than there can be";
+  EXPECT_TRUE(reader.is_broken());
+}
+
 TEST_F(RingTest, AFullRingTakesNothingUntilTheReaderGivesRoomBack) {
   std::size_t count = 0;
   while (write(proto::kMaxPacketSize)) ++count;
@@ -113,7 +200,7 @@ TEST_F(RingTest, AFullRingTakesNothingUntilTheReaderGivesRoomBack) {
 }
 
 TEST_F(RingTest, ATailThatCannotBeBreaksTheRing) {
-  for (const std::uint64_t tail : {std::uint64_t{1}, std::uint64_t{63}, kRingBytes + kRecordUnit,
+  for (const std::uint64_t tail : {std::uint64_t{16}, std::uint64_t{63}, kRingBytes + kRecordUnit,
                                    std::uint64_t{0} - kRecordUnit, std::uint64_t{1} << 63}) {
     RingReader fresh{*Mapping::make(memory.get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite)};
     poke(kTail, tail);
