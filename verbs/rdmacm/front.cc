@@ -121,8 +121,10 @@ std::vector<std::shared_ptr<Channel>> Front::channels() {
 }
 
 void Front::release_all() {
-  const std::unique_lock lock(commands_, std::try_to_lock);
-  if (!lock || !engine::try_lock_for(events_, kExitWait)) return;  // Their owner may never give them back.
+  // Their owner may never give them back.
+  if (!engine::try_lock_for(commands_, kExitWait)) return;
+  const std::scoped_lock lock(std::adopt_lock, commands_);
+  if (!engine::try_lock_for(events_, kExitWait)) return;
   events_.unlock();
   for (const auto& channel : channels()) release(channel);
   nics_.send_before_exit();

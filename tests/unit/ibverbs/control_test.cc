@@ -8,15 +8,19 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
+#include <thread>
 
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
+#include "verbs/ibverbs/host/device.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -59,6 +63,35 @@ TEST(Control, TheNextAckIsLost) {
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(counter("injected_drop"), 2u) << "two were asked for";
   EXPECT_EQ(told("nic 1 counters injected_drop"), "uroce1 injected_drop 2\n");
+}
+
+/// Exits with a NIC open while a command has it, which takes a little.
+[[noreturn]] void exit_during_command(const std::string& folder) {
+  static std::atomic<bool> is_begun = false;
+  new Node(0);
+  if (std::filesystem::is_empty(folder)) std::exit(1);
+  std::thread([] {
+    device_table().devices[0]->while_open([](Adapter&) {
+      is_begun = true;
+      is_begun.notify_one();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    });
+  }).detach();
+  is_begun.wait(false);
+  std::exit(0);
+}
+
+TEST(Control, WhoExitsDuringACommandClosesItsNic) {
+  std::string folder = testing::TempDir() + "recordXXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(::setenv("UROCE_RECORD", folder.c_str(), 1), 0);
+  const pid_t child = ::fork();
+  if (child == 0) exit_during_command(folder);
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a .ring stays behind whose process did not close its NIC";
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Control, OneOfTheNicsIsChanged) {

@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "engine/os/background_thread.h"
+#include "engine/os/bounded_lock.h"
+#include "engine/os/end_of_exit.h"
 #include "engine/os/fd.h"
 #include "engine/os/users.h"
+#include "engine/run/tunables.h"
 #include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/control/commands.h"
@@ -42,6 +45,9 @@ bool may_control(int connection) {
 class Server {
  public:
   std::string start();
+  /// The process exits: a command that it executes is finished, and answered, and none is begun any more. Unless it
+  /// waits for what the exiting thread has.
+  void finish() { static_cast<void>(engine::try_lock_for(mutex_, engine::kExitWait)); }
   void before_fork() { mutex_.lock(); }
   void in_parent() { mutex_.unlock(); }
   /// The thread stayed with the parent, the name belongs to it.
@@ -63,10 +69,13 @@ class Server {
   std::vector<Fd> connections_;
 };
 
-Server& server() {
-  static constinit std::atomic<Server*> made = nullptr;
-  return made_once(made);
+constinit std::atomic<Server*> the_server = nullptr;
+Server& server() { return made_once(the_server); }
+
+void finish_before_exit() {
+  if (Server* const made = the_server.load()) made->finish();
 }
+[[maybe_unused]] const int kFinishesBeforeExit = engine::at_end_of_exit<finish_before_exit>();
 
 std::string Server::start() {
   const std::scoped_lock lock(mutex_);

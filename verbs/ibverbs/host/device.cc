@@ -8,10 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/os/bounded_lock.h"
 #include "engine/os/end_of_exit.h"
 #include "engine/os/end_of_main.h"
 #include "engine/os/process_mutex.h"
 #include "engine/os/setup_error.h"
+#include "engine/run/tunables.h"
 #include "proto/address.h"
 #include "proto/base/never_destroyed.h"
 #include "verbs/ibverbs/catalogue/errors.h"
@@ -52,8 +54,8 @@ proto::Gid loopback(std::uint8_t n) { return proto::Gid::from_v4(127, 0, 0, n); 
 /// Programs that exit without closing anything owe their peers the last acknowledgements all the same.
 void send_before_exit() {
   DeviceTable& t = device_table();
-  const std::unique_lock lock(t.mutex, std::try_to_lock);
-  if (!lock) return;
+  if (!engine::try_lock_for(t.mutex, engine::kExitWait)) return;
+  const std::scoped_lock lock(std::adopt_lock, t.mutex);
   for (Device* device : t.devices) device->send_before_exit();
 }
 [[maybe_unused]] const int kSendsBeforeExit = engine::at_end_of_exit<send_before_exit>();
@@ -185,8 +187,8 @@ PortView Device::port_view() {
 }
 
 void Device::send_before_exit() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!engine::try_lock_for(mutex_, engine::kExitWait)) return;
+  const std::scoped_lock lock(std::adopt_lock, mutex_);
   if (const auto adapter = adapter_.lock()) adapter->send_before_exit();
 }
 

@@ -57,6 +57,7 @@ struct Device : ibv_device {
   /// EUI-64 in network order. For an automatic device that is not open: what it would be if it were opened now.
   std::array<std::uint8_t, 8> guid();
 
+  /// See Adapter. Not if somebody opens or closes the NIC, or uses it by while_open(), and takes long (kExitWait).
   void send_before_exit();
 
   // Around fork(), for fork.h. The child's next open() makes another NIC.
