@@ -213,7 +213,9 @@ struct Bad {
 };
 class BadResponse : public testing::TestWithParam<Bad> {};
 
-// IBTA 9.9.2.1 (bad response): an answer of another kind, size or position than the request's.
+constexpr std::uint8_t kRemoteAccess = 0x62, kRnr = 0x24, kReserved = 0x5F;
+
+// IBTA 9.9.2.1 (bad response): an answer of another kind, size or position than the request's, or data with a refusal.
 TEST_P(BadResponse, EndsTheConnection) {
   Script s;
   s.post_send(1, GetParam().op, GetParam().length);
@@ -222,17 +224,26 @@ TEST_P(BadResponse, EndsTheConnection) {
   s.expect_done(1, WcStatus::kBadRespErr);
   s.expect_state(QpState::kErr);
   s.expect_silence();
+  EXPECT_EQ(s.memory, std::vector<std::uint8_t>(s.memory.size(), s.memory.back())) << "nothing was written";
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, BadResponse,
-                         testing::Values(Bad{"DataForAWrite", SendOp::kWrite, 8, read_only(0).bytes(8)},
-                                         Bad{"AtomicAckForAWrite", SendOp::kWrite, 8, atomic_ack(0, 1)},
-                                         Bad{"DataForAnAtomic", SendOp::kFetchAdd, 8, read_only(0).bytes(8)},
-                                         Bad{"AtomicAckForARead", SendOp::kRead, 8, atomic_ack(0, 1)},
-                                         Bad{"TooShort", SendOp::kRead, 8, read_only(0).bytes(7)},
-                                         Bad{"TooLong", SendOp::kRead, 8, read_only(0).bytes(9)},
-                                         Bad{"EndsTooEarly", SendOp::kRead, 2 * kMtu, read_only(0).bytes(kMtu)},
-                                         Bad{"EndsTooLate", SendOp::kRead, 8, read_first(0).bytes(8)}),
-                         [](const testing::TestParamInfo<Bad>& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BadResponse,
+    testing::Values(Bad{"DataForAWrite", SendOp::kWrite, 8, read_only(0).bytes(8)},
+                    Bad{"AtomicAckForAWrite", SendOp::kWrite, 8, atomic_ack(0, 1)},
+                    Bad{"DataForAnAtomic", SendOp::kFetchAdd, 8, read_only(0).bytes(8)},
+                    Bad{"AtomicAckForARead", SendOp::kRead, 8, atomic_ack(0, 1)},
+                    Bad{"TooShort", SendOp::kRead, 8, read_only(0).bytes(7)},
+                    Bad{"TooLong", SendOp::kRead, 8, read_only(0).bytes(9)},
+                    Bad{"EndsTooEarly", SendOp::kRead, 2 * kMtu, read_only(0).bytes(kMtu)},
+                    Bad{"EndsTooLate", SendOp::kRead, 8, read_first(0).bytes(8)},
+                    Bad{"DataWithANak", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kRemoteAccess)},
+                    Bad{"DataWithAnRnrNak", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kRnr)},
+                    Bad{"DataWithAReservedSyndrome", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kReserved)},
+                    Bad{"FirstDataWithANak", SendOp::kRead, 2 * kMtu,
+                        read_first(0).bytes(kMtu, 0xAB).syndrome(kRemoteAccess)},
+                    Bad{"AtomicAckWithANak", SendOp::kFetchAdd, 8, atomic_ack(0, 1).syndrome(kRemoteAccess)},
+                    Bad{"AtomicAckWithAnRnrNak", SendOp::kCompareSwap, 8, atomic_ack(0, 1).syndrome(kRnr)}),
+    [](const testing::TestParamInfo<Bad>& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace uroce::test::rules

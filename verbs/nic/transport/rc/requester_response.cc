@@ -8,6 +8,19 @@ namespace uroce::nic {
 
 using proto::Kind;
 
+namespace {
+
+proto::Syndrome syndrome_of(const proto::PacketView& packet) {
+  return proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+}
+
+/// Whether the AETH, which not every response has, refuses nothing. With data it never does.
+bool is_positive(const proto::PacketView& packet) {
+  return !packet.has<proto::Aeth>() || std::holds_alternative<proto::syndrome::Ack>(syndrome_of(packet));
+}
+
+}  // namespace
+
 bool Requester::on_response(const proto::PacketView& packet, Instant now) {
   const Psn psn = packet.psn();
   // Ghost and duplicate responses: outside of what is outstanding (9.7.6.1.?). `max_`, not `next_`: after a rewind the
@@ -40,16 +53,16 @@ bool Requester::on_response(const proto::PacketView& packet, Instant now) {
 
 void Requester::take_credits(const proto::PacketView& packet) {
   if (!packet.has<proto::Aeth>()) return;
-  const auto aeth = packet.header<proto::Aeth>();
-  const proto::Syndrome syndrome = proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  const proto::Syndrome syndrome = syndrome_of(packet);
   const auto* ack = std::get_if<proto::syndrome::Ack>(&syndrome);
-  if (ack != nullptr) credits_.on_credits(Ssn{aeth.get<proto::Aeth::Msn>()}, ack->credit_code);
+  if (ack != nullptr) {
+    credits_.on_credits(Ssn{packet.header<proto::Aeth>().get<proto::Aeth::Msn>()}, ack->credit_code);
+  }
 }
 
 void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
   const Psn psn = packet.psn();
-  const proto::Syndrome syndrome =
-      proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+  const proto::Syndrome syndrome = syndrome_of(packet);
   if (std::holds_alternative<proto::syndrome::Reserved>(syndrome)) return;
 
   const bool positive = std::holds_alternative<proto::syndrome::Ack>(syndrome);
@@ -107,7 +120,7 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   const bool is_due = wqe.is_read() || wqe.is_atomic_write() || wqe.is_flush();
   const bool ends = index + 1 == piece_end(wqe, index);
   const std::uint32_t expected = wqe.is_read() ? wqe.packet_bytes(index, c_.mtu()) : 0;
-  if (!is_due || packet.payload().size() != expected || packet.op().ends() != ends) {
+  if (!is_due || !is_positive(packet) || packet.payload().size() != expected || packet.op().ends() != ends) {
     return fail_head(WcStatus::kBadRespErr);
   }
   if (expected != 0 &&
@@ -123,7 +136,7 @@ void Requester::on_atomic_acknowledge(const proto::PacketView& packet, Instant n
   acknowledge_before(packet.psn(), now);
   if (una_ != packet.psn()) return retry_once_for_missing_response();
   const std::uint64_t head = sq_.head();
-  if (!sq_.at(head).is_atomic()) return fail_head(WcStatus::kBadRespErr);
+  if (!sq_.at(head).is_atomic() || !is_positive(packet)) return fail_head(WcStatus::kBadRespErr);
   const std::uint64_t original = packet.header<proto::AtomicAckEth>().get<proto::AtomicAckEth::Original>();
   std::array<std::uint8_t, 8> bytes;
   std::memcpy(bytes.data(), &original, bytes.size());  // In host order, as every provider returns it.
