@@ -16,7 +16,8 @@ namespace {
 
 /// Where the WR of a UD QP goes.
 nic::UdTarget target_of(const struct ibv_send_wr& wr) {
-  return {own(wr.wr.ud.ah)->path, wr.wr.ud.remote_qpn & nic::Psn::kMask, wr.wr.ud.remote_qkey};
+  const AddressHandle& ah = *own(wr.wr.ud.ah);
+  return {ah.path, wr.wr.ud.remote_qpn & nic::Psn::kMask, wr.wr.ud.remote_qkey, ah.nic_pd};
 }
 
 /// Posts a list of WRs, one by one with `post_one(lock, wr)`. 0, or an errno value with *bad_wr at the first WR that

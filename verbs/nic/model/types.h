@@ -104,11 +104,14 @@ struct Sge {
   std::uint32_t lkey = 0;
 };
 
+struct Pd;
+
 /// Where a datagram goes.
 struct UdTarget {
   Path path;
   std::uint32_t qpn = 0;   ///< kMulticastQpn: every QP that has joined the group.
   std::uint32_t qkey = 0;  ///< One with the top bit set stands for the sending QP's own (IBTA Vol 1, 10.2.5).
+  const Pd* pd = nullptr;  ///< That of the address handle, if there is one.
 };
 inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 

@@ -139,6 +139,20 @@ TEST_F(Ud, AControlledQkeyIsTheQps) {
   s.expect_done(1, WcStatus::kSuccess);
 }
 
+// 10.2.3: an address handle belongs to a protection domain, which has to be that of the QP.
+TEST_F(Ud, AnAddressHandleOfAnotherProtectionDomain) {
+  nic::UdTarget target = s.target();
+  target.pd = s.pd;
+  s.post_send(1, SendOp::kSend, 1, [&](nic::SendWr& wr) { wr.target = &target; });
+  s.expect(packet(Opcode::kUdSendOnly, 0));
+  s.expect_done(1, WcStatus::kSuccess);
+  target.pd = s.nic.alloc_pd();
+  s.post_send(2, SendOp::kSend, 1, [&](nic::SendWr& wr) { wr.target = &target; });
+  s.expect_silence();
+  s.expect_done(2, WcStatus::kLocQpOpErr);
+  s.expect_state(QpState::kSqe);
+}
+
 // 11.4.1.1: UD has SEND, and needs to know where to.
 TEST_F(Ud, OperationsThatItDoesNotHave) {
   const nic::UdTarget target = s.target();

@@ -75,8 +75,12 @@ Errno UnackedRequester::post(const SendWr& wr) {
 /// Why a WQE can't be sent at all.
 std::optional<WcStatus> UnackedRequester::flaw(const SendWqe& wqe) const {
   if (wqe.injected_status) return wqe.injected_status;
+  if (!is_ud()) return std::nullopt;
+  // IBTA Vol 1, 10.2.3: an address handle of another protection domain. The status is that of Soft-RoCE.
+  const Pd* const pd = targets_[sq_.place(sq_.head())].pd;
+  if (pd != nullptr && pd != c_.init.pd) return WcStatus::kLocQpOpErr;
   // IBTA Vol 1, 11.6.2: a datagram longer than a packet.
-  if (is_ud() && wqe.length > proto::mtu_bytes(c_.env.config.mtu_max)) return WcStatus::kLocLenErr;
+  if (wqe.length > proto::mtu_bytes(c_.env.config.mtu_max)) return WcStatus::kLocLenErr;
   return std::nullopt;
 }
 
