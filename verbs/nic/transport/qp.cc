@@ -112,6 +112,7 @@ QpInside Qp::inside() const {
   responder_->describe(inside);
   inside.window_used = c_.window->used();
   inside.window_limit = c_.window->limit();
+  inside.waits_for_window &= !c_.window->has_room();  // What the QP does not know yet: it has not been asked again.
   for (std::size_t i = 0; i < inside.timers.size(); ++i) {
     const Timer timer = static_cast<Timer>(i);
     inside.timers[i] = timers_.running(timer) ? timers_.at(timer) : Instant{};
