@@ -18,6 +18,7 @@ constexpr std::size_t kTailOffset = 0;
 constexpr std::size_t kHeadOffset = 256;
 /// In the tail's word, where positions have zeros: how many words beside it are in use.
 constexpr std::uint64_t kBesideBits = kRecordUnit - 1;
+static_assert(BesideTail::kSize / sizeof(Position) <= kBesideBits);
 static_assert(kTailOffset + sizeof(Position) + BesideTail::kSize <= kHeadOffset);
 /// Smaller ones are quick either way, and their readers wait for them.
 constexpr std::size_t kLargePacket = 1024;
@@ -81,7 +82,7 @@ bool RingWriter::write(const RecordHeader& header, const std::uint8_t* packet) {
     std::memcpy(record + sizeof header, packet, kInFirstLine);
     copier_.copy(record + kRecordUnit, packet + kInFirstLine, header.size - kInFirstLine);
   }
-  advance(header.size);
+  advance(header, packet);
   return true;
 }
 
@@ -92,15 +93,15 @@ MutBytes RingWriter::frame() {
 
 void RingWriter::commit(const RecordHeader& header) {
   UROCE_ASSERT(header.size <= proto::kMaxPacketSize);
-  std::memcpy(record_at(memory_, tail_), &header, sizeof header);
+  std::uint8_t* const record = record_at(memory_, tail_);
+  std::memcpy(record, &header, sizeof header);
   if (header.size >= kLargePacket) copier_.count_in_place();
-  advance(header.size);
+  advance(header, record + sizeof header);
 }
 
-void RingWriter::advance(std::size_t packet_size) {
-  const std::uint8_t* const record = record_at(memory_, tail_);
-  if (beside_packets_ == unpublished_packets_ && beside_.append(record, packet_size)) ++beside_packets_;
-  const std::size_t bytes = record_bytes(packet_size);
+void RingWriter::advance(const RecordHeader& header, const std::uint8_t* packet) {
+  is_all_beside_ = is_all_beside_ && beside_.append(header, packet);
+  const std::size_t bytes = record_bytes(header.size);
   tail_ += bytes;
   ++unpublished_packets_;
   // Packets of one size follow each other.
@@ -109,7 +110,7 @@ void RingWriter::advance(std::size_t packet_size) {
 
 void RingWriter::publish() {
   Position& tail = position(memory_, kTailOffset);
-  const std::size_t words = beside_packets_ == unpublished_packets_ ? beside_.used_words() : 0;
+  const std::size_t words = is_all_beside_ ? beside_.used_words() : 0;
   if (words > 0) {
     // Who reads these words while they change sees another tail afterwards.
     tail.store(published_, std::memory_order_relaxed);
@@ -117,17 +118,18 @@ void RingWriter::publish() {
     for (std::size_t i = 0; i < words; ++i) beside_tail(memory_, i).store(beside_.words[i], std::memory_order_relaxed);
   }
   published_ = tail_;
-  unpublished_packets_ = beside_packets_ = 0;
+  unpublished_packets_ = 0;
+  is_all_beside_ = true;
   beside_.used = 0;
   copier_.finish();
   tail.store(tail_ | words, std::memory_order_seq_cst);  // See Bell::set_asleep().
 }
 
-bool BesideTail::append(const std::uint8_t* record, std::size_t packet_size) {
-  const std::size_t size = sizeof(RecordHeader) + packet_size;
-  if (size > kSize - used) return false;
-  std::memcpy(bytes() + used, record, size);
-  used += size;
+bool BesideTail::append(const RecordHeader& header, const std::uint8_t* packet) {
+  if (sizeof header + header.size > kSize - used) return false;
+  std::memcpy(bytes() + used, &header, sizeof header);
+  std::memcpy(bytes() + used + sizeof header, packet, header.size);
+  used += sizeof header + header.size;
   return true;
 }
 
@@ -140,9 +142,9 @@ bool RingReader::is_empty() const {
 std::optional<proto::Datagram> RingReader::read(const proto::Path& from_to, MutBytes out) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   if (head == tail_ && !look_at_tail(head)) return std::nullopt;
-  // From here on only copies count: the writer may change what is in the ring at any time.
   const bool is_beside = beside_at_ < beside_.used;
   const std::uint8_t* const record = is_beside ? beside_.bytes() + beside_at_ : record_at(memory_, head);
+  // From here on only copies count: the writer may change what is in the ring at any time.
   const RecordHeader header = is_beside ? header_of(record) : shared_header_of(record);
   if (header.size > proto::kMaxPacketSize || record_bytes(header.size) > tail_ - head) {
     give_up(head);

@@ -5,7 +5,8 @@
 //
 // The memory: a head with the two positions, then kRingBytes of records, mapped twice in a row. Positions count bytes
 // from the beginning of time and are multiples of kRecordUnit. What is published last also stands beside the writer's
-// position, if it is little: the reader waits for that cache line, and needs no other then.
+// position, if it is little: the reader waits for that cache line, and needs no other then. The low bits of that
+// position say how many words there are in use.
 #pragma once
 
 #include <array>
@@ -58,7 +59,7 @@ struct BesideTail {
   std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(words.data()); }
   std::size_t used_words() const { return (used + sizeof words[0] - 1) / sizeof words[0]; }
   /// False: there is no room.
-  bool append(const std::uint8_t* record, std::size_t packet_size);
+  bool append(const RecordHeader& header, const std::uint8_t* packet);
 };
 
 class RingWriter {
@@ -86,7 +87,7 @@ class RingWriter {
   void forget() { memory_.forget(); }
 
  private:
-  void advance(std::size_t packet_size);
+  void advance(const RecordHeader& header, const std::uint8_t* packet);
 
   Mapping memory_;
   LineCopier copier_;
@@ -94,8 +95,8 @@ class RingWriter {
   std::uint64_t published_ = 0;  ///< The tail that the reader has been told.
   std::uint64_t head_ = 0;       ///< How far the reader was when we looked last.
   std::uint32_t unpublished_packets_ = 0;
-  BesideTail beside_;                 ///< The first ones of them.
-  std::uint32_t beside_packets_ = 0;  ///< How many.
+  BesideTail beside_;          ///< The first ones of them.
+  bool is_all_beside_ = true;  ///< And there are no others.
   bool broken_ = false;
 };
 

@@ -209,6 +209,8 @@ class RingVictim {
           return kHeadAt;
         case PokeSpec::kRecord:
           return kRingHead + (position_ + spec.offset) % (kRingBytes - sizeof spec.value + 1);
+        case PokeSpec::kBeside:
+          return kBesideAt + spec.offset % (sizeof(Beside) - sizeof spec.value + 1);
         default:
           return spec.offset % (kRingMemory - sizeof spec.value + 1);
       }

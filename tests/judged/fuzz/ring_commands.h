@@ -39,12 +39,13 @@ struct CountSpec {
 
 /// A change that the rules of the ring do not allow: eight bytes at once.
 struct PokeSpec {
-  enum Place : std::uint8_t { kTail, kHead, kRecord, kAnywhere, kPlaces };
+  enum Place : std::uint8_t { kTail, kHead, kRecord, kAnywhere, kBeside, kPlaces };
   enum Base : std::uint8_t { kWhatIsThere, kNothing, kBases };
   std::uint8_t place = 0;
   std::uint8_t base = 0;  ///< What `value` is added to.
   std::uint64_t value = 0;
   std::uint32_t offset = 0;  ///< kRecord: from the record that is read next. kAnywhere: from the memory's beginning.
+                             ///< kBeside: from the tail's word, and behind it.
   template <class Archive>
   void fields(Archive& archive) {
     archive(place), archive(base), archive(value), archive(offset);

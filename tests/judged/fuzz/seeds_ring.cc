@@ -58,7 +58,7 @@ void add_ring_seeds(std::vector<Seed>& seeds) {
   add("bad_tail_backwards", some().read().poke(tail(0, PokeSpec::kNothing)).read(3));
   add("bad_tail_far_ahead", some().poke(tail(engine::kRingBytes, PokeSpec::kWhatIsThere)).read(3));
   add("bad_tail_a_whole_ring", RingSeed().poke(tail(engine::kRingBytes, PokeSpec::kNothing)).read(255).read(255));
-  add("bad_tail_between_records", some().poke(tail(1, PokeSpec::kWhatIsThere)).read(6));
+  add("bad_tail_between_records", some().poke(tail(16, PokeSpec::kWhatIsThere)).read(6));
   add("bad_size_beyond_packets", some().poke(poke_of(PokeSpec::kRecord, kFull + 1)).read());
   add("bad_size_beyond_all", some().poke(poke_of(PokeSpec::kRecord, 0xFFFF'FFFF)).read());
   add("bad_size_beyond_tail", some().poke(poke_of(PokeSpec::kRecord, kFull)).read());
@@ -66,7 +66,18 @@ void add_ring_seeds(std::vector<Seed>& seeds) {
       some().read(3).release().write(1).poke(head(~std::uint64_t{63}, PokeSpec::kWhatIsThere)).write(kFull, 255));
   add("bad_head_beyond_tail", some().poke(head(1 << 20, PokeSpec::kNothing)).write(kFull, 255).write(kFull, 255));
   add("bad_head_of_what_is_unread", some().poke(head(64, PokeSpec::kNothing)).write(kFull, 255).publish().read(255));
-  // Loads of a first read(): the tail, the header.
+  const auto little = [] { return RingSeed().write(20).write(80).publish(); };
+  const auto size_beside = [](std::uint32_t size) { return poke_of(PokeSpec::kBeside, size); };
+  add("good_beside", little().read(2).write(84).publish().read().release().write(0, 14).publish().read(20));
+  add("good_behind_what_is_beside", RingSeed().write(20).publish().write(20).publish().read(2).release());
+  add("bad_size_beside", little().poke(size_beside(21)).read(2));
+  add("bad_size_beside_beyond_all", little().poke(size_beside(0xFFFF'FFFF)).read(2));
+  add("bad_size_beside_as_the_tail_says",
+      RingSeed().write(4000).publish().poke(size_beside(4000)).poke(tail(1, PokeSpec::kWhatIsThere)).read(2));
+  add("bad_words_beside", little().poke(tail(1, PokeSpec::kWhatIsThere)).read(2));
+  // Loads of a first read(): the tail, what is beside it, the tail again, the header.
+  add("race_beside", little().race(3, size_beside(30)).read(2));
+  add("race_tail_behind_what_is_beside", little().race(16, tail(1, PokeSpec::kWhatIsThere)).read(2));
   add("race_size", some().race(1, poke_of(PokeSpec::kRecord, kFull)).read());
   add("race_size_later", some().race(2, poke_of(PokeSpec::kRecord, 0xFFFF'FFFF)).read(3));
   add("race_tail", some().race(1, tail(0, PokeSpec::kNothing)).read(3));
