@@ -306,8 +306,7 @@ TEST(Credits, MessageNumbersWrap) {
   nic::CreditLimit limit;
   nic::Ssn ssn{1};
   for (std::uint32_t i = 0; i < (1u << 24) + 1000; ++i, ++ssn) {
-    ASSERT_FALSE(limit.covers(ssn)) << i;
-    ASSERT_TRUE(limit.is_limited(ssn)) << i;
+    if (limit.covers(ssn) || !limit.is_limited(ssn)) FAIL() << i;  // 17 million times: an ASSERT takes longer.
     limit.on_credits(ssn, 0);
   }
   EXPECT_EQ(ssn, nic::Ssn{1001});
