@@ -23,15 +23,16 @@ constexpr Rule kLocalGone{"the L_Key of a deregistered region grants nothing", "
 constexpr Rule kFields{"byte_len and wc_flags describe what arrived; GRH flag and src_qp are for UD", "ibv_poll_cq(3)"};
 constexpr Rule kScatter{"a message fills the SGEs in order", "IBTA Vol 1, 10.7.3 ?; ibv_post_recv(3)"};
 
-constexpr Why kExact = choice("both give at least what was asked for: ours exactly that, rxe rounds up to 2^n - 1");
+constexpr Why kExactDepth =
+    choice("both give at least what was asked for: ours exactly that, rxe rounds up to 2^n - 1");
 constexpr Why kFlags = specification(
     "rxe sets WITH_IMM on the sender's side too, and GRH on an RC receive; the receiver's "
     "src_qp is the peer's, as on mlx5");
 
-constexpr struct ibv_qp_cap kSixteen { 16, 128, 2, 2, 0 };
+constexpr struct ibv_qp_cap kSixteenDeep { 16, 128, 2, 2, 0 };
 
 std::string fill_send_queue() {
-  Link link({.b = {.min_rnr_timer = 31}, .a_side = {.cap = kSixteen}});
+  Link link({.b = {.min_rnr_timer = 31}, .a_side = {.cap = kSixteenDeep}});
   struct ibv_sge sge = link.a.sge(0, 8);
   std::string outcome;
   std::uint64_t accepted = 0;
@@ -41,7 +42,7 @@ std::string fill_send_queue() {
 }
 
 std::string fill_receive_queue() {
-  Side side(0, {.cap = kSixteen});
+  Side side(0, {.cap = kSixteenDeep});
   side.bring(IBV_QPS_RTR);
   std::string outcome;
   std::uint64_t accepted = 0;
@@ -52,11 +53,11 @@ std::string fill_receive_queue() {
 /// 40 sends through a queue of 31: a NIC that frees slots only when the program polls never takes the 32nd.
 std::string unsignalled_sends() {
   constexpr std::uint64_t kSends = 40;
-  constexpr auto kPatience = std::chrono::seconds(20);
+  constexpr auto kForProgress = std::chrono::seconds(20);
   Link link({.a_side = {.cap = {31, 128, 2, 2, 0}}});
   for (std::uint64_t i = 0; i < kSends; ++i) EXPECT_EQ(post_recv(link.b.qp.get(), i, link.b.sge(0, 100)), 0);
   struct ibv_sge sge = link.a.sge(0, 8);
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kForProgress;
   std::uint64_t accepted = 0;
   int error = 0;
   while (accepted < kSends && std::chrono::steady_clock::now() < give_up) {
@@ -182,9 +183,9 @@ Chapter queues_and_keys() {
           "Queues, keys and completions",
           {
               {"SQ of 16 requested: post until it refuses", kFull, "ENOMEM, bad_wr = wr_id 16; accepted 16",
-               "ENOMEM, bad_wr = wr_id 31; accepted 31", kExact, fill_send_queue},
+               "ENOMEM, bad_wr = wr_id 31; accepted 31", kExactDepth, fill_send_queue},
               {"RQ of 128 requested: post until it refuses", kFull, "ENOMEM, bad_wr = wr_id 128; accepted 128",
-               "ENOMEM, bad_wr = wr_id 255; accepted 255", kExact, fill_receive_queue},
+               "ENOMEM, bad_wr = wr_id 255; accepted 255", kExactDepth, fill_receive_queue},
               {"40 unsignalled sends, never polling (SQ capacity 31)", kSlots, "ok; accepted 40", "ok; accepted 40",
                kSame, unsignalled_sends},
               {"sq_sig_all=1, unsignalled WR", kSignalAll, "SUCCESS wr 1 len 8 SEND", "SUCCESS wr 1 len 8 SEND", kSame,

@@ -28,7 +28,7 @@ constexpr Rule kList{"posting stops at the first WR refused; those before it sta
 constexpr Why kAtomicLength = specification("8 bytes are what the atomic returned; rxe reports the length of the SGE");
 constexpr Why kInlineRead =
     specification("there is nothing to send inline; rxe accepts and finds no place for the answer");
-constexpr Why kImmediate = specification("rxe accepts, fails when it executes, and the flush overwrites the status");
+constexpr Why kAtExecution = specification("rxe accepts, fails when it executes, and the flush overwrites the status");
 constexpr Why kNeverSent = choice("rxe never sends it and says nothing; it can't be executed, and ours says so");
 constexpr Why kListStops = specification("rxe accepts the list and flushes all of it, the good first one too");
 
@@ -173,9 +173,9 @@ Chapter work_requests() {
           {"inline READ", kInlineOps, "EINVAL, bad_wr = wr_id 1; none; A RTS, B RTS",
            "ok; LOC_PROT_ERR wr 1; A ERR, B RTS", kInlineRead, shot(kRead, 16, {.change = inlined})},
           {"opcode 99", kOpcodes, "EINVAL, bad_wr = wr_id 1; none; A RTS, B RTS", "ok; WR_FLUSH_ERR wr 1; A ERR, B RTS",
-           kImmediate, shot(kSend, 16, {.change = opcode<99>})},
+           kAtExecution, shot(kSend, 16, {.change = opcode<99>})},
           {"opcode TSO (10)", kOpcodes, "EINVAL, bad_wr = wr_id 1; none; A RTS, B RTS",
-           "ok; WR_FLUSH_ERR wr 1; A ERR, B RTS", kImmediate, shot(kSend, 16, {.change = opcode<IBV_WR_TSO>})},
+           "ok; WR_FLUSH_ERR wr 1; A ERR, B RTS", kAtExecution, shot(kSend, 16, {.change = opcode<IBV_WR_TSO>})},
           {"SEND with num_sge 0", kNoSges, "ok; SUCCESS wr 1 len 0 SEND; A RTS, B RTS",
            "ok; SUCCESS wr 1 len 0 SEND; A RTS, B RTS", kSame,
            shot(kSend, 0, {.receives = 1, .change = [](const Link&, struct ibv_send_wr& wr) { wr.num_sge = 0; }})},

@@ -16,7 +16,7 @@ using proto::PacketView;
 namespace {
 
 constexpr std::uint32_t kDatagramMax = 4096;
-constexpr std::uint32_t kControlled = 1u << 31;
+constexpr std::uint32_t kControlledBit = 1u << 31;
 
 void put16(std::uint8_t* at, std::size_t value) {
   at[0] = static_cast<std::uint8_t>(value >> 8);
@@ -123,7 +123,7 @@ void UdEnd::aim(Op& op, Sending& sending, nic::SendWr&) {
   if (random_.chance(plan_.stray)) {
     if (random_.chance(0.3)) target.qpn = 0xFFFF;
     target.qkey ^= static_cast<std::uint32_t>(1 + random_.below(7));
-    if (random_.chance(0.3)) target.qkey |= kControlled;  // Stands for our own.
+    if (random_.chance(0.3)) target.qkey |= kControlledBit;  // Stands for our own.
   }
   if (op.flaw != Flaw::kBadRkey) return;
   // For UD, this flaw is a message that is longer than a packet. It needs no bytes that are its own.

@@ -15,7 +15,7 @@ using nic::WcStatus;
 
 namespace {
 
-Extent room(Host& host, std::uint32_t message_max) {
+Extent room_for(Host& host, std::uint32_t message_max) {
   const std::uint32_t size = message_max + 128;
   return host.reserve(std::clamp(48'000u / size, 3u, 16u) * size);
 }
@@ -33,8 +33,8 @@ UnackedEnd::UnackedEnd(Stage& stage, UnackedTraffic& traffic, Host& host, const 
       srq_(host.srq(plan.srq)),
       inbox_(host, srq_, [this](const Receive& receive) { receive_ended(receive); }),
       ops_left_(plan.ops),
-      local_(room(host, shared.message_max)),
-      receive_(room(host, shared.message_max)) {
+      local_(room_for(host, shared.message_max)),
+      receive_(room_for(host, shared.message_max)) {
   host.reserve_cq(plan.send_cq, plan.max_send_wr);
   host.reserve_cq(plan.recv_cq, srq_ != nullptr ? srq_->plan().max_wr + 1 : plan.max_recv_wr);
   stage.unacked_lint.add(wire_);

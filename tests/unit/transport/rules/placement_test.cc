@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint8_t kBoth = proto::kGlobalVisibility | proto::kPersistence;
 
-void invalid(Script& s, std::int64_t psn) {
+void invalid_request(Script& s, std::int64_t psn) {
   s.expect(nak(psn, NakCode::kInvalidRequest));
   s.expect_event(Event::Kind::kQpReqErr);
   s.expect_state(QpState::kErr);
@@ -53,7 +53,7 @@ TEST(AtomicWrite, HasEightBytes) {
     Script s;
     const auto before = s.memory;
     s.recv(atomic_write(0, 0x5A).length(size.announced).bytes(size.bytes));
-    invalid(s, 0);
+    invalid_request(s, 0);
     EXPECT_EQ(s.memory, before) << size.announced << ", " << size.bytes;
   }
 }
@@ -64,7 +64,7 @@ TEST(AtomicWrite, IsAligned) {
     Script s;
     const auto before = s.memory;
     s.recv(atomic_write(0, 0x5A).at(offset));
-    invalid(s, 0);
+    invalid_request(s, 0);
     EXPECT_EQ(s.memory, before);
   }
 }
@@ -83,7 +83,7 @@ TEST(AtomicWrite, MemoryIsAlignedToo) {
 TEST(AtomicWrite, NeedsTheQpsRemoteWrite) {
   Script without({.qp_access = kAllAccess & ~nic::kRemoteWrite});
   without.recv(atomic_write(0, 1));
-  invalid(without, 0);
+  invalid_request(without, 0);
   Script just({.qp_access = nic::kRemoteWrite});
   just.recv(atomic_write(0, 1));
   just.expect(read_only(0).bytes(0).msn(1));
@@ -124,10 +124,10 @@ TEST(AtomicWrite, CountsAsARead) {
   s.recv_together({atomic_write(0, 1), read_request(1, 8), atomic_write(2, 3)});
   s.expect(read_only(0).bytes(0));
   s.expect(read_only(1).bytes(8));
-  invalid(s, 2);
+  invalid_request(s, 2);
   Script none({.max_dest_rd_atomic = 0});
   none.recv(atomic_write(0, 1));
-  invalid(none, 0);
+  invalid_request(none, 0);
 }
 
 // --- the responder and FLUSH ----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ TEST(Flush, NeedsTheQpsRight) {
     Script s({.qp_access = c.qp_access});
     s.recv(flush(0, 64).placement(c.placement));
     if (!c.offered) {
-      invalid(s, 0);
+      invalid_request(s, 0);
     } else if (c.placement == proto::kGlobalVisibility) {
       s.expect(read_only(0).bytes(0));
     } else {
@@ -196,7 +196,7 @@ TEST(Flush, OfReservedKinds) {
       if (placement >= 1 && placement <= 3 && selectivity <= 1) continue;
       Script s({.qp_access = kAllAccess | nic::kFlushPersistent});
       s.recv(flush(0, 64).placement(placement).selectivity(selectivity));
-      invalid(s, 0);
+      invalid_request(s, 0);
     }
   }
 }
@@ -278,7 +278,7 @@ TEST(Flush, AnyNumberIsAnswered) {
   s.expect(read_only(20).bytes(8).msn(21));
   Script none({.max_dest_rd_atomic = 0});
   none.recv(flush(0, 64));
-  invalid(none, 0);
+  invalid_request(none, 0);
 }
 
 }  // namespace
