@@ -74,7 +74,7 @@ ROOMS = {
     "tools/wireshark": {"proto"},
     "tools/rdma": {"tools/output"},
     "tools/preload": set(),
-    "tools/backend": {"tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
+    "tools/backend": {"tools/output", "tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/workload": {"proto/base", "tools/rdma"},
     "tools/control": PROTO | {"tools/rdma", "tools/version", "tools/workload"},
     "tools/session": {"tools/control", "tools/output", "tools/rdma", "tools/workload"},
@@ -88,7 +88,7 @@ ROOMS = {
     "tools/explain/words": PROTO | {"tools/explain/packets", "tools/explain/story"},
     "tools/explain": PROTO | {"verbs/record", "tools/output", "tools/explain/capture", "tools/explain/packets", "tools/explain/story",
                               "tools/explain/words"},
-    "tools/uroce": PROTO | ENGINE | {"tools/cli", "tools/control", "tools/explain", "tools/output", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
+    "tools/uroce": PROTO | ENGINE | {"tools/backend", "tools/cli", "tools/control", "tools/explain", "tools/output", "tools/preload", "tools/rdma", "tools/version", "verbs/nic/model", "verbs/record",
                                      "verbs/include/uroce", "verbs/ibverbs/catalogue", "verbs/ibverbs/control", "verbs/ibverbs/host"},
     "tools/broker": PROTO | {"engine/broker", "tools/version"},
     # Lessons: on io_uring, on proto, on the standard verbs.

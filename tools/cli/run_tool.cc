@@ -12,6 +12,7 @@
 
 #include "proto/base/fd.h"
 #include "tools/backend/rdmacm.h"
+#include "tools/backend/unknown_settings.h"
 #include "tools/control/interrupt.h"
 #include "tools/explain/explain.h"
 #include "tools/output/standard_descriptors.h"
@@ -107,6 +108,7 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
   g_language = options.language;
   try {
     occupy_standard_descriptors(O_RDWR);
+    warn_of_misspelt_settings(options.program);
     if (options.session.cm) {
       if (const auto error = select_rdma_cm(options.backend, argv)) throw Failure(kExitUsage, *error);
     }

@@ -13,12 +13,11 @@
 
 #include "engine/os/fd.h"
 #include "proto/address.h"
+#include "tools/backend/unknown_settings.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/port_holders.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/address.h"
-
-extern char** environ;
 
 namespace uroce::tools {
 namespace {
@@ -147,11 +146,11 @@ void check_environment(Findings& findings) {
       findings.good(fmt::format("setting: {}={}", facts.name, value));
     }
   }
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string variable(*entry, std::find(*entry, *entry + std::char_traits<char>::length(*entry), '='));
-    const auto is_it = [&variable](const ibv::SettingFacts& facts) { return variable == facts.name; };
-    if (!variable.starts_with("UROCE_") || std::any_of(table.begin(), table.end(), is_it)) continue;
-    findings.note(variable + " is set, and no setting has that name", "see `uroce run --help` for the names");
+  for (const UnknownSetting& unknown : unknown_settings()) {
+    findings.note(unknown.name + " is set, and no setting has that name",
+                  unknown.meant.empty()
+                      ? "see `uroce run --help` for the names"
+                      : fmt::format("is {} meant? See `uroce run --help` for the names", unknown.meant));
   }
 }
 

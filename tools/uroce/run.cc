@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "proto/capture_file.h"
+#include "tools/backend/unknown_settings.h"
 #include "tools/output/print.h"
 #include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
@@ -51,6 +52,7 @@ bool set_capture(const std::string& file) {
 
 /// Sets up the environment of this process. The exit status, after a message, when it can't be done.
 int set_environment(const RunOptions& options) {
+  warn_of_misspelt_settings("uroce");
   const ibv::SettingTable& table = ibv::settings();
   for (std::size_t i = 0; i < table.size(); ++i) set(table.at(i).name, options.settings.at(i));
   for (std::size_t i = 0; i < table.size(); ++i) {

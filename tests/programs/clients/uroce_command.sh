@@ -171,7 +171,15 @@ expect 0 'UROCE_PCAP' env UROCE_PCAP="$folder/x.pcap" "$uroce" doctor
 [ "$(cat "$folder/x.pcap")" = kept ] || fail "uroce doctor wrote over a capture"
 expect 1 "UROCE_RECORD: can't write to /no/such/folder" env UROCE_RECORD=/no/such/folder "$uroce" doctor
 expect 0 'UROCE_FAULT is set, and no setting has that name' env UROCE_FAULT=x "$uroce" doctor
+expect 0 'is UROCE_FAULTS meant?' env UROCE_FAULT=x "$uroce" doctor
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn sh -c 'ip link set lo up; ip link set lo down; ip addr; exec "$1" doctor' - "$uroce"
 fi
+# Who misspells one hears of it, once. Variables that look like none may be another program's.
+for pair in WRIE=WIRE FAULT=FAULTS ADDRESS=ADDR SEEED=SEED DEVICE=DEVICES; do
+  said=$(env "UROCE_${pair%=*}=x" UROCE_TARBALL=x UROCE_CI_RUN=env UROCE_LAB=x "$uroce" run -- true 2>&1)
+  [ "$said" = "uroce: UROCE_${pair%=*} has no effect: no setting has that name; is UROCE_${pair#*=} meant?" ] || fail "$pair: '$said'"
+done
+expect 0 'is UROCE_WIRE meant?' env UROCE_WRIE=shm "$uroce" env
+expect 2 'rdma_client: UROCE_WRIE has no effect' env UROCE_WRIE=shm "$(dirname "$uroce")/rdma_client" no.such.host.invalid
 echo "all as it should be"
