@@ -70,7 +70,9 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   line("", more);
   line("responder",
        fmt::format("expects PSN {:#x}, MSN {}; {} receives posted", in.expected.value(), in.msn, in.receives));
-  line("window", fmt::format("{} of {} bytes used, by all QPs to this peer", in.window_used, in.window_limit));
+  // No "used of limit": the packet that fills it goes beyond, and the limit falls while packets are under way.
+  line("window", fmt::format("{} bytes under way, of all QPs to this peer; from {} on, packets wait", in.window_used,
+                             in.window_limit));
   for (std::size_t i = 0; i < in.timers.size(); ++i) {
     if (in.timers[i] == Instant{}) continue;
     const double left = milliseconds(in.timers[i] - now);  // Below 0: the NIC has not looked since.

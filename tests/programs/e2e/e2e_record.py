@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -88,6 +89,10 @@ def scenario_live():
         check(0 < qp["timers_ns"]["ack"] < 5e9, qp)
         status, text, error = uroce("qp", f"{pid}/{qp['qpn']:#x}")
         check(status == 0 and text.startswith(f"QP {qp['qpn']:#x}, RC, RTS; rdma_client[{pid}]"), text, error)
+        # Both numbers are true, also when more is under way than the limit.
+        window = [line for line in text.splitlines() if line.startswith("  window ")]
+        check(len(window) == 1 and re.fullmatch(r"  window +\d+ bytes under way, of all QPs to this peer; from \d+ on, packets wait",
+                                                window[0]), text)
         check("timer       ack: due in " in text and f"state qpn={qp['qpn']:#x} from=RTR to=RTS" in text, text)
         status, text, _ = uroce("qp", "--json", pid)
         check(status == 0 and json.loads(text)[0]["counts"]["sent_packets"] > 0, text)
