@@ -7,8 +7,8 @@
 using namespace uroce::tools;
 
 int main(int argc, char** argv) {
-  return run_tool(Role::kClient, argc, argv, [](const Options& options) {
-    RdmaOwner resources = open_device(options.device);
+  return run_tool(Role::kClient, argc, argv, [](const Options& options, RdmaOwner& resources) {
+    resources = open_device(options.device);
     const bool cm = options.session.cm;
     Connection connection = connect_to(options.server, options.port, options.connect_timeout,
                                        cm ? device_address(*resources) : "", cm ? kRdmaCalls : kTcpCalls);

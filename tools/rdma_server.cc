@@ -19,8 +19,8 @@ Listener listen_for_clients(const Options& options, const RdmaResources& resourc
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_tool(Role::kServer, argc, argv, [](const Options& options) {
-    RdmaOwner resources = open_device(options.device);
+  return run_tool(Role::kServer, argc, argv, [](const Options& options, RdmaOwner& resources) {
+    resources = open_device(options.device);
     Listener listener = listen_for_clients(options, *resources);
     std::string at = options.session.cm ? " of " + device_address(*resources) : "";
     if (at.starts_with(" of 127.")) at += " (this host only; for others, pass --addr)";

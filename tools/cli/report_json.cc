@@ -9,6 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What is not known has no text.
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
 double rate(double amount, double span) { return span > 0 ? amount / span : 0; }
 
 Json workload_json(const Workload& w) {
@@ -104,8 +107,8 @@ Json nic_json(const ibv::NicFacts& nic) {
           {"engine", {{"name", nic.port.engine}, {"reason", nic.port.reason}, {"features", nic.port.features}}},
           {"peers_by_shm", nic.port.by_shm},
           {"receive_buffer_bytes", nic.port.receive_buffer_bytes},
-          {"pcap", nic.pcap.empty() ? Json(nullptr) : Json(nic.pcap)},
-          {"pcap_error", nic.pcap_error.empty() ? Json(nullptr) : Json(nic.pcap_error)},
+          {"pcap", text_or_null(nic.pcap)},
+          {"pcap_error", text_or_null(nic.pcap_error)},
           {"pcap_missed", nic.pcap_missed},
           {"last_cause", nic.last_cause ? Json(*nic.last_cause) : Json(nullptr)},
           {"counters", counters_json(nic.counters)},
@@ -126,7 +129,7 @@ Json nic_json(const ibv::NicFacts& nic) {
 Json loss_json(const PeerLoss& loss) {
   return {{"outstanding", loss.outstanding},
           {"probed", loss.probed},
-          {"status", loss.status.empty() ? Json(nullptr) : Json(loss.status)},
+          {"status", text_or_null(loss.status)},
           {"seconds", loss.seconds},
           {"promised_seconds", loss.promised_seconds}};
 }
@@ -139,12 +142,12 @@ std::string json_report(const Report& report) {
   Json json = {{"role", options.session.role == Role::kClient ? "client" : "server"},
                {"ok", report.exit_code == kExitOk},
                {"exit", static_cast<int>(report.exit_code)},
-               {"error", report.error.empty() ? Json(nullptr) : Json(report.error)},
+               {"error", text_or_null(report.error)},
                {"backend", backend_name(options.backend)},
-               {"device", report.device},
+               {"device", text_or_null(report.device)},
                {"gid_index", options.device.gid_index},
-               {"gid", report.gid},
-               {"peer", outcome.peer_address}};
+               {"gid", text_or_null(report.gid)},
+               {"peer", text_or_null(outcome.peer_address)}};
   if (outcome.workload) json["workload"] = workload_json(*outcome.workload);
   if (!outcome.notes.empty()) json["notes"] = outcome.notes;
   if (outcome.initiated) json["initiated"] = initiated_json(*outcome.initiated);

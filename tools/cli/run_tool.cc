@@ -77,9 +77,11 @@ class OwnStory {
   bool is_ours_ = false;
 };
 
-/// A failure outside of any session.
-ExitCode report_failure(const Options& options, ExitCode code, const std::string& sentence) {
+/// A failure outside of any session, perhaps with a device that is open.
+ExitCode report_failure(const Options& options, ExitCode code, const std::string& sentence,
+                        const RdmaOwner& resources = nullptr) {
   Report report;
+  if (resources) report.describe_device(*resources);
   report.options = &options;
   report.exit_code = code;
   report.error = sentence;
@@ -97,7 +99,7 @@ void move_nic(const Options& options, const Control& control, RdmaOwner& resourc
 
 }  // namespace
 
-int run_tool(Role role, int argc, const char* const* argv, const std::function<ExitCode(const Options&)>& body) {
+int run_tool(Role role, int argc, const char* const* argv, const ToolBody& body) {
   const auto parsed = parse_options(role, argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   if (const auto* refused = std::get_if<RefusedOptions>(&parsed)) {
@@ -116,7 +118,12 @@ int run_tool(Role role, int argc, const char* const* argv, const std::function<E
     select_backend_and_environment(options);
     if (options.session.cm && role == Role::kClient) place_nic(address_towards(options.server));
     const OwnStory story(options);
-    return body(options);
+    RdmaOwner resources;
+    try {
+      return body(options, resources);
+    } catch (const Failure& failure) {
+      return report_failure(options, failure.exit_code(), failure.what(), resources);
+    }
   } catch (const Failure& failure) {
     return report_failure(options, failure.exit_code(), failure.what());
   } catch (const std::exception& error) {  // out of memory, mostly

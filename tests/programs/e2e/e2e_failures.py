@@ -52,7 +52,8 @@ def scenario_usage():
 
 
 def scenario_bad_device():
-    ended(Tool("rdma_server", ["--device", "mlx5_7", "--json"]), 2, "no device 'mlx5_7'", "uroce0")
+    result = ended(Tool("rdma_server", ["--device", "mlx5_7", "--json"]), 2, "no device 'mlx5_7'", "uroce0")
+    check(result["device"] is None and result["gid"] is None, result)
     ended(Tool("rdma_client", ["127.0.0.1", "18515", "--json"]), 2, "no device '18515'", "device port gid-index num-qp")
     ended(Tool("rdma_server", ["--ib-port", "2", "--json"]), 2, "no port 2")
 
@@ -240,7 +241,8 @@ def scenario_interrupted():
         ended(pair.client, 1, "the server gave up: interrupted")
     server = Server()
     server.signal(signal.SIGINT)
-    ended(server, 130, "interrupted")
+    result = ended(server, 130, "interrupted")
+    check(result["device"] == "uroce0" and result["gid"] and result["nic"] and result["peer"] is None, result, server)
 
 
 def scenario_client_refused_while_busy():
