@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 
 import run_pair
 from run_pair import Pair, Server, check
@@ -45,6 +46,21 @@ def scenario_record():
             check(not [name for name in os.listdir(other) if name.endswith(".ring")], os.listdir(other))
         status, _, error = uroce("record", os.getpid())
         check(status == 1 and "has no NIC" in error, error)
+
+
+def scenario_device_fatal():
+    """A NIC that a fault stops: the report and the recording say so, and when."""
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = ["--op", "write", "--iters", 1000000000, "--num-qp", 1, "--faults", "device_fatal=300ms"]
+        with Pair(arguments, client_env={"UROCE_RECORD": directory}) as pair:
+            check(pair.finish() == (1, 1), pair.client, pair.server)
+            cause = pair.client.result()["nic"]["last_cause"]
+            check(cause == "DEVICE_FATAL: a fault (device_fatal=) has stopped the NIC; verbs return EIO", cause)
+            check(cause in pair.client.stderr, pair.client)
+        status, told, error = uroce("explain", "--json", directory)
+        check(status == 0, told, error)
+        (said,) = json.loads(told)["causes"]
+        check(said["cause"] == cause and abs(said["time_ns"] / 1e9 - time.time()) < 60, said)
 
 
 def scenario_closed_port():

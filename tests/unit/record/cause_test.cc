@@ -37,6 +37,15 @@ TEST(Cause, AFaultThatWasAskedForIsNotThePeers) {
   EXPECT_EQ(sentence(flight), "RETRY_EXC_ERR on QP 0x11: a fault (wr=) asks for this status; nothing was sent");
 }
 
+TEST(Cause, ANicThatAFaultStops) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kDeviceFatal, 0, 0);
+  const auto cause = last_cause(flight.read());
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(cause->sentence, "DEVICE_FATAL: a fault (device_fatal=) has stopped the NIC; verbs return EIO");
+  EXPECT_EQ(cause->qpn, 0u);
+}
+
 TEST(Cause, APeerThatFallsSilent) {
   Flight flight;
   flight.gets_ack(0ms, 0x104);

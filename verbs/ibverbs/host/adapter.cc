@@ -121,7 +121,7 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
       return set_port(port_up_, fault.kind == Kind::kPortUp);
     case Kind::kDeviceFatal:
       broken_ = true;
-      recorder_->on_error("IBV_EVENT_DEVICE_FATAL");
+      recorder_->on_event({.when = engine::os_now(), .kind = nic::TraceKind::kDeviceFatal});
       for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
       if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
       return;

@@ -116,6 +116,7 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
   if (qps_ != nullptr) qps_->on_event(event);
   if (tell_reason_) reasons_.on_event(event, phase_);
   if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
+  if (event.kind == nic::TraceKind::kDeviceFatal) on_error("IBV_EVENT_DEVICE_FATAL");
   // UC and UD: only the sending half breaks.
   const bool is_sqe = event.b == static_cast<std::uint64_t>(nic::QpState::kSqe);
   if (event.kind == nic::TraceKind::kState && is_sqe) on_error("a completion with an error: the QP is in SQE");
