@@ -182,4 +182,10 @@ for pair in WRIE=WIRE FAULT=FAULTS ADDRESS=ADDR SEEED=SEED DEVICE=DEVICES; do
 done
 expect 0 'is UROCE_WIRE meant?' env UROCE_WRIE=shm "$uroce" env
 expect 2 'rdma_client: UROCE_WRIE has no effect' env UROCE_WRIE=shm "$(dirname "$uroce")/rdma_client" no.such.host.invalid
+# Stdout is the program's.
+for value in - '>>-'; do
+  expect 2 'UROCE_PCAP: - is no file' "$uroce" run --pcap "$value" -- true
+  expect 1 'UROCE_PCAP: - is no file' sh -c 'cd "$2" && UROCE_PCAP=$3 exec "$1" info' - "$(realpath "$uroce")" "$folder" "$value"
+done
+[ ! -e "$folder/-" ] || fail "a capture went to a file named -"
 echo "all as it should be"

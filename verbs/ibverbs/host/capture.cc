@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace uroce::ibv {
 namespace {
@@ -20,7 +21,15 @@ std::string capture_interface(std::uint32_t index) {
 
 }  // namespace
 
+std::string capture_complaint(const std::string& value) {
+  if (value == kGoOn) return "behind >> belongs the name of a file, as in >>all.pcapng";
+  if (value != "-" && value != ">>-") return "";
+  return "- is no file, and stdout is the program's own; name a file, or a FIFO (mkfifo) from which another program "
+         "reads";
+}
+
 Result<proto::PcapWriter, std::string> open_capture(const std::string& value, std::uint32_t index) {
+  if (std::string wrong = capture_complaint(value); !wrong.empty()) return Err{std::move(wrong)};
   static std::mutex mutex;
   static std::set<std::string> begun;  // A forked child inherits it: the file is its parent's, and its own.
   const bool goes_on = value.starts_with(kGoOn);

@@ -9,6 +9,9 @@
 
 namespace uroce::ibv {
 
+/// What is wrong with a value of UROCE_PCAP, as a sentence for people; "" when nothing is.
+std::string capture_complaint(const std::string& value);
+
 /// Opens the capture that UROCE_PCAP names, `value`, for NIC `index` of this
 /// process. A name is that of a new capture: what a former run
 /// has left there goes. ">>" before it means that this one goes on there. Either way, NICs and processes that capture

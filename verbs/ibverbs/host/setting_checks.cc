@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "verbs/ibverbs/catalogue/settings.h"
+#include "verbs/ibverbs/host/capture.h"
 #include "verbs/ibverbs/host/environment.h"
 #include "verbs/ibverbs/host/seed.h"
 
@@ -19,7 +20,8 @@ std::string complaint(const Result<T, std::string>& parsed) {
 
 /// It is made when a NIC is opened.
 std::string check_capture(const std::string& value) {
-  return value == ">>" ? "UROCE_PCAP: behind >> belongs the name of a file, as in >>all.pcapng" : "";
+  const std::string wrong = capture_complaint(value);
+  return wrong.empty() ? "" : "UROCE_PCAP: " + wrong;
 }
 
 /// It is made when a NIC is opened, if need be.
