@@ -2,11 +2,14 @@
 // What is on disk after something broke.
 #include "verbs/ibverbs/host/flight_recorder.h"
 
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/in_child.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/record/store.h"
 
@@ -93,6 +96,17 @@ TEST_F(Recordings, APeerThatIsGone) {
   }
   EXPECT_NE(documents().find(": 3 transmissions of PSN 0xfffff0, no answer: the peer 127."), std::string::npos)
       << documents();
+}
+
+TEST_F(Recordings, AFullDiskKeepsNoEmptyFile) {
+  const std::string error = uroce::test::in_child([&] {
+    const rlimit little{.rlim_cur = 4096, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &little);
+    const auto recorder = FlightRecorder::make(0, proto::Gid::from_v4(127, 0, 0, 1), folder);
+    return recorder.ok() ? "none" : recorder.error();
+  });
+  EXPECT_NE(error.find(".ring: File too large; each NIC needs "), std::string::npos) << error;
+  EXPECT_EQ(rings(), 0u);
 }
 
 TEST_F(Recordings, ASendOfUcThatFails) {

@@ -54,7 +54,11 @@ Result<engine::Fd, std::string> make_file(const std::string& path) {
   engine::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   // Its pages must be there: a full disk would be a SIGBUS for the program later.
   const int error = !fd ? errno : ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
-  if (error != 0) return Err{"UROCE_RECORD: can't write " + path + ": " + std::strerror(error)};
+  if (error != 0) {
+    if (fd) ::unlink(path.c_str());
+    return Err{"UROCE_RECORD: can't write " + path + ": " + std::strerror(error) + "; each NIC needs " +
+               std::to_string(sizeof(record::Ring) >> 10) + " KiB there: make room, or name another directory"};
+  }
   ::flock(fd.get(), LOCK_EX);  // A reader of left rings has it for a moment.
   return fd;
 }
