@@ -3,12 +3,16 @@
 #include <sched.h>
 
 #include <cstdlib>
+#include <thread>
 
+#include "engine/os/fd.h"
+#include "engine/port/socket_address.h"
 #include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/address_watch.h"
+#include "verbs/ibverbs/host/bound_ports.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -133,6 +137,21 @@ TEST_F(AddressEvents, TheMtuFollowsTheInterface) {
   go_and_come_back();
   EXPECT_EQ(port_attr().active_mtu, IBV_MTU_4096);
   EXPECT_EQ(v().ibv_modify_qp(qp.get(), &rtr, kRtrMask), 0);
+}
+
+TEST(BoundPorts, AreThoseOfTheThreadsNetwork) {
+  UROCE_NEEDS_OWN_NETWORK();
+  constexpr std::uint16_t kPort = 4790;
+  std::size_t in_new_network = 0;
+  std::thread([&] {
+    ASSERT_EQ(::unshare(CLONE_NEWNET), 0);
+    const engine::SocketAddress any(proto::Gid::from_v4(0, 0, 0, 0), kPort);
+    const engine::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(socket.get(), any.get(), any.size), 0);
+    in_new_network = bound_udp_ports(kPort).size();
+  }).join();
+  EXPECT_EQ(in_new_network, 1u);
+  EXPECT_TRUE(bound_udp_ports(kPort).empty());
 }
 
 // In a new network namespace it has no address yet.

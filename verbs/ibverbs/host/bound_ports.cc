@@ -41,7 +41,8 @@ bool is_here(const proto::Gid& address) {
 std::vector<BoundPort> bound_udp_ports(std::uint16_t port) {
   std::vector<BoundPort> ports;
   std::set<std::string> seen;  // The kernel tells of a socket twice when others come and go meanwhile.
-  for (const char* table : {"/proc/net/udp", "/proc/net/udp6"}) {
+  // Not /proc/net: that is the network of the main thread, and this one may have moved to another.
+  for (const char* table : {"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"}) {
     std::ifstream file(table);
     std::string line;
     std::getline(file, line);  // Headings.
