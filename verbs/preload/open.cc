@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open(2) and its kin, fopen(3), and what reads a file again.
+// open(2) and its kin, fopen(3), freopen(3), and what reads a file again.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,14 +35,43 @@ int open_at(int directory, const char* path, int flags, Real real) {
   return answer(directory, path, follow, -1, real, [&](const Where& where) { return open_node(where, flags); });
 }
 
-FILE* open_stream(const Where& where, const char* mode) {
+int open_for_stream(const Where& where, const char* mode) {
   const bool reads_only = mode[0] == 'r' && std::strchr(mode, '+') == nullptr;
   const int close_on_exec = std::strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0;
-  const int fd = open_node(where, (reads_only ? O_RDONLY : O_RDWR) | close_on_exec);
+  return open_node(where, (reads_only ? O_RDONLY : O_RDWR) | close_on_exec);
+}
+
+FILE* open_stream(const Where& where, const char* mode) {
+  const int fd = open_for_stream(where, mode);
   if (fd < 0) return nullptr;
   FILE* const stream = ::fdopen(fd, mode);
   if (stream == nullptr) ::close(fd);
   return stream;
+}
+
+/// freopen(3): `real(path)` has `stream` read or write another file. Whatever happens, the former one is closed.
+template <class Real>
+FILE* reopen_stream(const char* path, const char* mode, FILE* stream, Real real) {
+  constexpr int kReal = -2;
+  FILE* reopened = nullptr;
+  const auto ask_real = [&](const char* real_path) {
+    reopened = real(real_path);
+    return kReal;
+  };
+  const int fd =
+      answer(AT_FDCWD, path, true, -1, ask_real, [&](const Where& where) { return open_for_stream(where, mode); });
+  if (fd == kReal) return reopened;
+  if (fd < 0) {
+    keep_errno([stream] { std::fclose(stream); });
+    return nullptr;
+  }
+  reopened = real("/dev/null");  // It has the mode, and a descriptor in whose place ours comes.
+  if (reopened != nullptr) {
+    const int place = ::fileno(reopened);
+    ::dup3(fd, place, (::fcntl(place, F_GETFD) & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+  }
+  keep_errno([fd] { ::close(fd); });
+  return reopened;
 }
 
 /// A channel of RDMA CM has commands only.
@@ -117,6 +146,13 @@ UROCE_EXPORT int __openat64_2(int directory, const char* path, int flags) {
   }
 UROCE_FOPEN(fopen)
 UROCE_FOPEN(fopen64)
+
+#define UROCE_FREOPEN(name)                                                                                           \
+  UROCE_EXPORT FILE* name(const char* path, const char* mode, FILE* stream) {                                         \
+    return reopen_stream(path, mode, stream, [&](const char* real) { return UROCE_NEXT(name)(real, mode, stream); }); \
+  }
+UROCE_FREOPEN(freopen)
+UROCE_FREOPEN(freopen64)
 
 #define UROCE_LSEEK(name, Offset)                                                                 \
   UROCE_EXPORT Offset name(int fd, Offset offset, int whence) __THROW {                           \

@@ -98,6 +98,7 @@ expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd --
 expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
+expect 0 sysfs "$uroce" run -- stat -f -c %T /sys/class/infiniband/uroce0/node_guid
 # The kernel is also who is asked on a NETLINK_RDMA socket without a destination.
 expect 0 "[b'uroce0'] [b'uroce0'] [b'uroce0'] refused" "$uroce" run -- python3 -c '
 import re, socket, struct

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <glob.h>
 #include <limits.h>
 #include <signal.h>
@@ -18,6 +19,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -66,6 +69,8 @@ static const char* below(const char* path) {
   if (path == NULL) return strerrorname_np(errno);
   return strncmp(path, root, strlen(root)) == 0 ? path + strlen(root) : path;
 }
+
+static int by_name(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
 
 static void read_and_close(const char* what, int fd) {
   char text[64] = "";
@@ -147,8 +152,121 @@ static void probe_open(void) {
   printf("fopen nothing: %s\n", stream == NULL ? strerrorname_np(errno) : "there");
 }
 
+/// What `stream` reads after freopen(3), and whether its descriptor is the one it had before.
+static void tell_reopened(const char* what, FILE* stream, int before) {
+  char line[64] = "";
+  printf("%s: ", what);
+  if (stream == NULL) {
+    printf("%s, ", strerrorname_np(errno));
+    printf("descriptor %s\n", outcome(fcntl(before, F_GETFD)));
+    return;
+  }
+  printf("the same descriptor %d, flags %d, %s", fileno(stream) == before, fcntl(fileno(stream), F_GETFD),
+         fgets(line, sizeof line, stream) == NULL ? "empty\n" : line);
+}
+
+static void probe_reopen(void) {
+  FILE* stream = fopen("/dev/null", "r");
+  const int fd = fileno(stream);
+  tell_reopened("freopen", stream = freopen(in(file_name), "r", stream), fd);
+  tell_reopened("freopen64", stream = freopen64(in(sub_file), "re", stream), fd);
+  rewind(stream);
+  tell_reopened("in place", stream = freopen(NULL, "r", stream), fd);
+  tell_reopened("away from it", stream = freopen("/dev/null", "r", stream), fd);
+  tell_reopened("through a link", stream = freopen(in(link_file), "r", stream), fd);
+  tell_reopened("nothing", freopen(in("none"), "r", stream), fd);
+  tell_reopened("directory", freopen(in(sub), "w", fopen("/dev/null", "r")), fd);
+  tell_reopened("nowhere", freopen64((const char*)8, "r", fopen("/dev/null", "r")), fd);
+}
+
+// What a walk tells, in any order; the many counters are only counted.
+static char* steps[64];
+static int step_count, line_count;
+static int walk_ends_at = -1, walk_answers;  ///< At the entry with this type, what is said.
+
+static int step(const char* path, const struct stat* status, int type, struct FTW* place) {
+  static const char* const types[] = {"F", "D", "DNR", "NS", "SL", "DP", "SLN"};
+  struct stat here = {0};
+  // From where the walk has gone with FTW_CHDIR.
+  const int found = lstat(path + (place == NULL ? 0 : place->base), &here) == 0 && here.st_ino == status->st_ino;
+  ++step_count;
+  if (strstr(path, "counters/") == NULL && line_count < 64) {
+    asprintf(&steps[line_count++], "%s %s %s, level %d, found %d", below(path), types[type],
+             place == NULL ? "" : path + place->base, place == NULL ? 0 : place->level, found);
+  }
+  return type == walk_ends_at ? walk_answers : 0;
+}
+static int step64(const char* path, const struct stat64* status, int type, struct FTW* place) {
+  return step(path, (const struct stat*)status, type, place);
+}
+static int plain_step(const char* path, const struct stat* status, int type) { return step(path, status, type, NULL); }
+static int plain_step64(const char* path, const struct stat64* status, int type) {
+  return step(path, (const struct stat*)status, type, NULL);
+}
+
+static void tell_walk(const char* what, int result) {
+  printf("%s: %d %s, %d steps\n", what, result, result < 0 ? outcome(result) : "", step_count);
+  qsort(steps, (size_t)line_count, sizeof *steps, by_name);
+  for (int i = 0; i < line_count; ++i) {
+    if (walk_ends_at < 0) printf("  %s\n", steps[i]);
+    free(steps[i]);
+  }
+  step_count = line_count = 0;
+}
+
+static void probe_walk(void) {
+  char slashes[PATH_MAX + 2];
+  snprintf(slashes, sizeof slashes, "%s//", in(sub));
+  tell_walk("ftw", ftw(in(sub), plain_step, 5));
+  tell_walk("ftw64", ftw64(slashes, plain_step64, 5));
+  tell_walk("ftw file", ftw(in(file_name), plain_step, 5));
+  tell_walk("ftw nothing", ftw(in("none"), plain_step, 5));
+  tell_walk("nftw", nftw(slashes, step, 5, 0));
+  tell_walk("nftw link", nftw(in(link_name), step, 5, FTW_PHYS));
+  tell_walk("nftw physical", nftw(root, step, 5, FTW_PHYS | FTW_MOUNT));
+  tell_walk("nftw64 depth", nftw64(root, step64, 5, FTW_PHYS | FTW_DEPTH));
+  tell_walk("nftw from there", nftw(root, step, 5, FTW_PHYS | FTW_CHDIR));
+  tell_walk("nftw64 from there, depth", nftw64(root, step64, 5, FTW_PHYS | FTW_CHDIR | FTW_DEPTH));
+  printf("back again: %s\n", outcome(access(file_name, F_OK)));
+  walk_ends_at = FTW_D, walk_answers = 7;
+  tell_walk("nftw ends", nftw(root, step, 5, FTW_PHYS));
+  walk_answers = FTW_SKIP_SUBTREE;
+  tell_walk("nftw not below", nftw(root, step, 5, FTW_PHYS | FTW_ACTIONRETVAL));
+  walk_ends_at = FTW_DP, walk_answers = FTW_STOP;
+  tell_walk("nftw stops", nftw(in(sub_file), step, 5, FTW_PHYS | FTW_ACTIONRETVAL | FTW_DEPTH));
+  walk_ends_at = -1;
+}
+
+static void probe_file_system(void) {
+  const char* const names[] = {file_name, sub, link_name, "none", in_file("none") + strlen(root) + 1};
+  struct statfs s;
+  struct statfs64 s64;
+  struct statvfs v;
+  struct statvfs64 v64;
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    const char* const path = in(names[i]);
+    printf("file system of %s: %s", names[i], outcome(statfs(path, &s)));
+    printf(" %s", outcome(statfs64(path, &s64)));
+    printf(" %s", outcome(statvfs(path, &v)));
+    printf(" %s\n", outcome(statvfs64(path, &v64)));
+  }
+  const int fd = open(in(file_name), O_RDONLY);
+  void* volatile nowhere = (void*)8;
+  printf("names of up to %ld %ld", (long)s.f_namelen, (long)v64.f_namemax);
+  printf(", by descriptor %s", outcome(fstatfs(fd, &s)));
+  printf(" %s", outcome(fstatfs64(fd, &s64)));
+  printf(" %s", outcome(fstatvfs(fd, &v)));
+  printf(" %s", outcome(fstatvfs64(fd, &v64)));
+  printf(", the same %d", s.f_type == s64.f_type && v.f_bsize == v64.f_bsize && s.f_bsize != 0);
+  printf(", to nowhere %s", outcome(statfs(in(file_name), nowhere)));
+  printf(" %s", outcome(fstatfs64(fd, nowhere)));
+  printf(", from nowhere %s", outcome(statvfs(nowhere, &v)));
+  printf(", of none %s\n", outcome(fstatvfs(-1, &v)));
+  close(fd);
+}
+
 /// Each function that leaves pointers to the kernel, with one that leads nowhere: a wrong path, or a wrong place for
-/// the answer about a right one. opendir, scandir, realpath and glob are left out: in libc they read the path.
+/// the answer about a right one. opendir, scandir, realpath, glob and nftw are left out: in libc they read the path.
 static void probe_bad_pointers(void) {
   char* const pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memset(pages, '/', 4096);
@@ -296,8 +414,6 @@ static void probe_stat(void) {
   close(at);
   close(file);
 }
-
-static int by_name(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
 
 /// The names in any order, sorted.
 static void print_names(const char* what, char** names, int count) {
@@ -558,6 +674,9 @@ int main(int argc, char** argv) {
   if (argc != 7 || realpath(argv[1], root) == NULL) return 2;
   file_name = argv[2], sub = argv[3], sub_file = argv[4], link_name = argv[5], link_file = argv[6];
   probe_open();
+  probe_reopen();
+  probe_walk();
+  probe_file_system();
   probe_stat();
   probe_directories();
   probe_bad_pointers();
