@@ -4,12 +4,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/older_libc.h"
+#include "verbs/preload/working_directory.h"
 #include "verbs/rdmacm/commands.h"
 
 using namespace uroce::preload;
@@ -30,6 +32,7 @@ UROCE_EXPORT ssize_t write(int fd, const void* from, std::size_t size) {
 }
 
 UROCE_EXPORT int close(int fd) {
+  if (names_working_directory(fd)) return 0;
   const auto channel = channel_of(fd);
   const int status = UROCE_NEXT(close)(fd);
   if (channel) note_close(channel);
@@ -73,11 +76,26 @@ UROCE_FCNTL(fcntl64)
 // NOLINTEND(cppcoreguidelines-macro-usage)
 
 UROCE_EXPORT int close_range(unsigned int first, unsigned int last, int flags) __THROW {
-  const int status = UROCE_NEXT_OR(close_range, kernel_close_range)(first, last, flags);
+  const auto close_some = [flags](unsigned int from, unsigned int to) {
+    return UROCE_NEXT_OR(close_range, kernel_close_range)(from, to, flags);
+  };
+  const int named = descriptor_of_working_directory();
+  const auto kept = static_cast<unsigned int>(named);
+  int status = 0;
+  if (named < 0 || kept < first || kept > last) {
+    status = close_some(first, last);
+  } else {
+    if (kept > first) status = close_some(first, kept - 1);
+    if (status == 0 && kept < last) status = close_some(kept + 1, last);
+  }
   note_closes();
   return status;
 }
 UROCE_EXPORT void closefrom(int first) __THROW {
+  const int kept = descriptor_of_working_directory();
+  for (first = std::max(first, 0); first <= kept; ++first) {
+    if (first != kept) UROCE_NEXT(close)(first);
+  }
   UROCE_NEXT_OR(closefrom, kernel_closefrom)(first);
   note_closes();
 }

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 
-#include "engine/os/fd.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
@@ -110,14 +109,19 @@ void hold(int descriptor) {
   if (before == kNone && !(borrows && (was_borrowed || descriptor != kNone))) return;
   if (borrows) was_borrowed = true;
   for_each_named([descriptor](int other, const std::string&) {
-    if (other != descriptor) ::close(other);
+    if (other != descriptor) UROCE_NEXT(close)(other);
   });
 }
 
 /// A descriptor with the name; -1 with errno when the system refuses.
 int make_named(const std::string& path) {
-  const engine::Fd made(::memfd_create((std::string(kName) + path).c_str(), MFD_CLOEXEC));
-  return made ? ::fcntl(made.get(), F_DUPFD, first_place()) : -1;
+  const int made = ::memfd_create((std::string(kName) + path).c_str(), MFD_CLOEXEC);
+  if (made < 0) return -1;
+  const int named = ::fcntl(made, F_DUPFD, first_place());
+  const int error = errno;
+  UROCE_NEXT(close)(made);
+  errno = error;
+  return named;
 }
 
 int enter(const std::string& path) {
@@ -125,7 +129,7 @@ int enter(const std::string& path) {
   if (named < 0) return -1;
   const int status = UROCE_NEXT(chdir)(real_directory_for(path).c_str());
   if (status != 0) {
-    ::close(named);
+    UROCE_NEXT(close)(named);
   } else {
     hold(named);
   }
@@ -161,6 +165,26 @@ char* write_working_directory(const std::string& path, char* to, std::size_t siz
 std::optional<std::string> working_directory() {
   const int descriptor = find_holder();
   return descriptor < 0 ? std::nullopt : path_in_name_of(descriptor);
+}
+
+bool names_working_directory(int descriptor) {
+  if (!was_borrowed || !borrows_memory()) {
+    // This is asked for every descriptor that a program closes.
+    const int known = holder.load();
+    if (known == kUnknown ? descriptor < first_place() : descriptor != known) return false;
+  }
+  const int error = errno;
+  const bool names = path_in_name_of(descriptor).has_value();
+  errno = error;
+  return names;
+}
+
+int descriptor_of_working_directory() {
+  const int error = errno;
+  const int descriptor = find_holder();
+  const bool names = descriptor >= 0 && path_in_name_of(descriptor);  // Else the program has put another one there.
+  errno = error;
+  return names ? descriptor : kNone;
 }
 
 }  // namespace uroce::preload

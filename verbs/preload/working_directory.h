@@ -13,4 +13,12 @@ namespace uroce::preload {
 /// errno.
 std::optional<std::string> working_directory();
 
+// Programs that close all descriptors that they do not know, as Python does before it executes another one, do not mean
+// the one with the name: what they execute would be elsewhere. Both leave errno alone.
+
+/// Whether `descriptor` is the one with the name.
+bool names_working_directory(int descriptor);
+/// Which one it is; -1: there is none. Takes longer.
+int descriptor_of_working_directory();
+
 }  // namespace uroce::preload

@@ -10,6 +10,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -569,9 +570,18 @@ static void tell_directory(const char* what) {
   printf("%d entries\n", entries);
 }
 
-/// Where a child of vfork() is that goes to one directory, and then to another one, and how many descriptors its
-/// programs may have.
-static void tell_directory_of_child(const char* what, const char* directory, const char* then, rlim_t descriptors) {
+static void close_none(void) {}
+static void close_each(void) {
+  for (int fd = 3; fd < 1024; ++fd) close(fd);
+}
+static void close_range_from_3(void) { close_range(3, ~0U, 0); }
+static void close_on_exec_from_3(void) { close_range(3, 1023, CLOSE_RANGE_CLOEXEC); }
+static void closefrom_3(void) { closefrom(3); }
+
+/// Where a child of vfork() is that goes to one directory, and then to another one, closes descriptors that it does not
+/// know, and how many its programs may have.
+static void tell_directory_of_child(const char* what, const char* directory, const char* then,
+                                    void (*close_unknown)(void), rlim_t descriptors) {
   printf("%s\n", what);
   fflush(stdout);
   int status = 0;
@@ -580,8 +590,10 @@ static void tell_directory_of_child(const char* what, const char* directory, con
   limit.rlim_cur = descriptors;
   const pid_t child = vfork();
   if (child == 0) {
-    if (chdir(directory) == 0 && chdir(then) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+    if (chdir(directory) == 0 && chdir(then) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+      close_unknown();
       execl("/bin/sh", "sh", "-c", "pwd -P | sed 's|.*/||'; ls | wc -l", (char*)NULL);
+    }
     _exit(1);
   }
   waitpid(child, &status, 0);
@@ -619,20 +631,29 @@ static void probe_working_directory(void) {
   // What a child of vfork() does is no business of its parent, whose memory it has.
   chdir(in(sub));
   tell_directory("parent");
-  tell_directory_of_child("child goes out", "/", ".", 1024);
-  tell_directory_of_child("child goes up", root, ".", 1024);
+  tell_directory_of_child("child goes out", "/", ".", close_none, 1024);
+  tell_directory_of_child("child goes up", root, ".", close_none, 1024);
   tell_directory("parent, still there");
   chdir(before);
-  tell_directory_of_child("child goes in", root, ".", 1024);
-  tell_directory_of_child("in and further", root, sub, 256);
-  tell_directory_of_child("in and out", root, "/", 1024);
+  tell_directory_of_child("child goes in", root, ".", close_none, 1024);
+  tell_directory_of_child("in and further", root, sub, close_none, 256);
+  tell_directory_of_child("in and out", root, "/", close_none, 1024);
+  void (*const ways[])(void) = {close_each, close_range_from_3, close_on_exec_from_3, closefrom_3};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
+    tell_directory_of_child("in, and closes", root, sub, ways[i], 1024);
+    chdir(root);
+    tell_directory_of_child("inside, and closes", ".", sub, ways[i], 1024);
+    tell_directory_of_child("out, and closes", "/", ".", ways[i], 1024);
+    tell_directory("parent, inside");
+    chdir(before);
+  }
   tell_directory("parent, outside");
   struct rlimit limit, low = {.rlim_cur = 100};
   getrlimit(RLIMIT_NOFILE, &limit);
   low.rlim_max = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &low);
   printf("few descriptors: chdir %s\n", outcome(chdir(root)));
-  tell_directory_of_child("child", in(sub), ".", 1024);
+  tell_directory_of_child("child", in(sub), ".", close_none, 1024);
   setrlimit(RLIMIT_NOFILE, &limit);
   printf("chdir %s\n", outcome(chdir(before)));
   close(up);
