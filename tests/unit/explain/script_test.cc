@@ -99,6 +99,31 @@ TEST(Script, APacketThatGoesOnIsAsLongAsSomePathMtu) {
               testing::EndsWith("RC SEND FIRST with 1000 bytes, which is no path MTU"));
 }
 
+/// What is missing when the responder asks for it may come yet: it is not told that it was lost.
+TEST(Script, WhatIsMissingMayBeHeldBack) {
+  const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcSendOnly, 1, 4},
+                                                    {true, O::kRcSendOnly, 3, 4},
+                                                    {false, O::kRcAcknowledge, 2, 0, nak(1)},
+                                                    {true, O::kRcSendOnly, 2, 4}}));
+  const auto& notes = retold.lines.at(1).told.notes;
+  EXPECT_EQ(notes.at(0).text,
+            "PSN 0x2 is missing in front of this packet: lost or held back before this capture, or not captured");
+  EXPECT_EQ(retold.lines.at(2).told.notes.at(0).text,
+            "the responder waits for PSN 0x2: lost or held back before this capture");
+}
+
+/// So soon, the second one may be the first, held back by the network.
+TEST(Script, WhatMayNotHaveBeenSentAgainMayNotHaveBeenLost) {
+  const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcSendOnly, 1, 4},
+                                                    {true, O::kRcSendOnly, 2, 4},
+                                                    {true, O::kRcSendOnly, 2, 4, {}, false, 5'000},
+                                                    {false, O::kRcAcknowledge, 1, 0, aeth(1)}}));
+  const Round& round = numbers_of(retold).rounds.at(0);
+  EXPECT_EQ(round.reason, Reason::kTimeout);
+  EXPECT_FALSE(round.sure);
+  EXPECT_EQ(round.finding, "probably PSN 0x2 was lost, or a NAK for it");
+}
+
 /// A READ whose length fits several path MTUs says nothing about the path MTU.
 TEST(Script, AShortReadDoesNotTellThePathMtu) {
   const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcReadRequest, 1, 0, reth(100)},

@@ -42,7 +42,9 @@ Octets nak(std::uint32_t msn) { return network().word(0x60000000u | msn).out; }
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
   std::vector<std::pair<std::int64_t, Octets>> frames;
   std::int64_t time_ns = 1'000'000'000;
-  for (const Scripted& packet : packets) frames.emplace_back(time_ns += 10'000, scripted_frame(packet, ends));
+  for (const Scripted& packet : packets) {
+    frames.emplace_back(time_ns += packet.wait_us * 1'000, scripted_frame(packet, ends));
+  }
   return pcap_of(std::move(frames));
 }
 

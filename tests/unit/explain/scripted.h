@@ -20,6 +20,7 @@ struct Scripted {
   std::size_t payload = 0;
   Octets headers{};      ///< Behind BTH.
   bool damaged = false;  ///< Its ICRC is wrong.
+  int wait_us = 10;      ///< After the packet before.
 };
 
 /// RETH of a READ of so many bytes, `offset` behind some address; AETH of an ACK.
@@ -33,7 +34,6 @@ struct Ends {
   std::uint32_t qp_a = 0x11, qp_b = 0x22;
 };
 
-/// A packet every 10 us.
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends = {});
 
 }  // namespace uroce::explain::test

@@ -204,7 +204,7 @@ void Stream::note_missing(PsnIndex begin, PsnIndex end, const Packet& packet, To
   const std::string range =
       missing == 1 ? "PSN " + hex(psn_of(begin)) : counted(missing, "PSN") + " from " + hex(psn_of(begin)) + " on";
   std::string text = range + (missing == 1 ? " is" : " are") +
-                     " missing in front of this packet: lost before this capture, or not captured";
+                     " missing in front of this packet: lost or held back before this capture, or not captured";
   if (!reliable_) {
     text = range + (missing == 1 ? " is" : " are") + " missing: lost";
     if (order_.in_message() || !packet.op->starts()) text += "; the receiver drops the whole message";

@@ -241,10 +241,11 @@ void Stream::judge_round(PsnIndex index, Told& told) {
   if (round == nullptr || round->reason != Reason::kTimeout) return;
   const bool first = !round_answer_;
   if (first) round_answer_ = index;
+  const std::string maybe = round->sure ? "" : "probably ";  // Else the packet may have been held back only.
   if (first && index + 1 < round_end_) {
-    round->finding = "PSN " + hex(psn_of(index + 1)) + " was lost, or a NAK for it";
+    round->finding = maybe + "PSN " + hex(psn_of(index + 1)) + " was lost, or a NAK for it";
   } else if (first && index + 1 == round_end_) {
-    round->finding = "a request or its answer was lost";
+    round->finding = maybe + "a request or its answer was lost";
   } else if (!first && *round_answer_ + 1 == round_end_ && index + 1 == round_end_ &&
              told.reason == Reason::kAnswerAgain) {
     round->finding = "probably an answer was lost: the responder had everything";
@@ -339,7 +340,7 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
     const Hole* const hole = history_.hole(index);
     text += hole == nullptr ? "it was not captured"
             : hole->damaged ? (*names_)(hole->damaged) + " was damaged"
-                            : "lost before this capture";
+                            : "lost or held back before this capture";
   }
   if (index < una_) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
   incident(packet, told, Severity::kProblem, "nak_sequence", text);
