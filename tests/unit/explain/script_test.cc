@@ -99,6 +99,18 @@ TEST(Script, APacketThatGoesOnIsAsLongAsSomePathMtu) {
               testing::EndsWith("RC SEND FIRST with 1000 bytes, which is no path MTU"));
 }
 
+/// Two packets behind the READ are missing, so that it seems to take four PSNs, of 512 bytes.
+TEST(Script, APathMtuThatWasGuessedIsCorrected) {
+  const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcReadRequest, 1, 0, reth(2048)},
+                                                    {true, O::kRcSendOnly, 5, 4},
+                                                    {false, O::kRcReadResponseFirst, 1, 1024, aeth(1)},
+                                                    {false, O::kRcReadResponseLast, 2, 1024, aeth(1)},
+                                                    {false, O::kRcAcknowledge, 5, 0, aeth(4)}}));
+  EXPECT_EQ(retold.noted("read_answer"), 0u) << retold.counts();
+  EXPECT_EQ(retold.story->connections().at(0)->to_right.mtu(), 1024u);
+  EXPECT_EQ(numbers_of(retold).acked_bytes, 2048u + 4);
+}
+
 /// What is missing when the responder asks for it may come yet: it is not told that it was lost.
 TEST(Script, WhatIsMissingMayBeHeldBack) {
   const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcSendOnly, 1, 4},

@@ -168,8 +168,8 @@ void Story::tell_connected(const Packet& packet, Told& told) {
   // Both directions have the same path MTU.
   Stream& stream = connection.stream(packet.is_response() ? !seat.from_left : seat.from_left);
   if (damaged) return stream.damaged(packet, told);
-  if (stream.mtu() == 0)
-    stream.set_mtu(connection.stream(packet.is_response() ? seat.from_left : !seat.from_left).mtu());
+  const std::uint32_t known = connection.stream(packet.is_response() ? seat.from_left : !seat.from_left).sure_mtu();
+  if (stream.sure_mtu() == 0 && known != 0) stream.set_mtu(known);
   packet.is_response() ? stream.response(packet, told) : stream.request(packet, told);
   told.finished = stream.take_finished();
   for (Finished& message : told.finished) message.by_left = packet.is_response() != seat.from_left;

@@ -44,10 +44,15 @@ bool Stream::awaits(const Packet& response) const {
 void Stream::learn_mtu(const Packet& packet) {
   const auto position = packet.op->position;
   const bool full = position == proto::Position::kFirst || position == proto::Position::kMiddle;
-  if (mtu_ != 0 || !full || !proto::mtu_code(packet.payload)) return;
-  mtu_ = packet.payload;
+  if (sure_mtu() == 0 && full && proto::mtu_code(packet.payload)) set_mtu(packet.payload);
+}
+
+void Stream::set_mtu(std::uint32_t bytes) {
+  mtu_ = bytes;
+  mtu_guessed_ = false;
   for (Message& message : history_.messages()) {
-    if (message.is_read() && message.psns == 0) set_read_length(message);
+    const bool wrong = message.length_known && message.psns != psns_of_length(message);
+    if (message.is_read() && (message.psns == 0 || wrong)) set_read_length(message);
   }
 }
 
@@ -69,7 +74,8 @@ void Stream::guess_read_psns(PsnIndex index, const Packet& packet) {
     if (fits) fitting.push_back(mtu);
   }
   if (fitting.empty()) return;
-  if (fitting.size() == 1) mtu_ = fitting.front();
+  mtu_guessed_ = fitting.size() == 1;
+  if (mtu_guessed_) mtu_ = fitting.front();
   if (mtu_ != 0) return set_read_length(*open);
   open->psns = index - open->first;
 }

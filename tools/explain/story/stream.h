@@ -17,8 +17,10 @@ class Stream {
 
   /// The connection manager has told the first PSN.
   void begin_at(proto::Psn psn);
-  void set_mtu(std::uint32_t bytes) { mtu_ = bytes; }
+  void set_mtu(std::uint32_t bytes);
   std::uint32_t mtu() const { return mtu_; }
+  /// 0 where it is only a guess.
+  std::uint32_t sure_mtu() const { return mtu_guessed_ ? 0 : mtu_; }
 
   /// A request that the requester sends.
   void request(const Packet& packet, Told& told);
@@ -118,10 +120,11 @@ class Stream {
   bool reliable_;
   bool started_ = false;
   std::uint32_t mtu_ = 0;
-  PsnIndex next_ = 0;     ///< One past the highest PSN that was sent.
-  PsnIndex una_ = 0;      ///< The oldest that is not acknowledged.
-  PsnIndex cursor_ = 0;   ///< One past the packet that was sent last.
-  PsnIndex passed_ = -1;  ///< `cursor_`, before a packet that has jumped ahead.
+  bool mtu_guessed_ = false;  ///< From the PSNs that a READ seems to take: others may be missing behind it.
+  PsnIndex next_ = 0;         ///< One past the highest PSN that was sent.
+  PsnIndex una_ = 0;          ///< The oldest that is not acknowledged.
+  PsnIndex cursor_ = 0;       ///< One past the packet that was sent last.
+  PsnIndex passed_ = -1;      ///< `cursor_`, before a packet that has jumped ahead.
   std::uint64_t message_count_ = 0;
   History history_;
   std::map<PsnIndex, Hole> damaged_;  ///< What damaged requests ahead of `next_` will leave.
