@@ -40,9 +40,8 @@ Result<std::optional<std::uint64_t>, std::string> parse_seed(const std::string& 
 
 void choose_numbers(nic::NicConfig& config, std::optional<std::uint64_t> seed, std::uint32_t index) {
   if (seed == 0) return;
-  constexpr std::uint32_t kChoices = 0x10000 - nic::kFirstQpn;
   const std::uint64_t base = (seed ? *seed + std::uint64_t{index} : random_seed()) * 0x9E3779B97F4A7C15u;
-  config.first_local_qpn = static_cast<std::uint16_t>(nic::kFirstQpn + (base >> 32) % kChoices);
+  config.first_local_qpn = static_cast<std::uint16_t>(nic::kFirstQpn + (base >> 32) % nic::kMaxQp);
   // Not the number that the first QPN tells about.
   config.key_seed = seed ? base | 1 : random_seed() | 1;
 }

@@ -6,7 +6,8 @@
 
 namespace uroce::nic {
 
-inline constexpr std::uint32_t kMaxQp = 65535;  ///< Local part of a QPN is 16 bits.
+inline constexpr std::uint32_t kFirstQpn = 0x11;              ///< 0 and 1 are SMI and GSI; users know rxe's 17.
+inline constexpr std::uint32_t kMaxQp = 0x10000 - kFirstQpn;  ///< Local part of a QPN is 16 bits.
 inline constexpr std::uint32_t kMaxQpWr = 32768;
 inline constexpr std::uint32_t kMaxSge = 32;
 inline constexpr std::uint32_t kMaxInline = 512;
@@ -23,6 +24,5 @@ inline constexpr std::uint32_t kMaxMulticastGroups = 256;    ///< Each takes a s
 inline constexpr std::uint32_t kMaxMulticastQps = 256;       ///< In one group.
 inline constexpr std::uint32_t kMaxRdAtomic = 128;           ///< Per QP, as initiator and as target.
 inline constexpr std::uint32_t kMaxMessageBytes = 1u << 31;  ///< IBTA Vol 1, 9.7.1.
-inline constexpr std::uint32_t kFirstQpn = 0x11;             ///< 0 and 1 are SMI and GSI; users know rxe's 17.
 
 }  // namespace uroce::nic
