@@ -27,7 +27,7 @@ enum class Rule : std::uint8_t {
   kLengthSum,       ///< The payloads are not as long together as RETH says.
 };
 
-/// False for what is unusual and legal.
+/// False for what is legal: unusual, or what hardware does.
 constexpr bool breaks_standard(Rule rule) {
   switch (rule) {
     case Rule::kOtherPkey:

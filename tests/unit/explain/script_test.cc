@@ -40,6 +40,23 @@ TEST(Script, AQpIsConnectedToItself) {
   EXPECT_FALSE(retold.lines.at(2).told.from_left);
 }
 
+/// Hardware sets MigReq in each packet, and nothing is unusual about that.
+TEST(Script, MigReqIsARemark) {
+  const auto from_hardware = [](Scripted packet) {
+    packet.migrated = true;
+    return packet;
+  };
+  const Retold retold = retell_bytes(
+      scripted_pcap({from_hardware({true, O::kRcSendOnly, 1, 4}), from_hardware({true, O::kRcSendOnly, 2, 4}),
+                     from_hardware({false, O::kRcAcknowledge, 2, 0, aeth(2)})}));
+  EXPECT_EQ(retold.counts(), "");
+  const auto& habits = retold.story->connections().at(0)->left_habits.all();
+  ASSERT_EQ(habits.size(), 1u);
+  EXPECT_EQ(habits[0].note.text, "MigReq is set");
+  EXPECT_EQ(habits[0].note.severity, Severity::kRemark);
+  EXPECT_EQ(habits[0].packets, 2u);
+}
+
 /// Two QPs of one host stay two.
 TEST(Script, TwoQpsOfOneHostAreNotTakenForOne) {
   Ends one_host;

@@ -18,7 +18,8 @@ Octets scripted_frame(const Scripted& packet, const Ends& ends) {
   const proto::Path path{packet.from_a ? ends.a : ends.b, packet.from_a ? ends.b : ends.a};
   const std::size_t pad = (4 - packet.payload % 4) % 4;
   Writer writer = network();
-  writer.half(static_cast<std::uint16_t>(static_cast<unsigned>(packet.op) << 8 | pad << 4)).half(0xFFFF);
+  const unsigned flags = packet.migrated ? 0x40 : 0;
+  writer.half(static_cast<std::uint16_t>(static_cast<unsigned>(packet.op) << 8 | flags | pad << 4)).half(0xFFFF);
   writer.word(packet.from_a ? ends.qp_b : ends.qp_a).word(0x80000000u | packet.psn).bytes(packet.headers);
   Octets bytes = writer.out;
   bytes.resize(bytes.size() + packet.payload + pad);

@@ -18,9 +18,10 @@ struct Scripted {
   proto::Opcode op{};
   std::uint32_t psn = 0;
   std::size_t payload = 0;
-  Octets headers{};      ///< Behind BTH.
-  bool damaged = false;  ///< Its ICRC is wrong.
-  int wait_us = 10;      ///< After the packet before.
+  Octets headers{};       ///< Behind BTH.
+  bool damaged = false;   ///< Its ICRC is wrong.
+  int wait_us = 10;       ///< After the packet before.
+  bool migrated = false;  ///< MigReq is set.
 };
 
 /// RETH of a READ of so many bytes, `offset` behind some address; AETH of an ACK.

@@ -6,11 +6,18 @@
 #include "proto/rules/rules.h"
 
 namespace uroce::explain {
+namespace {
+
+Severity severity_of(proto::rules::Rule rule) {
+  if (proto::rules::breaks_standard(rule)) return Severity::kBreach;
+  return rule == proto::rules::Rule::kMigReq ? Severity::kRemark : Severity::kUnusual;
+}
+
+}  // namespace
 
 void Habits::tell(const Packet& packet, Told& told) {
   for (const auto& breach : packet.breaches) {
-    const bool breaks = proto::rules::breaks_standard(breach.rule);
-    Note note{breaks ? Severity::kBreach : Severity::kUnusual, "header", breach.text, false};
+    Note note{severity_of(breach.rule), "header", breach.text, false};
     const auto known =
         std::find_if(all_.begin(), all_.end(), [&](const Habit& habit) { return habit.note.text == note.text; });
     if (known != all_.end()) {

@@ -185,9 +185,10 @@ void Text::direction(const Connection& connection, bool from_left, const Story& 
 
 void Text::habits(char side, const Habits& habits) {
   for (const Habit& habit : habits.all()) {
-    line(fmt::format("  {}: in {} of {}, first {}: {}",
-                     habit.note.severity == Severity::kBreach ? "breaks a rule" : "unusual",
-                     counted(habit.packets, "packet"), side, (*names_)(habit.first), habit.note.text));
+    const std::string_view kind =
+        habit.note.severity == Severity::kBreach ? "breaks a rule" : to_string(habit.note.severity);
+    line(fmt::format("  {}: in {} of {}, first {}: {}", kind, counted(habit.packets, "packet"), side,
+                     (*names_)(habit.first), habit.note.text));
   }
 }
 
