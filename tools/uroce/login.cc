@@ -84,14 +84,19 @@ std::string write(const fs::path& file, const std::string& text) {
   return "";
 }
 
-/// What a login shell does: nothing once uroce has been removed.
-std::string line_for(const RunOptions& options, const std::string& program) {
+/// The options that are not left out, as a shell takes them.
+std::string arguments_of(const RunOptions& options) {
   std::string arguments;
   for (std::size_t i = 0; i < options.settings.size(); ++i) {
     const std::string& value = options.settings.at(i);
     if (!value.empty()) arguments += fmt::format(" --{} {}", ibv::settings().at(i).option, shell_quote(value));
   }
-  return fmt::format("[ -x {0} ] && eval \"$({0} env{1})\"{2}\n", shell_quote(program), arguments, kMark);
+  return arguments;
+}
+
+/// What a login shell does: nothing once uroce has been removed.
+std::string line_for(const RunOptions& options, const std::string& program) {
+  return fmt::format("[ -x {0} ] && eval \"$({0} env{1})\"{2}\n", shell_quote(program), arguments_of(options), kMark);
 }
 
 int fail(const std::string& wrong) {
@@ -122,8 +127,8 @@ int enable(const RunOptions& options) {
   print_to(
       stdout,
       "{}: from the next login on, all programs find the emulated NICs instead of the machine's. Now: eval \"$(uroce "
-      "env)\"\n",
-      file->string());
+      "env{})\"\n",
+      file->string(), arguments_of(options));
   return 0;
 }
 

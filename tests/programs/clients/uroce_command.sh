@@ -95,6 +95,9 @@ for name in ADDR BACKEND BROKER DEVICES ENGINE FAULTS LID OFFLOAD PCAP RECORD VE
 done
 expect 2 'UROCE_DEVICES must be a number' "$uroce" run --devices none -- true
 expect 2 'UROCE_RECORD must be a directory' "$uroce" run --record /etc/passwd -- true
+# What is to be done until the next login is the same.
+expect 0 "Now: eval \"\$(uroce env --addr '127.9.9.2' --devices '2')\"" env HOME="$folder" "$uroce" enable --addr 127.9.9.2 --devices 2
+expect 0 'removed' env HOME="$folder" "$uroce" disable
 expect 0 "$folder/made" sh -c 'cd "$2" && "$1" run --record made -- printenv UROCE_RECORD' - "$(realpath "$uroce")" "$folder"
 expect 2 'UROCE_ENGINE must be' env UROCE_ENGINE=none "$uroce" run -- true
 
