@@ -106,15 +106,26 @@ void check_locked_memory(bool machine_has_devices, Findings& findings) {
                 "ibv_reg_mr of more fails with ENOMEM; `ulimit -l unlimited`, or memlock in /etc/security/limits.conf");
 }
 
-/// What `command` prints; "" when it can't be run.
-std::string output_of(const char* command) {
-  std::string text;
-  std::FILE* const pipe = ::popen(command, "r");  // NOLINT(cert-env33-c): a constant
-  if (pipe == nullptr) return text;
+struct Output {
+  std::string text;  ///< With errors.
+  bool worked = false;
+};
+
+/// What a command of root prints. `su` leaves root the PATH of a user, which may lack their folders.
+Output output_of(const std::string& command) {
+  Output output;
+  const std::string line = "PATH=/usr/sbin:/sbin:/usr/bin:/bin${PATH:+:$PATH}; " + command + " 2>&1";
+  std::FILE* const pipe = ::popen(line.c_str(), "r");  // NOLINT(cert-env33-c): of constants
+  if (pipe == nullptr) return output;
   std::array<char, 4096> block{};
-  for (std::size_t n; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;) text.append(block.data(), n);
-  ::pclose(pipe);
-  return text;
+  for (std::size_t n; (n = std::fread(block.data(), 1, block.size(), pipe)) > 0;) output.text.append(block.data(), n);
+  output.worked = ::pclose(pipe) == 0;
+  return output;
+}
+
+bool has_rule_that_drops(const Output& rules) {
+  const auto has = [&](const char* word) { return rules.text.find(word) != std::string::npos; };
+  return rules.worked && (has(" drop") || has("DROP") || has("reject") || has("REJECT"));
 }
 
 void check_firewall(Findings& findings) {
@@ -122,12 +133,14 @@ void check_firewall(Findings& findings) {
       "UDP 4791 (uroce, Soft-RoCE) and TCP 18515 must pass, e.g.: nft insert rule inet filter input udp dport 4791 "
       "accept; a card's packets do not go through the host's firewall";
   if (::geteuid() != 0) return findings.note("firewall: only root sees its rules (nft list ruleset)", kRemedy);
-  const std::string rules = output_of("nft list ruleset 2>/dev/null; iptables-save 2>/dev/null");
-  for (const char* word : {" drop", "DROP", "reject", "REJECT"}) {
-    if (rules.find(word) != std::string::npos)
-      return findings.note("firewall: there are rules that drop packets", kRemedy);
+  const Output rules = output_of("nft list ruleset");
+  if (has_rule_that_drops(rules) || has_rule_that_drops(output_of("iptables-save"))) {
+    return findings.note("firewall: there are rules that drop packets", kRemedy);
   }
-  findings.good("firewall: no rule drops packets");
+  if (rules.worked) return findings.good("firewall: no rule drops packets");
+  findings.note(fmt::format("firewall: could not look, `nft list ruleset` fails: {}",
+                            rules.text.substr(0, rules.text.find('\n'))),
+                std::string("install nftables, or take CAP_NET_ADMIN, and look again; ") + kRemedy);
 }
 
 void check_tool_port(Findings& findings) {

@@ -37,6 +37,15 @@ expect 1 'raise RLIMIT_FSIZE' bash -c 'ulimit -f 100; UROCE_WIRE=shm exec "$1" d
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn "$uroce" doctor
   expect 0 'packets of up to 512 bytes' unshare -rn sh -c 'ip link set lo up mtu 600; exec "$1" doctor' - "$uroce"
+  # Root of a user namespace may not see the rules of the host's network.
+  expect 0 'firewall: could not look' unshare -r "$uroce" diagnose
+fi
+if unshare -rn nft list ruleset >/dev/null 2>&1; then
+  blocked() { # blocked MATCH COMMAND...: where packets that match are dropped, even within the host
+    unshare -rn sh -c 'ip link set lo up; echo "table inet f { chain i { type filter hook input priority 0; $1 drop; }; }" | nft -f - || exit 9
+      shift; exec "$@"' - "$@"
+  }
+  expect 0 'firewall: there are rules that drop packets' blocked 'udp dport 4791' env PATH=/usr/bin "$uroce" diagnose
 fi
 
 expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
