@@ -6,14 +6,18 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
 #include "proto/address.h"
@@ -99,10 +103,14 @@ std::string own_file() {
     const std::size_t path = line.find('/');
     if (begin <= here && here < end && path != std::string::npos) return line.substr(path);
   }
-  // Without /proc: what the loader was told.
+  // Without /proc: what the loader was told. It knows the program by the name that was typed.
   Dl_info info{};
-  const bool is_known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname[0] == '/';
-  return is_known ? info.dli_fname : std::string();
+  if (::dladdr(reinterpret_cast<const void*>(&own_file), &info) == 0) return {};
+  if (info.dli_fname[0] == '/') return info.dli_fname;
+  const auto* const started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (started == nullptr || std::strcmp(info.dli_fname, program_invocation_name) != 0) return {};
+  std::error_code error;
+  return std::filesystem::canonical(started, error).string();
 }
 
 }  // namespace

@@ -84,11 +84,13 @@ void check_modules(const std::vector<RdmaPort>& machine, Findings& findings) {
                                                      "qedr",      "erdma",    "efa",      "hns_roce_hw_v2"};
   std::string loaded;
   std::ifstream modules("/proc/modules");
+  const bool known = modules.is_open();
   for (std::string line; std::getline(modules, line);) {
     const std::string name = line.substr(0, line.find(' '));
     if (std::find(kWanted.begin(), kWanted.end(), name) != kWanted.end()) loaded += (loaded.empty() ? "" : ", ") + name;
   }
-  findings.good("kernel modules: " + (loaded.empty() ? "none for RDMA (uroce needs none)" : loaded));
+  if (loaded.empty()) loaded = known ? "none for RDMA (uroce needs none)" : "not known, without /proc/modules";
+  findings.good("kernel modules: " + loaded);
   if (machine.empty()) return;
   if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
     findings.note("RDMA CM: the module rdma_ucm is not loaded",

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -18,6 +20,7 @@
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
 #include "proto/address.h"
+#include "proto/base/fd.h"
 #include "tools/output/print.h"
 #include "tools/preload/preload.h"
 #include "tools/rdma/failure.h"
@@ -31,8 +34,8 @@
 namespace uroce::tools {
 namespace {
 
-constexpr long kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
-constexpr std::uint32_t kCommonMtu = 1024;    ///< What an Ethernet of 1500 bytes has.
+constexpr std::uint32_t kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
+constexpr std::uint32_t kCommonMtu = 1024;             ///< What an Ethernet of 1500 bytes has.
 
 std::optional<long> read_number(const char* path) {
   std::ifstream file(path);
@@ -107,6 +110,16 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
   return std::nullopt;
 }
 
+/// What the kernel grants a socket that asks for more than any limit: net.core.wmem_max, which /proc may not show.
+std::uint32_t send_buffer_max() {
+  const Fd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  int bytes = std::numeric_limits<int>::max() / 2;
+  socklen_t size = sizeof bytes;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, size);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, &size) != 0) return 0;
+  return static_cast<std::uint32_t>(bytes) / 2;  // The kernel doubles what was asked for.
+}
+
 /// Opens a port for real: whatever can be wrong with sockets shows here.
 void check_sockets(Findings& findings, const proto::Gid& address) {
   const std::array addresses{address};
@@ -120,7 +133,7 @@ void check_sockets(Findings& findings, const proto::Gid& address) {
     findings.note(fmt::format("receive buffer: only {} KiB; bursts may be lost and sent again", got >> 10),
                   "sysctl -w net.core.rmem_max=8388608");
   }
-  const long sends = read_number("/proc/sys/net/core/wmem_max").value_or(kWanted);
+  const std::uint32_t sends = send_buffer_max();
   if (sends >= kSmallSendBuffer) {
     findings.good(fmt::format("send buffer: up to {} KiB", sends >> 10));
   } else {
@@ -177,8 +190,9 @@ void check_memlock(Findings& findings) {
 }
 
 void check_ipv6(Findings& findings) {
-  if (read_number("/proc/sys/net/ipv6/conf/lo/disable_ipv6").value_or(1) == 0) return findings.good("IPv6: on for lo");
-  findings.note("IPv6: off for the loopback interface", "only IPv4 GIDs; sysctl -w net.ipv6.conf.lo.disable_ipv6=0");
+  if (ibv::interface_name(*proto::parse_gid("::1"))) return findings.good("IPv6: on for lo");
+  findings.note("IPv6: off for the loopback interface",
+                "only IPv4 GIDs; sysctl -w net.ipv6.conf.lo.disable_ipv6=0; ip link set lo up mtu 1280, or more");
 }
 
 /// Opens a NIC as programs do, and sets up a queue pair: whatever else a process may lack shows here.
