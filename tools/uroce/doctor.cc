@@ -30,6 +30,7 @@
 #include "tools/uroce/probe.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/environment.h"
 
 namespace uroce::tools {
 namespace {
@@ -74,8 +75,20 @@ void check_kernel(Findings& findings) {
   findings.note(fmt::format("kernel: Linux {}", name.release), "io_uring needs 6.1 or newer; sockets are used instead");
 }
 
+/// The addresses that UROCE_ADDR names, which check_environment() judges.
+std::set<std::string> named_addresses() {
+  std::set<std::string> named;
+  const auto plan = ibv::plan_addresses("", ibv::setting(ibv::Setting::kAddr));
+  if (!plan.ok()) return named;
+  for (const auto& nic : *plan) {
+    for (const proto::Gid& address : nic) named.insert(proto::to_string(address));
+  }
+  return named;
+}
+
 /// The port, and who has it already. An automatic NIC takes the first loopback address that is free.
 std::optional<proto::Gid> check_addresses(Findings& findings) {
+  const std::set<std::string> named = named_addresses();
   std::set<std::string> told;  // A broker has a socket for every slot of an address.
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
     if (!told.insert(holder.address + ' ' + holder.process).second) continue;
@@ -88,7 +101,7 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
     const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
     if (holder.address == "0.0.0.0" || holder.address == "::") {
       findings.note(what, "no NIC can use an IP address while this runs (the kernel's rdma_rxe, or a RoCE dissector?)");
-    } else {
+    } else if (!named.contains(holder.address)) {
       findings.note(what, "nothing to do: the next NIC takes another address");
     }
   }

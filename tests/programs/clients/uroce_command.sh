@@ -173,7 +173,10 @@ expect 1 '127.9.9.3 is in use by python3' python3 -c '
 import os, socket, subprocess, sys
 taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 taken.bind(("127.9.9.3", 4791))
-sys.exit(subprocess.run([sys.argv[1], "doctor"], env={**os.environ, "UROCE_ADDR": "127.9.9.3"}).returncode)' "$uroce"
+doctor = subprocess.run([sys.argv[1], "doctor"], env={**os.environ, "UROCE_ADDR": "127.9.9.3"}, capture_output=True, text=True)
+print(doctor.stdout)
+assert doctor.stdout.count("127.9.9.3") == 1, "said twice"
+sys.exit(doctor.returncode)' "$uroce"
 expect 1 'UROCE_DEVICES must be a number' env UROCE_DEVICES=two "$uroce" doctor
 expect 1 'no such fault' env UROCE_FAULTS=los=1% "$uroce" doctor
 expect 1 'UROCE_BROKER must be' env UROCE_BROKER=on "$uroce" doctor
