@@ -216,9 +216,18 @@ void check_nic(Findings& findings) {
   }
   try {
     const Probe probe("");
+    const proto::Gid address = probe.address();
+    const std::string interface = ibv::interface_name(address).value_or("INTERFACE");
+    const std::string remedy = fmt::format("ip link set {} mtu 1500, or more", interface);
+    const std::uint32_t interface_mtu = ibv::interface_mtu(interface).value_or(ibv::kInterfaceMtuMin);
+    if (interface_mtu < ibv::kInterfaceMtuMin) {
+      return findings.bad(fmt::format("NIC: the MTU of {} is {}; the smallest that RoCE can do with is {}", interface,
+                                      interface_mtu, ibv::kInterfaceMtuMin),
+                          remedy);
+    }
     const std::string what = fmt::format("NIC: can be opened, with packets of up to {} bytes", probe.mtu());
-    if (probe.mtu() >= kCommonMtu) return findings.good(what);
-    findings.note(what + ": the MTU of its interface is small", "ip link set INTERFACE mtu 1500, or more");
+    probe.mtu() >= kCommonMtu ? findings.good(what)
+                              : findings.note(what + ": the MTU of its interface is small", remedy);
   } catch (const Failure& failure) {
     findings.bad(fmt::format("NIC: {}", failure.what()),
                  "put that right; programs get the same error from ibv_open_device");

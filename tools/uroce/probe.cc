@@ -110,6 +110,12 @@ void Probe::post_receive(std::uint64_t slot) {
   ibv_post_recv(qp_, &wr, &bad);
 }
 
+proto::Gid Probe::address() const {
+  proto::Gid address;
+  std::copy(std::begin(gid_.raw), std::end(gid_.raw), address.raw.begin());
+  return address;
+}
+
 PeerMetadata Probe::describe() const {
   PeerMetadata metadata;
   std::copy_n(gid_.raw, sizeof metadata.gid, metadata.gid);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/path.h"
 #include "tools/rdma/rdma.h"
 
 namespace uroce::tools {
@@ -31,6 +32,7 @@ class Probe {
 
   /// Payload bytes of the largest packet that fits the NIC's interface.
   std::uint32_t mtu() const { return mtu_; }
+  proto::Gid address() const;
   PeerMetadata describe() const;
   /// Has send() send to `peer` from now on. Throws Failure.
   void aim_at(const PeerMetadata& peer);

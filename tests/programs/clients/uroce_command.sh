@@ -37,6 +37,9 @@ expect 1 'raise RLIMIT_FSIZE' bash -c 'ulimit -f 100; UROCE_WIRE=shm exec "$1" d
 if unshare -rn true 2>/dev/null; then
   expect 1 'ip link set lo up' unshare -rn "$uroce" doctor
   expect 0 'packets of up to 512 bytes' unshare -rn sh -c 'ip link set lo up mtu 600; exec "$1" doctor' - "$uroce"
+  expect 1 'BAD   NIC: the MTU of lo is 319; the smallest that RoCE can do with is 320' \
+    unshare -rn sh -c 'ip link set lo up mtu 319; exec "$1" doctor' - "$uroce"
+  expect 0 'packets of up to 256 bytes' unshare -rn sh -c 'ip link set lo up mtu 320; exec "$1" doctor' - "$uroce"
   # Without /proc, and started by its name, it says the same.
   without_proc='mount -t tmpfs none /proc && PATH=$(dirname "$1"):$PATH exec uroce doctor'
   expect 0 "sharing of addresses: $(realpath "$(dirname "$uroce")")/uroce-broker" unshare -rm sh -c "$without_proc" - "$uroce"

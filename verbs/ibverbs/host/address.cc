@@ -59,15 +59,6 @@ InterfaceList list_interfaces() {
   return {getifaddrs(&raw) == 0 ? raw : nullptr, freeifaddrs};
 }
 
-/// In bytes.
-std::optional<std::uint32_t> interface_mtu(const char* name) {
-  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
-  if (!fd || ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
-  return static_cast<std::uint32_t>(request.ifr_mtu);
-}
-
 /// Not yet, while IPv6 looks whether somebody else has it.
 bool can_be_bound(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -133,6 +124,14 @@ std::vector<std::string> interfaces_to_others() {
     if (leads_out && is_new && !addresses_of_interface(i->ifa_name).empty()) names.emplace_back(i->ifa_name);
   }
   return names;
+}
+
+std::optional<std::uint32_t> interface_mtu(const std::string& name) {
+  const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  if (!fd || ioctl(fd.get(), SIOCGIFMTU, &request) != 0) return std::nullopt;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 std::uint8_t path_mtu_for(std::uint32_t bytes) {

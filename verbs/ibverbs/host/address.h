@@ -22,6 +22,11 @@ std::vector<proto::Gid> addresses_of_interface(const std::string& name);
 /// The interfaces that are up, loopback excepted, and have such addresses.
 std::vector<std::string> interfaces_to_others();
 
+/// In bytes; nothing when this host has no interface of that name.
+std::optional<std::uint32_t> interface_mtu(const std::string& name);
+/// The smallest interface MTU that any packet of a NIC fits: the smallest path MTU, IPv4, UDP, BTH, RETH, immediate
+/// data, ICRC. (The kernel has no IPv6 on an interface with less than 1280.)
+inline constexpr std::uint32_t kInterfaceMtuMin = 256 + 20 + 8 + 12 + 16 + 4 + 4;
 /// The largest path MTU (enum 1..5) whose packets fit unfragmented into an interface MTU of `bytes`.
 std::uint8_t path_mtu_for(std::uint32_t bytes);
 
