@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "engine/broker/slots.h"
 #include "engine/broker/start_broker.h"
@@ -35,8 +37,12 @@
 namespace uroce::tools {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::uint32_t kSmallSendBuffer = 200 << 10;  ///< What most systems allow, and enough.
 constexpr std::uint32_t kCommonMtu = 1024;             ///< What an Ethernet of 1500 bytes has.
+constexpr int kOwnPackets = 20;                        ///< Packets that a NIC sends to itself until one arrives,
+constexpr auto kOwnPatience = 50ms;                    ///< one each.
 
 std::optional<long> read_number(const char* path) {
   std::ifstream file(path);
@@ -208,14 +214,41 @@ void check_ipv6(Findings& findings) {
                 "only IPv4 GIDs; sysctl -w net.ipv6.conf.lo.disable_ipv6=0; ip link set lo up mtu 1280, or more");
 }
 
-/// Opens a NIC as programs do, and sets up a queue pair: whatever else a process may lack shows here.
+/// Whether a packet with so much payload comes back to the NIC. It sends several: a queue may be full.
+bool comes_back(Probe& probe, std::uint32_t payload) {
+  using Clock = std::chrono::steady_clock;
+  Probe::Arrivals arrivals;
+  const std::uint64_t& arrived = payload > Probe::kSmallBytes ? arrivals.large : arrivals.small;
+  for (int i = 0; i < kOwnPackets; ++i) {
+    probe.send(payload);
+    for (const auto end = Clock::now() + kOwnPatience; Clock::now() < end; std::this_thread::sleep_for(100us)) {
+      probe.collect(arrivals);
+      if (arrived != 0) return true;
+    }
+  }
+  return false;
+}
+
+void check_packets(Findings& findings, Probe& probe, const proto::Gid& address) {
+  const std::string from_to = fmt::format("packets: from {0} to {0}", proto::to_string(address));
+  constexpr const char* kRemedy =
+      "probably a firewall drops them within this host: find the rule (as root: nft list ruleset, iptables-save), and "
+      "let UDP port 4791 pass";
+  probe.aim_at(probe.describe());
+  if (!comes_back(probe, Probe::kSmallBytes)) return findings.bad(from_to + " none arrives", kRemedy);
+  if (comes_back(probe, probe.mtu())) return findings.good(from_to + " they arrive");
+  findings.bad(fmt::format("{} those of {} bytes arrive, those of {} do not", from_to, Probe::kSmallBytes, probe.mtu()),
+               kRemedy);
+}
+
+/// Opens a NIC as programs do, and has it send itself packets: whatever else a process may lack shows here.
 void check_nic(Findings& findings) {
-  // A capture would be written over, and a recording be of nothing.
-  for (const ibv::Setting which : {ibv::Setting::kPcap, ibv::Setting::kRecord}) {
+  // A capture would be written over, a recording be of nothing, and packets be lost on purpose.
+  for (const ibv::Setting which : {ibv::Setting::kPcap, ibv::Setting::kRecord, ibv::Setting::kFaults}) {
     ::unsetenv(ibv::settings().at(static_cast<std::size_t>(which)).name);
   }
   try {
-    const Probe probe("");
+    Probe probe("");
     const proto::Gid address = probe.address();
     const std::string interface = ibv::interface_name(address).value_or("INTERFACE");
     const std::string remedy = fmt::format("ip link set {} mtu 1500, or more", interface);
@@ -228,6 +261,7 @@ void check_nic(Findings& findings) {
     const std::string what = fmt::format("NIC: can be opened, with packets of up to {} bytes", probe.mtu());
     probe.mtu() >= kCommonMtu ? findings.good(what)
                               : findings.note(what + ": the MTU of its interface is small", remedy);
+    check_packets(findings, probe, address);
   } catch (const Failure& failure) {
     findings.bad(fmt::format("NIC: {}", failure.what()),
                  "put that right; programs get the same error from ibv_open_device");

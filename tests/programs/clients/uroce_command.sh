@@ -54,7 +54,11 @@ if unshare -rn nft list ruleset >/dev/null 2>&1; then
       shift; exec "$@"' - "$@"
   }
   expect 0 'firewall: there are rules that drop packets' blocked 'udp dport 4791' env PATH=/usr/bin "$uroce" diagnose
+  expect 1 'BAD   packets: from 127.0.0.1 to 127.0.0.1 none arrives' blocked 'udp dport 4791' "$uroce" doctor
+  expect 1 'those of 64 bytes arrive, those of 4096 do not' blocked 'meta length > 2000' "$uroce" doctor
+  expect 0 'packets: from 127.0.0.1 to 127.0.0.1 they arrive' blocked 'udp dport 4792' "$uroce" doctor
 fi
+expect 0 'they arrive' env UROCE_FAULTS=loss=100% "$uroce" doctor  # Those are not the firewall's.
 
 expect 0 '127.9.9.2 3' "$uroce" run --addr 127.9.9.2 --devices 3 -- sh -c 'echo $UROCE_ADDR $UROCE_DEVICES'
 expect 0 'libibverbs.so.1:before' env LD_PRELOAD=before "$uroce" run -- sh -c 'echo $LD_PRELOAD'
