@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +34,8 @@ sigset_t mask_of_main;  ///< In the end. Written before is_main_gone.
 /// threads of its own for the io_uring of a process.
 bool is_of_program(const std::filesystem::path& task) {
   std::ifstream file(task / "stat");
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};  // 17 (its name) S ...
+  std::string stat;
+  std::getline(file, stat, '\0');  // 17 (its name) S ... Nothing, and no exception, when the thread has just ended.
   const auto before_name = stat.find('('), behind_name = stat.rfind(") ");
   if (before_name == std::string::npos || behind_name == std::string::npos) return true;  // The next look will tell.
   const char state = stat[behind_name + 2];
