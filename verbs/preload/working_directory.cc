@@ -67,7 +67,7 @@ bool for_each_named(Do what) {
   // Not /proc/self: that is the main thread, which may have ended.
   std::filesystem::directory_iterator entry("/proc/thread-self/fd", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const int descriptor = std::atoi(entry->path().filename().c_str());
+    const auto descriptor = static_cast<int>(std::strtol(entry->path().filename().c_str(), nullptr, 10));
     if (const auto path = path_in_name_of(descriptor)) what(descriptor, *path);
   }
   return !error;

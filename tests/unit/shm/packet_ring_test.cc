@@ -134,7 +134,7 @@ TEST_F(RingTest, SmallPacketsThatArePublishedMeanwhileAreWhole) {
 /// The reader that has taken all that was there before finds what is small beside the tail, and does not look at the
 /// ring itself.
 TEST_F(RingTest, WhatIsSmallStandsBesideTheTail) {
-  const auto read_sizes = [this](std::vector<std::size_t> sizes) {
+  const auto read_sizes = [this](const std::vector<std::size_t>& sizes) {
     for (const std::size_t size : sizes) write(size, 3);
     writer.publish();
     const std::uint64_t at = peek(kTail) / kRecordUnit * kRecordUnit;
