@@ -299,7 +299,9 @@ std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   looked_at_udp_ = false;
   publish_all();
   if (keeper_->has_news()) take_news();
-  if (sources_.empty()) {
+  // Who sends by a ring and gets no answers, as UD and UC, has links, too.
+  const bool has_links = !sources_.empty() || (last_peer_ != nullptr && last_peer_->uses_link);
+  if (!has_links) {
     udp_sent_ = false;
     looked_at_udp_ = true;
     return udp_->exchange(sink, rx_budget);

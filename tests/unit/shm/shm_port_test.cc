@@ -250,6 +250,23 @@ TEST_F(ShmPortTest, WhoLooksWithoutSleepingHearsUdpToo) {
   receive(*b_, inbox, 1);
 }
 
+TEST_F(ShmPortTest, WhoOnlySendsByARingSeldomLooksAtTheSockets) {
+  const auto plain = open_udp(3);
+  ASSERT_TRUE(plain && link(*a_, *b_, path(1, 2)));
+  ASSERT_EQ(a_->links_in(), 0u);
+  const auto before = a_->counters().system_calls;
+  constexpr std::uint64_t kTurns = 1000;
+  Inbox inbox;
+  for (std::uint64_t i = 0; i < kTurns; ++i) a_->exchange(inbox, 64);
+  EXPECT_LT(a_->counters().system_calls - before, kTurns / 4);
+  EXPECT_TRUE(inbox.packets.empty());
+  ASSERT_TRUE(queue(*plain, path(3, 1), 7));
+  plain->flush();
+  receive(*a_, inbox, 1);
+  ASSERT_THAT(inbox.packets, SizeIs(1));
+  EXPECT_EQ(inbox.packets[0].path.source, address(3));
+}
+
 TEST_F(ShmPortTest, AFullRingHoldsTheSenderBackAndLosesNothing) {
   ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
   constexpr std::uint32_t kPackets = 20'000;
