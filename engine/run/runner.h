@@ -53,7 +53,8 @@ namespace uroce::engine {
 template <SansIoNic N>
 class Runner {
  public:
-  /// Called with the lock held whenever the NIC may have got events: the place to take them out.
+  /// Called with the lock held whenever the NIC may have got events: the place to take them out. And when what
+  /// is_left_to_poller() says has become false.
   using OnProgress = std::function<void()>;
   /// Called with the lock held before this thread has the NIC move packets, with the time that the NIC is told.
   using BeforeTurn = std::function<void(Instant now)>;
@@ -251,6 +252,9 @@ class Runner {
 
   /// Whether packets do not wake the background thread. With the lock held.
   bool leaves_packets_to_program() const { return port_masked_; }
+  /// Whether they are left to threads that poll: one of them will be back in a moment, and turn the crank. With the
+  /// lock held.
+  bool is_left_to_poller() const { return masked(); }
 
   /// In the child of fork(), where the background thread does not exist: closes the descriptors. Afterwards only the
   /// destructor may be called. Takes no lock: the thread that held it may not exist either.
@@ -582,6 +586,7 @@ class Runner {
     forget_late_sleeper(os_now());
     update_mask();
     background_sleep_.on_unmask();
+    tell_progress();
   }
   /// Packets are no longer left to a sleeper that is not there in time.
   void forget_late_sleeper(Instant now) {

@@ -86,6 +86,15 @@ class Station {
     const std::unique_lock lock = runner_.lock();
     return runner_.leaves_packets_to_program();
   }
+  bool is_left_to_poller() {
+    const std::unique_lock lock = runner_.lock();
+    return runner_.is_left_to_poller();
+  }
+  /// Whether the last on_progress() saw that if packets are not left to pollers.
+  bool knows_who_takes_packets() {
+    const std::unique_lock lock = runner_.lock();
+    return runner_.is_left_to_poller() || !told_left_;
+  }
   std::size_t queued() {
     return with_nic([](const EchoNic& nic) { return nic.queued(); });
   }
@@ -121,6 +130,7 @@ class Station {
 
  private:
   void on_progress() {
+    told_left_ = runner_.is_left_to_poller();
     progress_.notify_all();
     const std::size_t count = tells_of_requests_ ? nic_.received.size() : nic_.replies.size();
     if (std::exchange(told_, count) == count) return;
@@ -132,6 +142,7 @@ class Station {
   std::condition_variable_any progress_;
   engine::WakeEvent event_;
   std::size_t told_ = 0;
+  bool told_left_ = false;
   bool tells_of_requests_ = false;
   std::thread::id taker_;
   engine::Runner<EchoNic> runner_;
@@ -275,6 +286,18 @@ TEST_P(RunnerTest, ItTakesOverFromOneWhoHasPolledForLong) {
   while (os_now() < end) b->poll();
   a->post(address(2), 1);
   a->sleep_until(replies(1));
+}
+
+TEST_P(RunnerTest, ItIsToldWhenPacketsAreNoLongerLeftToAPoller) {
+  bool were_left = false;
+  for (std::uint64_t tag = 0; tag < 20; ++tag) {
+    poll_idly(*a);
+    were_left |= a->is_left_to_poller();
+    a->post(address(2), tag);
+    a->poll_until(replies(tag + 1));
+    EXPECT_TRUE(a->knows_who_takes_packets());
+  }
+  EXPECT_TRUE(were_left);
 }
 
 TEST_P(RunnerTest, AnswersAreLeftToAProgramThatPollsWhenItHasPosted) {

@@ -18,6 +18,9 @@
 namespace uroce::ibv {
 namespace {
 
+/// What other processes see of a NIC whose program polls is so old at most.
+constexpr Duration kPublishedAge = std::chrono::microseconds(100);
+
 cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
   cm::CmConfig out;
   out.gids = config.gids;
@@ -65,11 +68,14 @@ Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::fault
           wire_, std::move(port),
           [this] {
             deliver();
-            publish_counters();
-            if (published_qps_) published_qps_->publish(nic_);
+            publish();
             recorder_->save_if_wanted();
           },
-          [this](Instant now) { memory_.begin_turn(now); }) {}
+          [this](Instant now) {
+            memory_.begin_turn(now);
+            turn_began_ = now;
+            changes_before_turn_ = changes();
+          }) {}
 
 Adapter::~Adapter() {
   if (abandoned_) return;
@@ -288,11 +294,22 @@ int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event
   return engine::sleep_until_readable(fd);
 }
 
-/// After every turn of the crank; the runner holds the lock.
+std::uint64_t Adapter::changes() const { return nic_.counters().sent_pkts + nic_.counters().rcvd_pkts + port_changes_; }
+
+/// After every turn of the crank; the runner holds the lock. A poller that has moved packets does this when it finds
+/// none: meanwhile its peer, or its program, waits for it.
+void Adapter::publish() {
+  const bool is_busy = runner_.is_left_to_poller() && changes() != changes_before_turn_;
+  if (is_busy && turn_began_ - published_at_ < kPublishedAge) return;
+  published_at_ = turn_began_;
+  publish_counters();
+  if (published_qps_) published_qps_->publish(nic_);
+}
+
 void Adapter::publish_counters() {
-  const std::uint64_t changes = nic_.counters().sent_pkts + nic_.counters().rcvd_pkts + port_changes_;
-  if (!published_ || changes == published_changes_) return;
-  published_changes_ = changes;
+  const std::uint64_t now = changes();
+  if (!published_ || now == published_changes_) return;
+  published_changes_ = now;
   published_->publish(count());
 }
 

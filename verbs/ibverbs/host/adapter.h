@@ -147,6 +147,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   CounterSet count() const;
   /// The caller holds the NIC's lock.
   void deliver();
+  /// How often something has happened that counters tell of.
+  std::uint64_t changes() const;
+  void publish();
   void publish_counters();
   void deposit_last_words();
 
@@ -166,7 +169,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   engine::SlotLeases slot_;  ///< Outlives the port: the slot's next owner must be its only reader.
   std::unique_ptr<PublishedCounters> published_;
   std::unique_ptr<PublishedQps> published_qps_;
-  std::uint64_t published_changes_ = 0;  ///< Packets, and changes of the port, when the counters were published last.
+  std::uint64_t published_changes_ = 0;    ///< changes() when the counters were published, ...
+  std::uint64_t changes_before_turn_ = 0;  ///< ... and when the turn of the crank began.
+  Instant turn_began_{}, published_at_{};
   GuardedMemory memory_;
   std::unique_ptr<FlightRecorder> recorder_;
   nic::Nic nic_;

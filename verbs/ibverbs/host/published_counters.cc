@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -43,11 +42,8 @@ std::unique_ptr<PublishedCounters> PublishedCounters::make(const std::string& na
 
 PublishedCounters::~PublishedCounters() { ::munmap(words_, sizeof(CounterSet)); }
 
-void PublishedCounters::publish(const CounterSet& counters) {
-  std::array<std::uint64_t, kWords> now{};
-  std::memcpy(now.data(), &counters, sizeof counters);
-  for (std::size_t i = 0; i < kWords; ++i) std::atomic_ref(words_[i]).store(now[i], std::memory_order_relaxed);
-}
+/// Others read this with pread(), and may see some of a change.
+void PublishedCounters::publish(const CounterSet& counters) { std::memcpy(words_, &counters, sizeof counters); }
 
 namespace {
 

@@ -20,15 +20,11 @@ namespace uroce::ibv {
 
 namespace {
 
-/// Words that are written one by one: a reader may see some of a change.
+/// Others read this with pread(), and may see some of a change.
 template <class T>
 void store(T& to, const T& from) {
-  constexpr std::size_t kWord = sizeof(std::uint64_t);
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % kWord == 0);
-  std::array<std::uint64_t, sizeof(T) / kWord> words;
-  std::memcpy(words.data(), &from, sizeof from);
-  auto* const at = reinterpret_cast<std::uint64_t*>(&to);
-  for (std::size_t i = 0; i < words.size(); ++i) std::atomic_ref(at[i]).store(words[i], std::memory_order_relaxed);
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::memcpy(&to, &from, sizeof from);
 }
 
 void add(std::uint64_t& count, std::uint64_t more) {
