@@ -103,6 +103,51 @@ TEST(Script, AReadIsNotCompletedByWrongAnswers) {
   }
 }
 
+/// Data with a NAK in its AETH completes nothing: no responder may send it, and the NIC takes it for a bad response.
+TEST(Script, AnAnswerWithANakInItsAethEndsTheConnection) {
+  constexpr std::uint32_t kRemoteAccessError = 2;
+  const Octets refusal = nak(1, kRemoteAccessError);
+  const Octets eight(8);
+  Octets atomic_answer = refusal;
+  atomic_answer.insert(atomic_answer.end(), eight.begin(), eight.end());
+  const Scripted read{true, O::kRcReadRequest, 1, 0, reth(2048)};
+  const Scripted first{false, O::kRcReadResponseFirst, 1, 1024, aeth(1)};
+  struct Bad {
+    std::vector<Scripted> before;
+    Scripted answer;
+    std::string said, fails;
+  };
+  const std::vector<Bad> bads{
+      {{read, first},
+       {false, O::kRcReadResponseLast, 2, 1024, refusal},
+       "RC READ RESPONSE LAST for PSN 0x2",
+       "RDMA READ"},
+      {{{true, O::kRcReadRequest, 1, 0, reth(100)}},
+       {false, O::kRcReadResponseOnly, 1, 100, refusal},
+       "RC READ RESPONSE ONLY for PSN 0x1",
+       "RDMA READ"},
+      {{{true, O::kRcFetchAdd, 1, 0, Octets(28)}},
+       {false, O::kRcAtomicAcknowledge, 1, 0, atomic_answer},
+       "RC ATOMIC ACK for PSN 0x1",
+       "FETCH ADD"},
+      {{{true, O::kRcAtomicWrite, 1, 8, reth(8)}},
+       {false, O::kRcReadResponseOnly, 1, 0, refusal},
+       "RC READ RESPONSE ONLY for PSN 0x1",
+       "ATOMIC WRITE"},
+  };
+  for (const Bad& bad : bads) {
+    std::vector<Scripted> packets = bad.before;
+    packets.push_back(bad.answer);
+    const Retold retold = retell_bytes(scripted_pcap(packets));
+    EXPECT_EQ(retold.noted("data_with_nak"), 1u) << bad.said << ' ' << retold.counts();
+    EXPECT_EQ(numbers_of(retold).unanswered, 1u) << bad.said;
+    EXPECT_EQ(numbers_of(retold).acked_bytes, 0u) << bad.said;
+    EXPECT_EQ(retold.story->connections().at(0)->to_right.failure(),
+              bad.said + " has NAK remote access error in its AETH: " + bad.fails +
+                  " (message 1) has probably failed (BAD_RESP_ERR) (#" + std::to_string(packets.size()) + ")");
+  }
+}
+
 /// The path MTU is not known yet, and this can't be it.
 TEST(Script, APacketThatGoesOnIsAsLongAsSomePathMtu) {
   const auto told = [](std::size_t bytes) {

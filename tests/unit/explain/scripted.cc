@@ -38,7 +38,7 @@ Octets reth(std::uint32_t length, std::uint32_t offset) {
   return network().word(0).word(0x1000 + offset).word(0x77).word(length).out;
 }
 Octets aeth(std::uint32_t msn) { return network().word(0x1F000000u | msn).out; }
-Octets nak(std::uint32_t msn) { return network().word(0x60000000u | msn).out; }
+Octets nak(std::uint32_t msn, std::uint32_t code) { return network().word((0x60u | code) << 24 | msn).out; }
 
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
   std::vector<std::pair<std::int64_t, Octets>> frames;

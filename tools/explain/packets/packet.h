@@ -106,6 +106,8 @@ struct Packet {
   }
   /// For responses with AETH.
   proto::Syndrome decoded() const { return proto::decode_syndrome(syndrome); }
+  /// Whether it has an AETH that says no: a NAK or RNR NAK, or data with such a thing, which breaks a rule.
+  bool refuses() const { return !std::holds_alternative<proto::syndrome::Ack>(decoded()); }
 };
 
 /// Why a frame is not told about.

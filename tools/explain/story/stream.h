@@ -97,6 +97,8 @@ class Stream {
   void acknowledge(PsnIndex index, const Packet& packet, Told& told);
   void refuse(PsnIndex index, const Packet& packet, Told& told);
   void judge_round(PsnIndex index, Told& told);
+  bool is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told);
+  void fail(const Packet& packet, const std::string& text);
   void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
   std::string wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const;
   void read_response(PsnIndex index, const Packet& packet, Told& told);

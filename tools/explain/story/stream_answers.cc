@@ -53,14 +53,12 @@ void Stream::response(const Packet& packet, Told& told) {
     case Kind::kAtomicAcknowledge:
       atomic_response(index, packet, told);
       break;
-    default: {
-      const proto::Syndrome syndrome = packet.decoded();
-      if (!std::holds_alternative<proto::syndrome::Ack>(syndrome)) {
+    default:
+      if (packet.refuses()) {
         refuse(index, packet, told);
       } else if (!lost) {
         acknowledge(index, packet, told);
       }
-    }
   }
   if (told.reason == Reason::kAnswer) name_answered(index, packet, told);
   if (overtaken && !lost && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) {
@@ -93,10 +91,8 @@ void Stream::name_answered(PsnIndex index, const Packet& packet, Told& told) {
 /// An answer to what the capture does not have.
 bool Stream::covers_nothing(PsnIndex index, const Packet& packet, Told& told) {
   if (index < next_) return false;
-  if (index == next_ && packet.op->kind == Kind::kAcknowledge &&
-      !std::holds_alternative<proto::syndrome::Ack>(packet.decoded())) {
-    return false;  // A NAK names the PSN that the responder waits for.
-  }
+  // A NAK names the PSN that the responder waits for.
+  if (index == next_ && packet.op->kind == Kind::kAcknowledge && packet.refuses()) return false;
   const Message* const open = history_.newest();
   if (open != nullptr && open->is_read() && open->psns == 0 && packet.op->kind == Kind::kReadResponse) return false;
   incident(packet, told, Severity::kProblem, "unseen_request",
@@ -318,10 +314,28 @@ void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
   incident(packet, told, Severity::kProblem, "fatal_nak", text + ". The connection ends here");
   if (lost) return;
   advance(index, packet, told);
+  fail(packet, text);
+}
+
+/// The connection ends with this answer.
+void Stream::fail(const Packet& packet, const std::string& text) {
   fatal_ = true;
   fatal_place_ = packet.place;
   fatal_ns_ = packet.time_ns;
   failure_ = text + " (" + (*names_)(packet.place) + ")";
+}
+
+/// What a READ or an atomic waits for, with a NAK in its AETH: Soft-RoCE and uroce take it for no answer, and end.
+bool Stream::is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told) {
+  if (!packet.refuses()) return false;
+  const std::string text = fmt::format("{} for PSN {} has {} in its AETH", packet.op->name, hex(packet.psn),
+                                       proto::describe(packet.decoded()));
+  incident(packet, told, Severity::kBreach, "data_with_nak",
+           "breaks a rule: " + text + "; a NAK has a packet of its own, without data");
+  advance(index, packet, told);
+  fail(packet, fmt::format("{}: {} (message {}) has probably failed (BAD_RESP_ERR)", text,
+                           to_string(operation_of(message.kind)), message.number));
+  return true;
 }
 
 void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
@@ -401,6 +415,7 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   }
   if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
   if (!wrong.empty()) return;  // No requester takes it for its answer.
+  if (is_bad_answer(*message, index, packet, told)) return;
   message->next_answer = index + 1;
   ++message->answered_psns;
   message->answered_bytes += packet.payload;
@@ -423,6 +438,7 @@ void Stream::empty_response(Message& message, const Packet& packet, Told& told) 
     answer_again(message.first, packet, told);
     return;
   }
+  if (is_bad_answer(message, message.first, packet, told)) return;
   message.next_answer = message.end();
   advance(message.end(), packet, told);
   complete(message, packet.time_ns);
@@ -449,6 +465,7 @@ void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
   }
   if (is_behind_unanswered(*message, packet, told)) return;
   if (message->asked_again) told.cause = message->asked_again;
+  if (is_bad_answer(*message, index, packet, told)) return;
   message->original = packet.original;
   message->next_answer = index + 1;
   advance(index + 1, packet, told);

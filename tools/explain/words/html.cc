@@ -31,6 +31,7 @@ std::string in_script(const Object& object) {
 /// The colour.
 std::string_view kind(const Packet& packet) {
   if (packet.cm) return "cm";
+  if (packet.refuses()) return "bad";
   switch (packet.op->kind) {
     case proto::Kind::kSend:
       return "send";
@@ -45,7 +46,7 @@ std::string_view kind(const Packet& packet) {
     case proto::Kind::kAtomicAcknowledge:
       return "atomic";
     case proto::Kind::kAcknowledge:
-      return std::holds_alternative<proto::syndrome::Ack>(packet.decoded()) ? "ack" : "bad";
+      return "ack";
     default:
       return "other";
   }

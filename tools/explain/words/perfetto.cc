@@ -33,8 +33,7 @@ std::string_view category(const Packet& packet, const Told& told) {
   if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged || packet.icrc == Icrc::kWrong) return "lost";
   if (packet.cm) return "management";
   if (is_resent(told.reason)) return "again";
-  const bool refuses = packet.op->kind == proto::Kind::kAcknowledge && packet.decoded().index() != 0;
-  return refuses ? "refusal" : packet.is_response() ? "answer" : "request";
+  return packet.refuses() ? "refusal" : packet.is_response() ? "answer" : "request";
 }
 
 /// What viewers show of a packet, and colour it by.

@@ -63,7 +63,7 @@ std::string main_reason(const Packet& packet, const Told& told, const Names& nam
       return fmt::format("LATE: {}overtaken in the network, {} behind {}", maybe, duration_text(told.wait_ns),
                          packet.is_response() ? "a later answer" : "a later PSN");
     case Reason::kAnswer:
-      if (!told.cause || (packet.op->kind == Kind::kAcknowledge && packet.decoded().index() != 0)) return {};
+      if (!told.cause || packet.refuses()) return {};
       return fmt::format("answers {}, {} after it", names(told.cause), duration_text(told.wait_ns));
     case Reason::kAnswerAgain:
       if (!told.cause) return fmt::format("AGAIN: {}answers a duplicate", maybe);
