@@ -210,6 +210,9 @@ std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
   } else if (event.kind == TraceKind::kNak && event.a != 0) {
     status = event.a == 1 ? "QP_REQ_ERR" : event.a == 2 ? "QP_ACCESS_ERR" : "QP_FATAL";
     text = search.refuses();
+  } else if (event.kind == TraceKind::kQpBroken) {
+    status = "QP_FATAL";
+    text = "broken on purpose, by a fault (qp_fatal=) or a command (break QP)";
   } else if (event.kind == TraceKind::kDeviceFatal) {
     status = "DEVICE_FATAL";
     return Cause{0, event.when, status, status + ": a fault (device_fatal=) has stopped the NIC; verbs return EIO"};

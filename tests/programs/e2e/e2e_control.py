@@ -97,6 +97,8 @@ def scenario_control():
         one_is_stopped(pair.client, server)
         ctl(server, "break", "1st")
         check(pair.finish() == (1, 1), "a QP of theirs broke", pair.client, pair.server)
+        cause = pair.server.result()["nic"]["last_cause"]
+        check(cause.startswith("QP_FATAL on QP 0x") and ": broken on purpose, " in cause, cause)
     _, listed, _ = uroce("ctl")
     check(f"{server} " not in listed, listed)
     has_odd_name()

@@ -98,6 +98,18 @@ TEST_F(Recordings, APeerThatIsGone) {
       << documents();
 }
 
+TEST_F(Recordings, AQpThatAFaultBreaks) {
+  ::setenv("UROCE_FAULTS", "qp_fatal=qp:1st@1s", 1);
+  {
+    Node node(0);
+    const QpPtr qp = node.make_qp();
+    EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_QP_FATAL);
+  }
+  ::unsetenv("UROCE_FAULTS");
+  const std::string told = documents();
+  EXPECT_NE(told.find(": broken on purpose, by a fault (qp_fatal=)"), std::string::npos) << told;
+}
+
 TEST_F(Recordings, AFullDiskKeepsNoEmptyFile) {
   const std::string error = uroce::test::in_child([&] {
     const rlimit little{.rlim_cur = 4096, .rlim_max = RLIM_INFINITY};

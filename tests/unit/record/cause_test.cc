@@ -46,6 +46,13 @@ TEST(Cause, ANicThatAFaultStops) {
   EXPECT_EQ(cause->qpn, 0u);
 }
 
+TEST(Cause, AQpThatIsBrokenOnPurpose) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kQpBroken);
+  flight.event(1ms, TraceKind::kState, 3, 6);
+  EXPECT_EQ(sentence(flight), "QP_FATAL on QP 0x11: broken on purpose, by a fault (qp_fatal=) or a command (break QP)");
+}
+
 TEST(Cause, APeerThatFallsSilent) {
   Flight flight;
   flight.gets_ack(0ms, 0x104);

@@ -349,6 +349,7 @@ std::optional<std::uint32_t> Nic::nth_qp(std::uint32_t nth) const {
 bool Nic::break_qp(std::uint32_t qpn) {
   Qp* const qp = core_->qps.find(qpn);
   if (qp == nullptr) return false;
+  core_->trace.note<TraceKind::kQpBroken>(qpn);
   qp->enter_error(Event::Kind::kQpFatal);
   core_->touched(*qp);
   return true;
