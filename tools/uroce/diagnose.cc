@@ -130,19 +130,41 @@ bool has_rule_that_drops(const Output& rules) {
   return rules.worked && (has(" drop") || has("DROP") || has("reject") || has("REJECT"));
 }
 
+/// Has the names of iptables-legacy's tables. `family`: ip, ip6.
+std::string tables_file(const std::string& family) { return "/proc/net/" + family + "_tables_names"; }
+
+/// The rules of iptables-legacy, which nft does not list, and neither does that iptables which calls nf_tables.
+Output legacy_rules(const std::string& family) {
+  std::string table;
+  if (!(std::ifstream(tables_file(family)) >> table)) return {.text = "", .worked = true};
+  Output rules = output_of("{ " + family + "tables-legacy-save || " + family + "tables-save; }");
+  const auto has = [&](const std::string& word) { return rules.text.find(word) != std::string::npos; };
+  rules.worked = rules.worked && has('*' + table) && !has("nf_tables") && !has("xtables-save");
+  return rules;
+}
+
 void check_firewall(Findings& findings) {
   constexpr const char* kRemedy =
       "UDP 4791 (uroce, Soft-RoCE) and TCP 18515 must pass, e.g.: nft insert rule inet filter input udp dport 4791 "
       "accept; a card's packets do not go through the host's firewall";
   if (::geteuid() != 0) return findings.note("firewall: only root sees its rules (nft list ruleset)", kRemedy);
-  const Output rules = output_of("nft list ruleset");
-  if (has_rule_that_drops(rules) || has_rule_that_drops(output_of("iptables-save"))) {
+  const Output rules = output_of("nft list ruleset"), v4 = legacy_rules("ip"), v6 = legacy_rules("ip6");
+  const auto drops = [](const Output& some) { return has_rule_that_drops(some); };
+  if (drops(rules) || drops(v4) || drops(v6) || drops(output_of("iptables-save"))) {
     return findings.note("firewall: there are rules that drop packets", kRemedy);
   }
-  if (rules.worked) return findings.good("firewall: no rule drops packets");
-  findings.note(fmt::format("firewall: could not look, `nft list ruleset` fails: {}",
-                            rules.text.substr(0, rules.text.find('\n'))),
-                std::string("install nftables, or take CAP_NET_ADMIN, and look again; ") + kRemedy);
+  if (!rules.worked) {
+    return findings.note(fmt::format("firewall: could not look, `nft list ruleset` fails: {}",
+                                     rules.text.substr(0, rules.text.find('\n'))),
+                         std::string("install nftables, or take CAP_NET_ADMIN, and look again; ") + kRemedy);
+  }
+  if (!v4.worked || !v6.worked) {
+    return findings.note(
+        fmt::format("firewall: could not look, {} has tables of iptables-legacy, which nft does not list",
+                    tables_file(v4.worked ? "ip6" : "ip")),
+        std::string("install iptables, whose iptables-legacy-save lists them, and look again; ") + kRemedy);
+  }
+  findings.good("firewall: no rule drops packets");
 }
 
 void check_tool_port(Findings& findings) {

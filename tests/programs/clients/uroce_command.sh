@@ -54,6 +54,13 @@ if unshare -rn nft list ruleset >/dev/null 2>&1; then
       shift; exec "$@"' - "$@"
   }
   expect 0 'firewall: there are rules that drop packets' blocked 'udp dport 4791' env PATH=/usr/bin "$uroce" diagnose
+  # Rules that nft does not list. Without iptables-legacy-save nobody sees them.
+  legacy='ip link set lo up; iptables-legacy -A INPUT -p udp --dport 4791 -j DROP || exit 9'
+  hidden='mount --bind /bin/false "$(realpath "$(command -v iptables-legacy-save)")"'
+  if PATH=$PATH:/usr/sbin unshare -rmn sh -c "$legacy; $hidden" 2>/dev/null; then
+    expect 0 'firewall: there are rules that drop packets' env PATH="$PATH:/usr/sbin" unshare -rmn sh -c "$legacy; exec \"\$1\" diagnose" - "$uroce"
+    expect 0 'firewall: could not look, /proc/net/ip_tables_names has' env PATH="$PATH:/usr/sbin" unshare -rmn sh -c "$legacy; $hidden; exec \"\$1\" diagnose" - "$uroce"
+  fi
   expect 1 'BAD   packets: from 127.0.0.1 to 127.0.0.1 none arrives' blocked 'udp dport 4791' "$uroce" doctor
   expect 1 'those of 64 bytes arrive, those of 4096 do not' blocked 'meta length > 2000' "$uroce" doctor
   expect 0 'packets: from 127.0.0.1 to 127.0.0.1 they arrive' blocked 'udp dport 4792' "$uroce" doctor
