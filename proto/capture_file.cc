@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,8 +24,9 @@ using pcap_format::Format;
 
 constexpr auto kReaderMayCome = std::chrono::seconds(5);
 constexpr auto kNap = std::chrono::milliseconds(10);
-constexpr int kReaderMayPauseMs = 1000;
-constexpr int kPipeSize = 1 << 20;  ///< As much as unprivileged users may have: room for bursts.
+constexpr int kLookMs = 1;  ///< Between two looks whether the reader has read.
+constexpr auto kReaderMayPause = std::chrono::milliseconds(1000);
+constexpr int kPipeSize = 1 << 20;  ///< As much as unprivileged users may have: room for bursts, of half the size.
 constexpr mode_t kMode = 0666;
 
 /// The error of a read or write that did less than it should: EIO when it does not tell.
@@ -64,7 +67,54 @@ int write_to_stream(int fd, Bytes bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written == 0 || errno != EAGAIN) return failure(written);
     pollfd room{fd, POLLOUT, 0};
-    if (::poll(&room, 1, kReaderMayPauseMs) == 0) return ETIMEDOUT;
+    if (::poll(&room, 1, kReaderMayPause.count()) == 0) return ETIMEDOUT;
+  }
+  return 0;
+}
+
+/// How many bytes a pipe takes for sure, however they are cut into writes; 0: it is no pipe. Its pages need not be
+/// full, but two that lie together have more than one page, except where it is read from and written to.
+std::size_t sure_room(int fd) {
+  const int size = ::fcntl(fd, F_GETPIPE_SZ);
+  if (size < 0) return 0;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), half = static_cast<std::size_t>(size) / 2;
+  return std::max(half, 2 * page + 1) - 2 * page;
+}
+
+/// How many bytes of these records are whole ones that have room together; the first has it if `takes_first`.
+std::size_t fitting(Bytes records, std::size_t room, bool takes_first) {
+  std::size_t size = 0;
+  while (records.size() - size >= pcap_format::kRecordStart) {
+    const auto next = pcap_format::read_record(Format::kPcapng, records.subspan(size));
+    if (!next || (size + next->size > room && !(takes_first && size == 0))) break;
+    size += next->size;
+  }
+  return size;
+}
+
+/// Begins no record that may find no room: a reader that has paused finds whole ones. ETIMEDOUT as above.
+int write_to_pipe(int fd, Bytes records, std::size_t room) {
+  using Clock = std::chrono::steady_clock;
+  int before = -1;
+  Clock::time_point latest;
+  while (!records.empty()) {
+    int unread = 0;
+    if (::ioctl(fd, FIONREAD, &unread) != 0) return errno;
+    const auto used = static_cast<std::size_t>(unread);
+    if (const std::size_t now = fitting(records, room - std::min(room, used), used == 0); now != 0) {
+      if (const int error = write_to_stream(fd, records.first(now)); error != 0) return error;
+      records = records.subspan(now);
+      before = -1;
+      continue;
+    }
+    if (unread != before) {
+      before = unread;
+      latest = Clock::now() + kReaderMayPause;
+    } else if (Clock::now() >= latest) {
+      return ETIMEDOUT;
+    }
+    pollfd left{fd, 0, 0};  // Only to hear that the reader has left.
+    if (::poll(&left, 1, kLookMs) > 0) return EPIPE;
   }
   return 0;
 }
@@ -192,7 +242,8 @@ CaptureFile::Error CaptureFile::add_to_file(Bytes records) {
 }
 
 CaptureFile::Error CaptureFile::add_to_stream(Bytes records) {
-  const int error = write_to_stream(fd_.get(), records);
+  const std::size_t room = sure_room(fd_.get());
+  const int error = room == 0 ? write_to_stream(fd_.get(), records) : write_to_pipe(fd_.get(), records, room);
   return error != 0 ? problem(error) : std::nullopt;
 }
 

@@ -32,8 +32,8 @@ class CaptureFile {
 
   /// pcapng: makes `name` an interface of the capture; returns its number. pcap: nothing happens, and 0.
   Result<std::uint32_t, std::string> add_interface(const std::string& name);
-  /// Appends whole records, all or (in a regular file) none of them. After an error the file is not to be used any
-  /// more.
+  /// Appends whole records: all, or (in a regular file) none, or (in a pipe) some of them. After an error the file is
+  /// not to be used any more.
   Error append(Bytes records);
   /// Nothing more is coming from here: cuts off what a killed process has left incomplete at the end of a regular file.
   void leave();

@@ -247,6 +247,44 @@ TEST_F(Pcap, WritesRaiseNoSignals) {
   EXPECT_EQ(sigismember(&pending, SIGPIPE) + sigismember(&pending, SIGXFSZ), 0);
 }
 
+/// Whatever the sizes of the packets are, and where the reader stopped.
+TEST_F(Pcap, AReaderThatPausesFindsWholeRecords) {
+  const std::string fifo = file("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::size_t step : {100u, 1500u, 4096u}) {
+    const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+    std::string read;
+    const auto read_some = [&](std::size_t most) {
+      std::string block(most, '\0');
+      const ssize_t got = ::read(reader, block.data(), block.size());
+      if (got > 0) read.append(block, 0, static_cast<std::size_t>(got));
+      return got > 0;
+    };
+    {
+      auto writer = PcapWriter::create(fifo);
+      ASSERT_TRUE(writer.ok()) << writer.error();
+      PcapWriter::Error error;
+      for (std::size_t i = 0; !error; ++i) {
+        for (std::size_t k = 0; k < 20; ++k) writer->write(kTime, std::vector<std::uint8_t>(60 + (i + k) * 7 % step));
+        if (i == 10) read_some(4097);
+        error = writer->flush();
+      }
+      EXPECT_THAT(*error, HasSubstr("does not read"));
+    }
+    while (read_some(1 << 16)) {
+    }
+    close(reader);
+    EXPECT_GT(read.size(), 1u << 18) << "room for bursts";
+    auto capture = PcapReader::open(file_with("read.pcapng", read));
+    ASSERT_TRUE(capture.ok()) << capture.error();
+    for (bool more = true; more;) {
+      const auto next = capture->next();
+      ASSERT_TRUE(next.ok()) << next.error();
+      more = next->has_value();
+    }
+  }
+}
+
 TEST(PcapFull, FullDiskIsAnError) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
   auto writer = PcapWriter::create("/dev/full");
