@@ -521,7 +521,7 @@ class Runner {
         if (watch_poller()) continue;
       } else {
         watches_ = 0;
-        watch_ = kPollerTrust;
+        is_relaxed_ = false;
         poller_ran_ = {};
       }
       if (turn_in_background() || linger()) continue;
@@ -553,12 +553,12 @@ class Runner {
   bool watch_poller() {
     const bool is_there = polls_.is_recent(os_now(), kPollerTrust);
     // After a long sleep nobody knows what the poller did in the end of it.
-    const bool was_long = std::exchange(watch_, kPollerTrust) > kPollerTrust;
+    const bool was_long = is_relaxed_;
     watches_ = is_there ? watches_ + 1 : 0;
     if (!is_there && !was_long) return false;
-    if (watches_ > kWatchesToRelax && !was_long) watch_ = kRelaxedWatch;
+    is_relaxed_ = watches_ > kWatchesToRelax && !was_long;
     const Duration ran_before = polls_.poller_ran();
-    watch_ > kPollerTrust ? background_sleep_.watch_relaxed() : background_sleep_.watch_for(watch_);
+    is_relaxed_ ? background_sleep_.watch_relaxed() : background_sleep_.watch_for(kPollerTrust);
     poller_ran_ = polls_.poller_ran() - ran_before;
     return true;
   }
@@ -693,7 +693,7 @@ class Runner {
   std::atomic<Instant> idle_since_{};  ///< When it was last about to, and has had no event since; else Instant{}.
   BackgroundSleep background_sleep_{*port_};
   Duration poller_ran_{};                 ///< While the background thread watched it, the last time.
-  Duration watch_ = kPollerTrust;         ///< How long that was, at most.
+  bool is_relaxed_ = false;               ///< That was for kRelaxedWatch, else for kPollerTrust.
   int watches_ = 0;                       ///< In a row at whose end the poller was there.
   bool has_taken_ = false;                ///< Packets, in the background thread's last turn.
   std::size_t received_since_sleep_ = 0;  ///< By the background thread.
