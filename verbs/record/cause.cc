@@ -63,6 +63,11 @@ class Search {
     if (naks != 0) return text + "answered by " + counted(naks, "NAK") + " and never acknowledged";
     text += "no answer: the peer" + peer_text(psn);
     if (const auto heard = last_heard()) {
+      // What a QP knows of its peer may be younger than the error.
+      if (*heard > error_.when) {
+        return text + " sends, the last packet " + span_text(*heard - error_.when) +
+               " later, but did not acknowledge this one in time";
+      }
       const std::string ago = span_text(error_.when - *heard);
       if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago + port_text();
       return text + " sends, the last packet " + ago + " before, but does not acknowledge this one";

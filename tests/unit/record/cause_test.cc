@@ -97,6 +97,19 @@ TEST(Cause, WithoutPacketsTheQpKnowsItsPeer) {
       "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
 }
 
+TEST(Cause, APeerThatIsHeardAfterTheError) {
+  Flight flight;
+  send_in_vain(flight);
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  Recording recording = flight.read();
+  recording.qps[kQpn] = {.peer = "127.0.0.2", .last_heard = Instant(576ms)};
+  EXPECT_EQ(
+      last_cause(recording)->sentence,
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sends, the last packet "
+      "36 ms later, but did not acknowledge this one in time");
+}
+
 TEST(Cause, APortThatIsClosed) {
   Flight flight;
   flight.gets_ack(0ms, 0x104);
