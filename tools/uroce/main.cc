@@ -25,10 +25,14 @@ using namespace uroce::tools;
 
 namespace {
 
-/// As people read it on a terminal.
+/// As people read it on a terminal, with the programs' names as they are installed.
 std::string plain(std::string_view markdown) {
   std::string text(markdown);
   std::erase(text, '`');
+  for (const auto& [name, installed] : {std::pair{"rdma_server", server_name()}, {"rdma_client", client_name()}}) {
+    const std::size_t at = text.find(name);
+    if (at != std::string::npos) text.replace(at, std::strlen(name), installed);
+  }
   return text;
 }
 

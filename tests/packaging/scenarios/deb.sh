@@ -16,6 +16,9 @@ grep -q uroce0 /tmp/lesson.log || fail "a lesson that finds no NIC"
 [ -e /usr/share/doc/uroce-tools/learn/en/../../faults.md ] || fail "a link in the lessons leads nowhere"
 as_user uroce diagnose >/tmp/diagnose.log || { cat /tmp/diagnose.log; fail "uroce diagnose"; }
 grep -q "client: uroce-client" /tmp/diagnose.log || { cat /tmp/diagnose.log; fail "programs that have another name"; }
+for page in uroce uroce-server uroce-client uroce-sim; do
+  ! zcat /usr/share/man/man1/$page.1.gz | grep 'rdma_\(server\|client\)' || fail "the manual page of $page names programs that are not there"
+done
 ! command -v pytest-3 >/dev/null || use_pytest env
 
 # A server that runs while its package is installed again meets a client of the new one.
