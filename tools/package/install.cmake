@@ -27,7 +27,8 @@ install(DIRECTORY docs DESTINATION ${pages} COMPONENT command OPTIONAL PATTERN l
 if(UROCE_LESSONS)
   # Where the links in them lead somewhere.
   install(DIRECTORY docs/learn DESTINATION ${pages}/docs COMPONENT tools)
-  install(DIRECTORY tools/learn DESTINATION ${pages}/tools COMPONENT tools FILES_MATCHING PATTERN "*.cc" PATTERN "*.h")
+  install(DIRECTORY tools/learn DESTINATION ${pages}/tools COMPONENT tools FILES_MATCHING PATTERN "*.cc" PATTERN "*.h"
+    PATTERN site EXCLUDE PATTERN __pycache__ EXCLUDE)
   file(CREATE_LINK ../uroce/docs/learn ${CMAKE_BINARY_DIR}/link_to_lessons SYMBOLIC)
   install(FILES ${CMAKE_BINARY_DIR}/link_to_lessons DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce-tools RENAME learn COMPONENT tools)
 endif()

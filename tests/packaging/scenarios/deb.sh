@@ -13,6 +13,7 @@ install_packages
 use_it uroce-server uroce-client
 as_user uroce run -- /usr/lib/uroce/learn/20_device >/tmp/lesson.log 2>&1 || { cat /tmp/lesson.log; fail "a lesson"; }
 grep -q uroce0 /tmp/lesson.log || fail "a lesson that finds no NIC"
+[ -z "$(find /usr/share/doc/uroce -type d -empty)" ] || fail "empty folders: $(find /usr/share/doc/uroce -type d -empty)"
 [ -e /usr/share/doc/uroce-tools/learn/en/../../faults.md ] || fail "a link in the lessons leads nowhere"
 as_user uroce diagnose >/tmp/diagnose.log || { cat /tmp/diagnose.log; fail "uroce diagnose"; }
 grep -q "client: uroce-client" /tmp/diagnose.log || { cat /tmp/diagnose.log; fail "programs that have another name"; }
