@@ -33,6 +33,7 @@ set(CPACK_DEBIAN_PYTEST_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_PYTEST_DESCRIPTION "Plugin for pytest: fixtures that run programs on NICs of uroce, with faults,
 and keep the captures of tests that fail.")
 set(CPACK_DEBIAN_PYTEST_PACKAGE_DEPENDS "uroce (>= ${PROJECT_VERSION}), python3, python3-pytest")
+set(CPACK_DEBIAN_PYTEST_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/pytest/prerm)
 
 # cpack -G RPM -D CPACK_COMPONENTS_ALL="command;tools". Python's folders differ from one such distribution to the next: the
 # plugin for pytest is a wheel there.

@@ -31,6 +31,8 @@ as_user uroce run --addr 127.0.0.5 -- ib_send_bw -x 1 -F -n 100 127.0.0.1 >/tmp/
 wait $old || fail "the old server"
 echo "worked: an upgrade under a program that runs"
 
+# Python compiles for root what root uses.
+! command -v pytest-3 >/dev/null || python3 -c 'import pytest_uroce' || fail "import pytest_uroce"
 dpkg --purge $packages >/tmp/dpkg.log 2>&1 || fail "dpkg --purge"
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "files are left"
