@@ -4,12 +4,20 @@
 #include <poll.h>
 #include <sys/timerfd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 
 #include "engine/os/epoll.h"
 
 namespace uroce::engine {
+namespace {
+
+/// Linux before 5.11 and seccomp refuse epoll_pwait2(2). Asked no more then: valgrind warns at each call that it does
+/// not know.
+std::atomic<bool> is_wait_refused{false};
+
+}  // namespace
 
 Interrupts::Interrupts() {
   if (!event_.valid()) refusal_ = {"eventfd2", event_.error()};
@@ -84,8 +92,13 @@ Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
   epoll_event event{};
   int ready = 0;
   do {
-    ready = wait_epoll(epoll_, event, timeout);
-    if (ready < 0 && (errno == ENOSYS || errno == EPERM)) {  // Linux before 5.11, or seccomp.
+    bool is_refused = is_wait_refused.load(std::memory_order_relaxed);
+    if (!is_refused) {
+      ready = wait_epoll(epoll_, event, timeout);
+      is_refused = ready < 0 && (errno == ENOSYS || errno == EPERM);
+      if (is_refused) is_wait_refused.store(true, std::memory_order_relaxed);
+    }
+    if (is_refused) {
       pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
       ready = ::ppoll(&set, 1, timeout, nullptr);
       if (ready > 0) ready = look_at_epoll(epoll_, event);

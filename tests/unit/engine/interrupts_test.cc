@@ -5,12 +5,15 @@
 #include <sys/eventfd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
+#include "tests/support/in_child.h"
 
 namespace uroce::engine {
 namespace {
@@ -130,6 +133,21 @@ TEST_F(InterruptsTest, TheRareSocketIsMaskedByItself) {
   EXPECT_FALSE(is_woken());
   interrupts_.mask_rare(false);
   EXPECT_TRUE(is_woken());
+}
+
+/// valgrind warns of each system call that it does not know, also if it has just warned of it.
+TEST(InterruptsWithoutPwait2, WaitWithoutAskingAgain) {
+  EXPECT_EQ(test::in_child([] {
+              Interrupts interrupts;
+              const auto waits = [&interrupts] { return interrupts.wait(os_now() + 1ms) ? "woken " : "waited "; };
+              test::forbid({__NR_epoll_pwait2}, ENOSYS);
+              std::string said = waits();
+              test::forbid({__NR_epoll_pwait2}, EBADF);  // The filter that came last decides.
+              said += waits();
+              interrupts.wake();
+              return said + waits();
+            }),
+            "waited waited woken ");
 }
 
 }  // namespace
