@@ -34,6 +34,7 @@ class CaptureTap final : public Port {
   }
   int join_group(const proto::Gid& group) override { return port_->join_group(group); }
   void leave_group(const proto::Gid& group) override { port_->leave_group(group); }
+  void follow_addresses() override { port_->follow_addresses(); }
   MutBytes tx_frame() override { return frame_ = port_->tx_frame(); }
   void tx_commit(const proto::Transmit& transmit) override;
   proto::Room room(const proto::Path& path, std::uint32_t qpn) override { return port_->room(path, qpn); }

@@ -35,6 +35,15 @@ void GroupSockets::leave(const proto::Gid& group) {
   std::erase_if(groups_, [&](Group& g) { return g.socket.local == group && --g.users == 0; });
 }
 
+void GroupSockets::rejoin(std::span<const proto::Gid> locals) {
+  for (Group& group : groups_) {
+    Result<ReceiveSocket, SetupError> opened = open_group_socket(group.socket.local, locals);
+    if (!opened) continue;  // No interface has such an address: later, perhaps.
+    if (any_) control_epoll(any_, EPOLL_CTL_ADD, opened->fd.get(), EPOLLIN);
+    group.socket = std::move(*opened);
+  }
+}
+
 std::size_t GroupSockets::receive(std::size_t budget, const Deliver& deliver) {
   std::size_t received = 0;
   for (Group& group : groups_) {

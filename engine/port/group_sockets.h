@@ -21,6 +21,8 @@ class GroupSockets {
   /// must take it. 0, or an errno value. Balanced by leave(); only the first and the last of several do anything.
   int join(const proto::Gid& group, std::span<const proto::Gid> locals);
   void leave(const proto::Gid& group);
+  /// Joins all groups anew, where these addresses are now. What waits in the sockets is lost.
+  void rejoin(std::span<const proto::Gid> locals);
   bool empty() const { return groups_.empty(); }
 
   /// Readable while packets wait for any group; the same descriptor all the time, so that another thread may poll it

@@ -59,6 +59,8 @@ class Port {
   /// errno value; EOPNOTSUPP: not this port. Balanced by leave_group(); only the first and the last of several count.
   virtual int join_group(const proto::Gid&) { return EOPNOTSUPP; }
   virtual void leave_group(const proto::Gid&) {}
+  /// Other interfaces have the addresses of this port now: multicast packets come and go there.
+  virtual void follow_addresses() {}
 
   /// A frame to fill (at least proto::kMaxPacketSize bytes), or an empty span when none is free: flush() or
   /// exchange() first. Calling it again without tx_commit() returns the same frame.

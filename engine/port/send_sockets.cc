@@ -88,6 +88,12 @@ std::optional<SendIndex> SendSockets::find(const proto::Gid& local, std::uint16_
   return it->second;
 }
 
+void SendSockets::follow_addresses() {
+  for (const SendSocket& socket : sockets_) {
+    if (socket.fd) direct_multicast(socket.fd.get(), socket.local);
+  }
+}
+
 std::optional<SendIndex> SendSockets::open(const proto::Gid& local, std::uint16_t port) {
   const std::optional<SendIndex> index = vacant_index();
   if (!index) return std::nullopt;

@@ -59,6 +59,8 @@ class SendSockets {
   SendSocket& operator[](SendIndex index) { return sockets_[index.value]; }
   std::size_t open_count() const { return by_port_.size(); }
   void close_all();
+  /// Multicast packets leave where the addresses are now.
+  void follow_addresses();
 
  private:
   struct Key {

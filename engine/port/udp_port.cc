@@ -29,10 +29,14 @@ std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_
   return port != 0 ? port : wanted;  // No socket at all: sending will try again, and count what it loses.
 }
 
-int UdpPort::join_group(const proto::Gid& group) {
+std::vector<proto::Gid> UdpPort::locals() const {
   std::vector<proto::Gid> locals;
   for (const ReceiveSocket& socket : receivers_) locals.push_back(socket.local);
-  const int error = groups_.join(group, locals);
+  return locals;
+}
+
+int UdpPort::join_group(const proto::Gid& group) {
+  const int error = groups_.join(group, locals());
   update_group_mask();
   return error;
 }
@@ -40,6 +44,11 @@ int UdpPort::join_group(const proto::Gid& group) {
 void UdpPort::leave_group(const proto::Gid& group) {
   groups_.leave(group);
   update_group_mask();
+}
+
+void UdpPort::follow_addresses() {
+  groups_.rejoin(locals());
+  senders_.follow_addresses();
 }
 
 void UdpPort::mask_packets(bool masked) {

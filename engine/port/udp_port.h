@@ -24,6 +24,7 @@ class UdpPort : public Port {
   void release_source_port(const proto::Gid& local, std::uint16_t port) final;
   int join_group(const proto::Gid& group) final;
   void leave_group(const proto::Gid& group) final;
+  void follow_addresses() final;
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline) final;
@@ -84,6 +85,8 @@ class UdpPort : public Port {
   PortInfo info_;
 
  private:
+  /// The addresses of the port.
+  std::vector<proto::Gid> locals() const;
   /// After a change of `masked_` or `groups_`.
   void update_group_mask();
 

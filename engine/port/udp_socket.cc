@@ -189,6 +189,13 @@ bool drop_everything_received(int fd) {
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
+void direct_multicast(int send_fd, const proto::Gid& local) {
+  if (local.is_v4()) return;
+  if (const auto interface = static_cast<int>(interface_of(local)); interface != 0) {
+    set_int(send_fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, interface);
+  }
+}
+
 Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t port) {
   Result<Fd, SetupError> opened = open_socket(local);
   if (!opened) return opened;
@@ -206,11 +213,8 @@ Result<Fd, SetupError> open_send_socket(const proto::Gid& local, std::uint16_t p
     // The kernel invents flow labels otherwise (net.ipv6.auto_flowlabels).
     as_needed = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
                 set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) && set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
-    // With IPv4, the source address decides where multicast packets leave.
-    if (const auto interface = static_cast<int>(interface_of(local)); interface != 0) {
-      set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, interface);
-    }
   }
+  direct_multicast(fd, local);
   if (!as_needed) return Err{SetupError{errno, std::string("can't set up a UDP socket: ") + std::strerror(errno)}};
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBufferBytes);
   // Nobody has reason to send to our source ports; what arrives there all the same is not worth a buffer.

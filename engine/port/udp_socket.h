@@ -45,6 +45,10 @@ ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
 /// Has the kernel drop what arrives at `fd` from now on, before it takes memory; false when the kernel refuses.
 bool drop_everything_received(int fd);
 
+/// Has an IPv6 socket of open_send_socket() send multicast packets from the interface that has `local`. With IPv4, the
+/// source address decides where they leave.
+void direct_multicast(int send_fd, const proto::Gid& local);
+
 /// Opens an unconnected socket that sends from `local`, UDP source port `port`; it never receives. Several processes
 /// may send from one address and port. Connected sockets would number their packets: the kernel sends ID 0 only for
 /// unconnected ones with IP_PMTUDISC_DO or PROBE (measured on Linux 6.18).

@@ -40,6 +40,7 @@ class ShmPort final : public Port {
   }
   int join_group(const proto::Gid& group) override { return udp_->join_group(group); }
   void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
+  void follow_addresses() override { udp_->follow_addresses(); }
   MutBytes tx_frame() override;
   void tx_commit(const proto::Transmit& transmit) override;
   proto::Room room(const proto::Path& path, std::uint32_t qpn) override;

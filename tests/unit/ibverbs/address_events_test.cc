@@ -2,7 +2,10 @@
 // What programs hear when the addresses of their NIC, or the interface under them, go and come back.
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <string>
 #include <thread>
 
 #include "engine/os/fd.h"
@@ -10,6 +13,7 @@
 #include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/host/bound_ports.h"
@@ -96,6 +100,66 @@ TEST_F(AddressEvents, ConnectionsGoOn) {
   ASSERT_EQ(post(p.qa.get(), wr), 0);
   ASSERT_TRUE(ip("addr add"));
   EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+}
+
+/// Two ends of a cable.
+class Cable {
+ public:
+  Cable() : exists_(std::system("ip link add cable0 type veth peer name cable1") == 0) {
+    exists_ = exists_ && std::system("ip link set cable0 up && ip link set cable1 up") == 0;
+  }
+  ~Cable() { EXPECT_TRUE(!exists_ || std::system("ip link del cable0") == 0); }
+  Cable(const Cable&) = delete;
+  Cable& operator=(const Cable&) = delete;
+
+  explicit operator bool() const { return exists_; }
+
+ private:
+  bool exists_;
+};
+
+// Groups are joined on interfaces: on the one that has the address now.
+TEST_F(AddressEvents, GroupsFollowTheAddressToAnotherInterface) {
+  const Cable cable;
+  if (!cable) GTEST_SKIP() << "there is no ip(8) that can make a link";
+  const proto::Gid address_of_group = proto::Gid::from_v4(239, 255, 0, 7);
+  union ibv_gid group {};
+  std::copy(address_of_group.raw.begin(), address_of_group.raw.end(), std::begin(group.raw));
+
+  Node node(0);
+  const QpPtr qp = node.make_qp({64, 64, 16, 16, 256}, false, IBV_QPT_UD);
+  bring_to(qp.get(), IBV_QPS_RTS, {}, 0);
+  ASSERT_EQ(impl::ibv_attach_mcast(qp.get(), &group, 0), 0);
+  struct ibv_ah_attr attr {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid = group;
+  attr.grh.sgid_index = 1;
+  attr.grh.hop_limit = 1;
+  struct ibv_ah* const ah = impl::ibv_create_ah(node.pd, &attr);
+  ASSERT_NE(ah, nullptr);
+
+  const auto is_heard = [&] {
+    EXPECT_EQ(post_recv(qp.get(), 1, node.sge(0, 200)), 0);
+    struct ibv_sge sge = node.sge(500, 100);
+    struct ibv_send_wr wr = send_wr(2, IBV_WR_SEND, &sge);
+    wr.wr.ud = {ah, 0xFFFFFF, kQkey};
+    EXPECT_EQ(post(qp.get(), wr), 0);
+    EXPECT_EQ(wait_completion(node.send_cq).status, IBV_WC_SUCCESS);
+    return wait_completion(node.recv_cq).status == IBV_WC_SUCCESS;
+  };
+  const auto next = [&] { return next_async_event(node.context.get()); };
+  EXPECT_TRUE(is_heard());
+  ASSERT_TRUE(ip("addr del"));
+  EXPECT_EQ(next(), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(next(), IBV_EVENT_PORT_ERR);
+  ASSERT_TRUE(ip("addr add", "cable0"));
+  EXPECT_EQ(next(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(next(), IBV_EVENT_GID_CHANGE);
+  EXPECT_TRUE(is_heard());
+
+  EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(impl::ibv_detach_mcast(qp.get(), &group, 0), 0);
 }
 
 TEST_F(AddressEvents, TheInterfaceGoesDownAndUp) {

@@ -169,6 +169,7 @@ void Adapter::watch(const std::vector<proto::Gid>& addresses) {
   const auto lock = runner_.lock();
   if (assigned_.empty()) {  // Else something has changed already.
     assigned_ = watch->first().assigned;
+    interfaces_ = watch->first().interfaces;
     link_up_ = watch->first().any_up;
     set_mtu_max(watch->first().mtu_max.value_or(mtu_max()));
   }
@@ -179,6 +180,10 @@ void Adapter::watch(const std::vector<proto::Gid>& addresses) {
 void Adapter::on_addresses(const AddressState& state) {
   const auto lock = runner_.lock();
   set_mtu_max(state.mtu_max.value_or(mtu_max()));
+  if (state.interfaces != interfaces_) {
+    interfaces_ = state.interfaces;
+    port_.follow_addresses();
+  }
   if (state.any_up) set_port(link_up_, true);
   if (state.assigned != assigned_) {
     assigned_ = state.assigned;

@@ -161,9 +161,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::atomic<bool> broken_ = false;
   std::atomic<std::ptrdiff_t> cq_events_ = 0;  ///< Those that the program has not fetched.
   // Guarded by the NIC's lock, up to contexts_.
-  bool port_up_ = true;         ///< No fault has it down.
-  bool link_up_ = true;         ///< An address of the NIC is on an interface that is up.
-  std::vector<bool> assigned_;  ///< Its addresses that are watched: whether an interface has them.
+  bool port_up_ = true;                    ///< No fault has it down.
+  bool link_up_ = true;                    ///< An address of the NIC is on an interface that is up.
+  std::vector<bool> assigned_;             ///< Its addresses that are watched: whether an interface has them.
+  std::vector<std::uint32_t> interfaces_;  ///< And which.
   std::uint64_t port_changes_ = 0, link_downed_ = 0;
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: the slot's next owner must be its only reader.

@@ -71,6 +71,7 @@ bool can_be_bound(const proto::Gid& address) {
 AddressState look_at(const std::vector<proto::Gid>& addresses) {
   AddressState state;
   state.assigned.resize(addresses.size());
+  state.interfaces.resize(addresses.size());
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     // Not IFF_RUNNING, which follows the carrier with up to a second's delay, when packets pass already.
@@ -79,6 +80,7 @@ AddressState look_at(const std::vector<proto::Gid>& addresses) {
     for (std::size_t n = 0; n < addresses.size(); ++n) {
       if (!owns(*i, addresses[n])) continue;
       state.assigned[n] = true;
+      state.interfaces[n] = if_nametoindex(i->ifa_name);
       state.any_up = state.any_up || up;
       const auto mtu = interface_mtu(i->ifa_name);
       if (mtu) state.mtu_max = std::min(state.mtu_max.value_or(proto::kMtuCodeMax), path_mtu_for(*mtu));

@@ -18,9 +18,10 @@ namespace uroce::ibv {
 
 /// What has become of some addresses of this host.
 struct AddressState {
-  std::vector<bool> assigned;           ///< For each: an interface has it.
-  bool any_up = false;                  ///< One of them is on an interface that is up and has a carrier.
-  std::optional<std::uint8_t> mtu_max;  ///< The largest path MTU (enum 1..5) of all interfaces that have one of them.
+  std::vector<bool> assigned;             ///< For each: an interface has it.
+  std::vector<std::uint32_t> interfaces;  ///< For each: the index of that interface, or 0.
+  bool any_up = false;                    ///< One of them is on an interface that is up and has a carrier.
+  std::optional<std::uint8_t> mtu_max;    ///< The largest path MTU (enum 1..5) of all interfaces that have one of them.
   friend bool operator==(const AddressState&, const AddressState&) = default;
 };
 AddressState look_at(const std::vector<proto::Gid>& addresses);
