@@ -85,7 +85,7 @@ void spawn(Plan& plan) {
 }
 
 /// Moves `fd` out of the way of 0 to 3.
-Fd above_standard(Fd fd) { return Fd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kBrokerReport + 1) : -1); }
+Fd above_report(Fd fd) { return Fd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, kBrokerReport + 1) : -1); }
 
 /// The path of the file that this code was loaded from: absolute, whatever the program was started as.
 /// Empty when it can't be found.
@@ -131,8 +131,8 @@ BrokerStart::BrokerStart(std::string executable, Fd report)
 std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor) {
   Fd opened(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!opened) return SetupError{errno, "can't open /dev/null, which a new broker gets as its input and output"};
-  const Fd null = above_standard(std::move(opened));
-  const Fd report = above_standard(std::move(descriptor));
+  const Fd null = above_report(std::move(opened));
+  const Fd report = above_report(std::move(descriptor));
   if (!report || !null) return SetupError{errno, "no descriptors for a new broker; raise RLIMIT_NOFILE (ulimit -n)"};
   std::string name = "uroce-broker";
   std::string text = argument;

@@ -112,6 +112,8 @@ Result<Ring, SetupError> Ring::open(unsigned entries, unsigned cq_entries) {
     params.cq_entries = cq_entries;
     const int result = io_uring_queue_init_params(entries, &fresh->ring, &params);
     if (result < 0) return Err{setup_error(-result)};
+    fresh->ring.ring_fd = fresh->ring.enter_ring_fd = above_standard(fresh->ring.ring_fd);
+    if (fresh->ring.ring_fd < 0) return Err{setup_error(errno)};
     fresh->remember();
     owned.reset(fresh.release());
   }

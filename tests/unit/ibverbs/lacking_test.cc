@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening a NIC in processes that lack something.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <csignal>
 
 #include "tests/support/in_child.h"
@@ -77,6 +79,27 @@ TEST(Lacking, RandomNumbers) {
   EXPECT_EQ(in_child([] {
               forbid({SYS_getrandom}, EPERM);
               return outcome();
+            }),
+            "open");
+}
+
+/// What the program prints must not get into our sockets, and what it puts there later must not take their place.
+TEST(Lacking, StandardDescriptors) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  EXPECT_EQ(in_child([] {
+              constexpr std::array kStandard{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
+              for (const int fd : kStandard) ::close(fd);
+              struct ibv_device** const list = v().ibv_get_device_list(nullptr);
+              struct ibv_context* const context = v().ibv_open_device(list[0]);
+              if (context == nullptr) return last_error();
+              struct ibv_comp_channel* const channel = v().ibv_create_comp_channel(context);
+              std::string said = channel == nullptr ? last_error() : "open";
+              for (const int fd : kStandard) {
+                if (::fcntl(fd, F_GETFD) != -1) said += ", has taken " + std::to_string(fd);
+              }
+              v().ibv_destroy_comp_channel(channel);
+              v().ibv_close_device(context);
+              return said;
             }),
             "open");
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/base/fd.h"
 #include "proto/pkey.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -77,7 +78,7 @@ Context::Context(Device& device, std::shared_ptr<Adapter> shared)
 #define UROCE_OP(member, verb, ret, params, args) base.ops.member = front::member;
 #define UROCE_EXTENDED(member, verb, ret, params, args) verbs_context::member = front::member;
 #include "verbs/ibverbs/catalogue/slots.def"
-  base.cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  base.cmd_fd = above_standard(::open("/dev/null", O_RDWR | O_CLOEXEC));
   base.num_comp_vectors = 1;
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&base.mutex, nullptr);

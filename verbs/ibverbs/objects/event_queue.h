@@ -19,6 +19,7 @@
 
 #include "engine/os/interruption.h"
 #include "engine/os/no_cancellation.h"
+#include "proto/base/fd.h"
 #include "verbs/ibverbs/host/fork.h"
 
 namespace uroce::ibv {
@@ -35,7 +36,7 @@ class EventQueue {
   /// Sets `descriptor`, where the user finds it, and may set another one that leads to the same file. -1 with errno
   /// when the system refuses.
   explicit EventQueue(int& descriptor) : descriptor_(descriptor) {
-    descriptor = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    descriptor = above_standard(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
   }
   ~EventQueue() { close(); }
   EventQueue(const EventQueue&) = delete;
