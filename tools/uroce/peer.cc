@@ -34,7 +34,8 @@ constexpr std::chrono::milliseconds kConnectPatience = 5s;
 struct OneWay {
   std::string from, to;
   Probe::Arrivals arrived;
-  std::uint32_t large = 0;  ///< Bytes of the large packets; 0: there were none.
+  std::uint64_t damaged = 0;  ///< Of those that did not.
+  std::uint32_t large = 0;    ///< Bytes of the large packets; 0: there were none.
   bool is_translated = false;
 };
 
@@ -46,6 +47,7 @@ struct Ends {
 /// What the peer has found out.
 struct FoundThere {
   Probe::Arrivals arrivals;
+  std::uint64_t damaged = 0;
   Ends ends;
 };
 
@@ -53,6 +55,12 @@ void judge(const OneWay& way, Findings& findings) {
   const std::string what = fmt::format("{} -> {}: ", way.from, way.to);
   const std::uint64_t sent = kPackets * (way.large != 0 ? 2 : 1), arrived = way.arrived.small + way.arrived.large;
   if (arrived == sent) return findings.good(fmt::format("{}all {} packets arrived", what, sent));
+  if (arrived == 0 && way.damaged != 0 && !way.is_translated) {
+    return findings.bad(
+        fmt::format("{}none of {} packets arrived as it was sent, {} came with a wrong ICRC", what, sent, way.damaged),
+        "something on the way changes them, as an address translation (NAT) that chooses other source ports: leave UDP "
+        "port 4791 untranslated");
+  }
   if (arrived == 0) {
     return findings.bad(
         fmt::format("{}none of {} packets arrived", what, sent),
@@ -98,15 +106,18 @@ Probe::Arrivals exchange_packets(Probe& probe, Control& control, std::uint32_t l
 }
 
 /// The text of a Verdict has room for the ends of the connection; it is empty from a version that did not tell them.
-FoundThere exchange_findings(Control& control, const Probe::Arrivals& ours) {
+FoundThere exchange_findings(Control& control, const Probe::Arrivals& ours, std::uint64_t damaged) {
   Verdict verdict;
   verdict.checked_messages = ours.small;
   verdict.checked_bytes = ours.large;
+  verdict.wrong_messages = damaged;
   verdict.first_error = control.local_address() + ' ' + control.peer_address();
   control.send(MessageType::kVerdict, encode(verdict));
   const auto peers = decode_verdict(control.expect(MessageType::kVerdict));
   if (!peers) throw Failure(kExitUsage, control.peer_role() + " sent numbers that we can't read");
-  FoundThere found{.arrivals = {.small = peers->checked_messages, .large = peers->checked_bytes}, .ends = {}};
+  FoundThere found{.arrivals = {.small = peers->checked_messages, .large = peers->checked_bytes},
+                   .damaged = peers->wrong_messages,
+                   .ends = {}};
   std::istringstream(peers->first_error) >> found.ends.own >> found.ends.peer;
   return found;
 }
@@ -150,16 +161,28 @@ int examine(Control& control) {
   probe.aim_at(peer);
   barrier(control);  // Both have receives posted.
   const Probe::Arrivals arrived = exchange_packets(probe, control, large);
-  const FoundThere found = exchange_findings(control, arrived);
+  const std::uint64_t damaged = probe.damaged();
+  const FoundThere found = exchange_findings(control, arrived, damaged);
   const bool is_translated = find_translation(control, found.ends, findings);
   if (!is_translated && there != control.peer_address() && !control.is_local()) {
     findings.note(
         fmt::format("the NIC of the peer has the address {}, TCP reaches it as {}", there, control.peer_address()),
         "if an address translation (NAT) is on the way: packets of NICs do not pass it; see docs/hosts.md");
   }
-  judge({.from = here, .to = there, .arrived = found.arrivals, .large = large, .is_translated = is_translated},
+  judge({.from = here,
+         .to = there,
+         .arrived = found.arrivals,
+         .damaged = found.damaged,
+         .large = large,
+         .is_translated = is_translated},
         findings);
-  judge({.from = there, .to = here, .arrived = arrived, .large = large, .is_translated = is_translated}, findings);
+  judge({.from = there,
+         .to = here,
+         .arrived = arrived,
+         .damaged = damaged,
+         .large = large,
+         .is_translated = is_translated},
+        findings);
   return findings.any_bad() ? 1 : 0;
 }
 

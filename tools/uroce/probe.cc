@@ -14,6 +14,7 @@
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 #include "verbs/ibverbs/catalogue/verbs_table.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/facts.h"
 
 namespace uroce::tools {
 namespace {
@@ -157,6 +158,11 @@ void Probe::collect(Arrivals& arrivals) {
     ++(wc.byte_len - kHeaderArea > kSmallBytes ? arrivals.large : arrivals.small);
     post_receive(wc.wr_id);
   }
+}
+
+std::uint64_t Probe::damaged() const {
+  const auto facts = ibv::nic_facts(context_);
+  return facts ? facts->counters.icrc_errors : 0;
 }
 
 }  // namespace uroce::tools

@@ -40,6 +40,8 @@ class Probe {
   void send(std::uint32_t bytes);
   /// Takes in what has arrived: `large` are those with more than kSmallBytes.
   void collect(Arrivals& arrivals);
+  /// Packets that have arrived with a wrong ICRC, from whomever.
+  std::uint64_t damaged() const;
 
  private:
   void choose_gid(const std::string& address);

@@ -108,6 +108,19 @@ def translated(second, address):
         subprocess.run([*run, "nft", "delete", "table", "ip", "e2e"], check=True)
 
 
+@contextlib.contextmanager
+def other_ports(second):
+    """The RoCE packets of the second host come from its address, and from other ports than it has sent them from."""
+    run = second.there([])
+    for command in ("nft add table ip e2e", "nft add chain ip e2e c { type nat hook postrouting priority 100; }",
+                    "nft add rule ip e2e c udp dport 4791 masquerade random"):
+        subprocess.run([*run, *command.split()], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*run, "nft", "delete", "table", "ip", "e2e"], check=True)
+
+
 def examine(second, status, words=(), unsaid=()):
     """What `uroce doctor` prints here and there about the two directions, which must be the same: {"FROM -> TO": "ok ..."}."""
     listening = Tool("uroce", ["doctor", "--listen", "--port", "0"])
@@ -148,6 +161,9 @@ def scenario_hosts_doctor():
         translation = f"{THERE} is translated on the way: its peer sees 10.99.0.3"
         with translated(second, "10.99.0.3"), dropped(("input", "")):
             examine(second, 1, [translation, "do not pass an address translation (NAT)"], ["firewall"])
+        with other_ports(second):
+            way = examine(second, 1, ["an address translation (NAT) that chooses other source ports"], ["firewall"])
+            check(way == ("BAD none of 20 packets arrived as it was sent, 20 came with a wrong ICRC", good), way)
 
 
 def scenario_hosts_interface_down():
