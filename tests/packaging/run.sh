@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 . tests/packaging/system.sh
 
 scenarios=(
-  "deb bookworm" "deb bookworm-pytest" "examples bookworm-dev" "action bookworm" "cache bookworm-build" "workflows bookworm-ci"
+  "deb bookworm" "deb bookworm-pytest" "pages bookworm-pages" "examples bookworm-dev" "action bookworm" "cache bookworm-build" "workflows bookworm-ci"
   "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball trixie-pytest" "tarball jammy" "tarball noble"
   "rpm bullseye-rpm"
 )

@@ -12,11 +12,12 @@ declare -A VARIANTS=(
   [dev]="gcc g++ libc6-dev make cmake libibverbs-dev libgtest-dev python3-pytest"
   [pytest]="python3-pytest"
   [ci]="gcc g++ libc6-dev make cmake libibverbs-dev python3-pyverbs openmpi-bin libopenmpi-dev cargo"
+  [pages]="iproute2 nftables procps python3 qperf tshark"
   [rpm]="rpm"
   [build]=$PACKAGES_BUILD
 )
-# Seconds for a scenario, where 300 are too few: it compiles all of uroce.
-declare -A LIMITS=([cache]=1800)
+# Seconds for a scenario, where 300 are too few: it compiles all of uroce, or runs all lessons.
+declare -A LIMITS=([cache]=1800 [pages]=900)
 
 # bootstrap RELEASE FOLDER: the least that can install packages, from the mirror of this machine.
 bootstrap() {
