@@ -56,7 +56,7 @@ for command in $commands; do
   zcat "$at/share/man/man1/uroce.1.gz" | grep -qi "uroce $command" || fail "the manual page does not have uroce $command"
   check_words uroce "$command"
 done
-for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain rdma_server:--loop rdma_client:--verify uroce-sim:--seeds; do
+for page in uroce:--faults uroce:UROCE_VENDOR 'uroce:UROCE DOCTOR' uroce:--plain uroce:share/doc/uroce rdma_server:--loop rdma_client:--verify uroce-sim:--seeds; do
   file=$at/share/man/man1/${page%%:*}.1.gz
   zcat "$file" | tr -d '\\' | grep -q -e "${page#*:}" || fail "$file does not have ${page#*:}"
 done

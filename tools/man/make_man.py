@@ -96,6 +96,9 @@ def page(program, purpose):
         arguments = usage.split(" ", 2)[2]
         text += [f'.SH "{roff(f"{name} {subcommand}").upper()}"', ".PP", rf".B {roff(f'{name} {subcommand}')}",
                  roff(arguments), ".PP", roff(about), *options_as_roff(rest)]
+    if any("docs/" in line for line in text):
+        text += [".SH SEE ALSO", roff("Pages such as docs/faults.md: in share/doc/uroce of the installation, e.g. "
+                                      "/usr/share/doc/uroce/docs/faults.md.")]
     return "\n".join([*text, ""])
 
 
