@@ -296,14 +296,13 @@ void ShmPort::end_link(LinkId id) {
 }
 
 std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
-  looked_at_udp_ = false;
   publish_all();
   if (keeper_->has_news()) take_news();
-  // Who sends by a ring and gets no answers, as UD and UC, has links, too.
+  // Who sends by a ring and gets no answers, as UD and UC, has links, too. A stream: its posts may wait for each other.
   const bool has_links = !sources_.empty() || (last_peer_ != nullptr && last_peer_->uses_link);
+  was_quick_ = !sources_.empty();
   if (!has_links) {
     udp_sent_ = false;
-    looked_at_udp_ = true;
     return udp_->exchange(sink, rx_budget);
   }
   std::size_t received = receive(sink, rx_budget);
@@ -325,7 +324,7 @@ bool ShmPort::is_udp_due(std::size_t received) {
 }
 
 std::size_t ShmPort::exchange_udp(DatagramSink& sink, std::size_t budget) {
-  looked_at_udp_ = true;
+  was_quick_ = false;
   const std::size_t received = udp_->exchange(sink, budget);
   const Instant now = os_now();
   if (received > 0 || udp_sent_) udp_busy_until_ = now + kUdpBusy;

@@ -47,7 +47,7 @@ class ShmPort final : public Port {
   void flush() override;
   bool is_idle() const override { return dirty_.empty() && udp_->is_idle(); }
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
-  bool was_quick() const override { return !looked_at_udp_; }
+  bool was_quick() const override { return was_quick_; }
   bool wait(std::optional<Instant> deadline) override;
   void mask_packets(bool masked) override;
   std::span<const int> packet_fds() const override { return packet_fds_; }
@@ -125,8 +125,8 @@ class ShmPort final : public Port {
   std::size_t next_source_ = 0;
   alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
 
-  bool udp_sent_ = false;       ///< Since the last look.
-  bool looked_at_udp_ = false;  ///< In the last exchange().
+  bool udp_sent_ = false;   ///< Since the last look.
+  bool was_quick_ = false;  ///< The last exchange().
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
   std::uint32_t idle_turns_ = 0;
