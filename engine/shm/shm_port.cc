@@ -298,7 +298,8 @@ void ShmPort::end_link(LinkId id) {
 std::size_t ShmPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   publish_all();
   if (keeper_->has_news()) take_news();
-  // Who sends by a ring and gets no answers, as UD and UC, has links, too. A stream: its posts may wait for each other.
+  // A NIC that sends by a ring has links, too, without answers (UD and UC). But it says nothing of being quick: it
+  // would send at once what is posted first, which costs a stream more than it saves.
   const bool has_links = !sources_.empty() || (last_peer_ != nullptr && last_peer_->uses_link);
   was_quick_ = !sources_.empty();
   if (!has_links) {

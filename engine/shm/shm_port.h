@@ -126,7 +126,7 @@ class ShmPort final : public Port {
   alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
 
   bool udp_sent_ = false;   ///< Since the last look.
-  bool was_quick_ = false;  ///< The last exchange().
+  bool was_quick_ = false;  ///< The last exchange(), for a NIC that is answered by rings.
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
   std::uint32_t idle_turns_ = 0;

@@ -75,33 +75,6 @@ TEST_F(AddressEvents, TheAddressGoesAndComesBack) {
   EXPECT_EQ(port(), IBV_PORT_ACTIVE);
 }
 
-// The kernel takes such groups only with an interface: that of the address.
-TEST(FindRoute, KnowsGroupsThatEachLinkHas) {
-  UROCE_NEEDS_OWN_NETWORK();
-  if (std::system("ip link add link0 type veth peer name link1 && ip link set link0 up && ip link set link1 up && "
-                  "ip addr add fd78::1/64 dev link0 nodad") != 0) {
-    GTEST_SKIP() << "there is no ip(8) that can make a link";
-  }
-  proto::Gid own{{0xFD, 0x78}}, group{{0xFF, 0x02}};
-  own.raw[15] = group.raw[15] = 1;
-  EXPECT_EQ(find_route(own, group), 0);
-  EXPECT_EQ(std::system("ip link del link0"), 0);
-}
-
-// What was on its way is sent again when the address is back.
-TEST_F(AddressEvents, ConnectionsGoOn) {
-  Pair p;
-  ASSERT_TRUE(ip("addr del"));
-  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_GID_CHANGE);
-  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_PORT_ERR);
-  struct ibv_sge sge = p.a.sge(0, 5000);
-  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
-  wr.wr.rdma = {p.b.address(), p.b.mr->rkey};
-  ASSERT_EQ(post(p.qa.get(), wr), 0);
-  ASSERT_TRUE(ip("addr add"));
-  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
-}
-
 /// Two ends of a cable.
 class Cable {
  public:
@@ -118,6 +91,32 @@ class Cable {
   bool exists_;
 };
 
+// The kernel takes such groups only with an interface: that of the address.
+TEST(FindRoute, KnowsGroupsThatEachLinkHas) {
+  UROCE_NEEDS_OWN_NETWORK();
+  const Cable cable;
+  if (!cable || std::system("ip addr add fd78::1/64 dev cable0 nodad") != 0) {
+    GTEST_SKIP() << "there is no ip(8) that can make a link";
+  }
+  proto::Gid own{{0xFD, 0x78}}, group{{0xFF, 0x02}};
+  own.raw[15] = group.raw[15] = 1;
+  EXPECT_EQ(find_route(own, group), 0);
+}
+
+// What was on its way is sent again when the address is back.
+TEST_F(AddressEvents, ConnectionsGoOn) {
+  Pair p;
+  ASSERT_TRUE(ip("addr del"));
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_PORT_ERR);
+  struct ibv_sge sge = p.a.sge(0, 5000);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {p.b.address(), p.b.mr->rkey};
+  ASSERT_EQ(post(p.qa.get(), wr), 0);
+  ASSERT_TRUE(ip("addr add"));
+  EXPECT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+}
+
 // Groups are joined on interfaces: on the one that has the address now.
 TEST_F(AddressEvents, GroupsFollowTheAddressToAnotherInterface) {
   const Cable cable;
@@ -130,12 +129,7 @@ TEST_F(AddressEvents, GroupsFollowTheAddressToAnotherInterface) {
   const QpPtr qp = node.make_qp({64, 64, 16, 16, 256}, false, IBV_QPT_UD);
   bring_to(qp.get(), IBV_QPS_RTS, {}, 0);
   ASSERT_EQ(impl::ibv_attach_mcast(qp.get(), &group, 0), 0);
-  struct ibv_ah_attr attr {};
-  attr.is_global = 1;
-  attr.port_num = 1;
-  attr.grh.dgid = group;
-  attr.grh.sgid_index = 1;
-  attr.grh.hop_limit = 1;
+  struct ibv_ah_attr attr = rtr_attr(group, 0).ah_attr;
   struct ibv_ah* const ah = impl::ibv_create_ah(node.pd, &attr);
   ASSERT_NE(ah, nullptr);
 
