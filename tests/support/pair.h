@@ -13,6 +13,7 @@
 #include "engine/sim/world.h"
 #include "proto/entropy.h"
 #include "proto/packet.h"
+#include "tests/support/memory.h"
 #include "verbs/nic/device/nic.h"
 #include "verbs/nic/transport/qp.h"
 
@@ -96,7 +97,7 @@ struct Side {
   }
 
   Gid gid;
-  std::vector<std::uint8_t> memory;
+  Memory memory;
   nic::Nic nic;
   nic::Pd* pd;
   nic::Cq* cq;

@@ -26,9 +26,8 @@ std::vector<std::uint8_t> slice(const Side& side, std::size_t offset, std::size_
 }
 
 /// Every byte but [offset, offset + size) is as before.
-void expect_untouched_around(const Side& side, const std::vector<std::uint8_t>& before, std::size_t offset,
-                             std::size_t size) {
-  std::vector<std::uint8_t> now = side.memory;
+void expect_untouched_around(const Side& side, const Memory& before, std::size_t offset, std::size_t size) {
+  Memory now = side.memory;
   std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(offset), size,
               now.begin() + static_cast<std::ptrdiff_t>(offset));
   EXPECT_TRUE(now == before) << "bytes outside of the target changed";

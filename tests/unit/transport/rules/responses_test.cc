@@ -224,7 +224,7 @@ TEST_P(BadResponse, EndsTheConnection) {
   s.expect_done(1, WcStatus::kBadRespErr);
   s.expect_state(QpState::kErr);
   s.expect_silence();
-  EXPECT_EQ(s.memory, std::vector<std::uint8_t>(s.memory.size(), s.memory.back())) << "nothing was written";
+  EXPECT_EQ(s.memory, Memory(s.memory.size())) << "nothing was written";
 }
 INSTANTIATE_TEST_SUITE_P(
     Kinds, BadResponse,

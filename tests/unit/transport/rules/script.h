@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/memory.h"
 #include "tests/unit/transport/rules/packets.h"
 #include "verbs/nic/device/nic.h"
 #include "verbs/nic/transport/qp.h"
@@ -116,7 +117,7 @@ class Script {
   nic::UdTarget target() const;
   static constexpr std::uint32_t kQkey = 0x11111111;
 
-  std::vector<std::uint8_t> memory;
+  Memory memory;
   nic::Nic nic;
   nic::Pd* pd;
   nic::Cq* cq;

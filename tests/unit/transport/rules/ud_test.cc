@@ -84,7 +84,7 @@ TEST_F(Ud, NoReceiveOrAShortOne) {
   s.post_recv(1, kGrh + 60);
   s.recv(datagram(61));
   s.expect_not_done();
-  EXPECT_EQ(s.memory, std::vector<std::uint8_t>(s.memory.size()));
+  EXPECT_EQ(s.memory, Memory(s.memory.size()));
   s.recv(datagram(60));
   EXPECT_EQ(s.expect_done(1, WcStatus::kSuccess).byte_len, kGrh + 60);
   s.post_recv(2, kGrh - 1);
