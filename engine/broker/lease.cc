@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "engine/os/background_thread.h"
-
 namespace uroce::engine {
 namespace {
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/broker/cm_steering.h"
 #include "engine/broker/inquiry.h"
+#include "engine/os/background_thread.h"
 #include "engine/os/waiter.h"
 #include "engine/port/udp_socket.h"
 
@@ -70,7 +70,7 @@ class Lease {
   Duration renew_again_{};          ///< After how long, should it fail.
   bool stop_ = false;
   bool abandoned_ = false;
-  std::unique_ptr<std::thread> thread_;
+  std::unique_ptr<BackgroundThread> thread_;
 };
 
 /// The same slot of several addresses.

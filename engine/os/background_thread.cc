@@ -3,6 +3,15 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "engine/os/end_of_main.h"
 #include "engine/os/fault_signals.h"
@@ -10,25 +19,82 @@
 
 namespace uroce::engine {
 
-std::unique_ptr<std::thread> start_background_thread(std::function<void()> body) {
+struct SleepState {
+  enum class Is : std::uint8_t { kAwake, kAsleep, kLeft };
+  std::atomic<Is> is = Is::kAwake;
+  std::mutex mutex;
+  std::condition_variable over;
+  bool is_over = false;  ///< Guarded by the mutex: the thread's body has returned.
+};
+
+namespace {
+
+using Is = SleepState::Is;
+
+/// Long enough for a thread that has been woken, on a busy machine.
+constexpr std::chrono::milliseconds kWakesUp{500};
+
+/// No load, and nobody waits long for the end of a thread that sleeps so.
+constexpr std::chrono::milliseconds kNap{20};
+
+/// Null: not one of ours.
+constinit thread_local SleepState* state_of_this_thread = nullptr;
+
+}  // namespace
+
+LeavableSleep::LeavableSleep() : state_(state_of_this_thread) {
+  if (state_ != nullptr) state_->is.store(Is::kAsleep);
+}
+
+LeavableSleep::~LeavableSleep() {
+  if (state_ == nullptr) return;
+  Is asleep = Is::kAsleep;
+  if (state_->is.compare_exchange_strong(asleep, Is::kAwake)) return;
+  while (true) ::pause();
+}
+
+void BackgroundThread::run(std::function<void()> body) {
+  thread_ = std::thread([body = std::move(body), state = state_] {
+    const OwnThread own;
+    state_of_this_thread = state.get();
+    body();
+    const std::lock_guard lock(state->mutex);
+    state->is_over = true;
+    state->over.notify_all();
+  });
+  ::pthread_setname_np(thread_.native_handle(), "uroce");
+}
+
+void BackgroundThread::join() {
+  {
+    std::unique_lock lock(state_->mutex);
+    while (!state_->over.wait_for(lock, kWakesUp, [this] { return state_->is_over; })) {
+      Is asleep = Is::kAsleep;
+      if (!state_->is.compare_exchange_strong(asleep, Is::kLeft)) continue;  // It has long work.
+      thread_.detach();
+      return;
+    }
+  }
+  thread_.join();
+}
+
+void nap() { std::this_thread::sleep_for(kNap); }
+
+std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()> body) {
   before_own_thread();
+  auto thread = std::make_unique<BackgroundThread>(std::make_shared<SleepState>());
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   for (const int fault : kFaultSignals) ::sigdelset(&all, fault);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
-  std::unique_ptr<std::thread> thread;
   try {
-    thread = std::make_unique<std::thread>([body = std::move(body)] {
-      const OwnThread own;
-      body();
-    });
+    thread->run(std::move(body));
   } catch (...) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread->native_handle(), "uroce");
   return thread;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "engine/os/background_thread.h"
 #include "engine/os/epoll.h"
 
 namespace uroce::engine {
@@ -92,6 +93,7 @@ Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
   epoll_event event{};
   int ready = 0;
   do {
+    const LeavableSleep sleep;
     bool is_refused = is_wait_refused.load(std::memory_order_relaxed);
     if (!is_refused) {
       ready = wait_epoll(epoll_, event, timeout);
@@ -105,6 +107,7 @@ Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
     }
   } while (ready < 0 && errno == EINTR);
   if (ready == 0) return Cause::kNothing;
+  if (ready < 0) nap();
   if (ready > 0 && event.data.fd == alarm_.get()) return Cause::kAlarm;
   if (ready > 0 && event.data.fd == event_.fd()) event_.clear();
   return Cause::kEvent;  // Or an error: the caller has to look.

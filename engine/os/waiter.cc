@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "engine/os/background_thread.h"
+
 namespace uroce::engine {
 
 bool Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
@@ -15,8 +17,13 @@ bool Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
 
   timespec timeout{};
   if (deadline) timeout = time_until(*deadline);
-  const int ready = ::ppoll(polled.data(), polled.size(), deadline ? &timeout : nullptr, nullptr);
+  int ready = 0;
+  {
+    const LeavableSleep sleep;
+    ready = ::ppoll(polled.data(), polled.size(), deadline ? &timeout : nullptr, nullptr);
+  }
   if (ready > 0 && (polled.front().revents & POLLIN) != 0) event_.clear();
+  if (ready > 0 && (polled.front().revents & POLLNVAL) != 0) nap();
   return ready > 0;
 }
 

@@ -28,7 +28,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -710,7 +709,7 @@ class Runner {
   std::atomic<bool> stop_ = false;
   bool abandoned_ = false;
   const bool one_processor_ = has_one_processor();
-  std::unique_ptr<std::thread> thread_;
+  std::unique_ptr<BackgroundThread> thread_;
 };
 
 }  // namespace uroce::engine

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 
-#include "engine/os/background_thread.h"
 #include "engine/os/unix_message.h"
 #include "engine/os/users.h"
 

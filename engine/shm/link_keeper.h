@@ -8,9 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "engine/os/background_thread.h"
 #include "engine/os/setup_error.h"
 #include "engine/os/waiter.h"
 #include "engine/shm/bell.h"
@@ -116,7 +116,7 @@ class LinkKeeper {
   bool stop_ = false;
   bool forking_ = false;
   std::atomic<bool> has_news_ = false;
-  std::unique_ptr<std::thread> thread_;
+  std::unique_ptr<BackgroundThread> thread_;
 };
 
 }  // namespace uroce::engine

@@ -110,9 +110,10 @@ Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the engine's declaration.
-std::unique_ptr<std::thread> start_background_thread(std::function<void()>) {
-  return std::make_unique<std::thread>([] {});
+std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()>) {
+  return std::make_unique<BackgroundThread>(nullptr);
 }
+void BackgroundThread::join() {}
 
 Instant os_now() { return fuzz::now_; }
 std::chrono::nanoseconds wall_clock_now() { return fuzz::now_.time_since_epoch(); }

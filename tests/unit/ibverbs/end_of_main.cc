@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with an open device whose main thread ends as its argument says: end_of_main_test.cc runs it.
+// A program with an open device whose main thread ends, or closes all descriptors, as its argument says:
+// end_of_main_test.cc runs it.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,6 +9,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -86,6 +89,26 @@ void fork_and_end_in_child_as_in_parent() {
   say("its child has ended");
 }
 
+bool are_others_asleep() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::string line;
+    std::getline(std::ifstream(task.path() / "stat"), line);
+    const std::size_t behind_name = line.rfind(") ");
+    if (behind_name != std::string::npos && line[behind_name + 2] != 'S') return false;
+  }
+  return true;
+}
+
+/// As daemons do. `how`: also whether the NIC's threads sleep, and whether the device stays open.
+int close_descriptors(const std::string& how) {
+  while (how.find("asleep") != std::string::npos && !are_others_asleep()) std::this_thread::yield();
+  for (int fd = 3; fd < 1024; ++fd) close(fd);
+  if (how.find("exits") == std::string::npos) delete lab;
+  say("closed");
+  return 0;
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -97,6 +120,7 @@ int main(int, char** argv) {
     exchange();
     return kReturned;
   }
+  if (how.starts_with("closes_descriptors")) return close_descriptors(how);
   if (how == "works" || how == "is_cancelled") {
     start_worker([] {
       wait_for_end_of_main();

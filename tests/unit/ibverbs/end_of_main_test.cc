@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that go on when their main thread has ended, and end with the last thread of the program: end_of_main.cc.
+// Processes that go on when their main thread has ended, and end with the last thread of the program; and such that
+// close all their descriptors, the NIC's, too: end_of_main.cc.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -125,6 +126,18 @@ TEST_F(EndOfMain, ASignalEndsTheProcessWhenOnlyOurThreadsAreLeft) {
 }
 
 TEST(OrdinaryEndOfMain, TheProcessExitsAsItSays) { EXPECT_EQ(Program("returns").rest(), "exchanged atexit status 3"); }
+
+TEST(ClosedDescriptors, ADeviceIsClosedThatHasNoneLeft) {
+  EXPECT_EQ(Program("closes_descriptors").rest(), "closed atexit status 0");
+}
+
+TEST(ClosedDescriptors, TheSameWhereItsThreadsSleepOnThem) {
+  EXPECT_EQ(Program("closes_descriptors_asleep").rest(), "closed atexit status 0");
+}
+
+TEST(ClosedDescriptors, TheProcessExitsWithTheDeviceOpen) {
+  EXPECT_EQ(Program("closes_descriptors_asleep_exits").rest(), "closed atexit status 0");
+}
 
 }  // namespace
 }  // namespace uroce::ibv::test

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "engine/os/background_thread.h"
-
 namespace uroce::ibv {
 namespace {
 

@@ -7,9 +7,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
+#include "engine/os/background_thread.h"
 #include "engine/os/fd.h"
 #include "engine/os/waiter.h"
 #include "proto/path.h"
@@ -57,7 +57,7 @@ class AddressWatch {
   const AddressState first_;
   const OnChange on_change_;
   std::atomic<bool> stop_ = false;
-  std::unique_ptr<std::thread> thread_;
+  std::unique_ptr<engine::BackgroundThread> thread_;
 };
 
 }  // namespace uroce::ibv
