@@ -215,6 +215,15 @@ std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
   } else if (event.kind == TraceKind::kNak && event.a != 0) {
     status = event.a == 1 ? "QP_REQ_ERR" : event.a == 2 ? "QP_ACCESS_ERR" : "QP_FATAL";
     text = search.refuses();
+  } else if (event.kind == TraceKind::kCqOverflow) {
+    status = "QP_FATAL";
+    text =
+        "a completion found its CQ full, or a fault (cq_overflow=) asks for that; make the CQ larger, or poll it more "
+        "often";
+  } else if (event.kind == TraceKind::kReceiveFailed) {
+    status = "QP_FATAL";
+    text = "the receive for PSN " + hex(event.a) +
+           " can't be written: an L_Key of it is wrong, or its range, or its memory is gone";
   } else if (event.kind == TraceKind::kQpBroken) {
     status = "QP_FATAL";
     text = "broken on purpose, by a fault (qp_fatal=) or a command (break QP)";

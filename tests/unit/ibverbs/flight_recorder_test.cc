@@ -11,6 +11,7 @@
 
 #include "tests/support/in_child.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/record/store.h"
 
 namespace uroce::ibv::test {
@@ -111,6 +112,46 @@ TEST_F(Recordings, AQpThatAFaultBreaks) {
   ::unsetenv("UROCE_FAULTS");
   const std::string told = documents();
   EXPECT_NE(told.find(": broken on purpose, by a fault (qp_fatal=)"), std::string::npos) << told;
+}
+
+TEST_F(Recordings, ACqThatOverflows) {
+  {
+    Pair p({}, {.cqe = 1});
+    struct ibv_sge sge = p.a.sge(0, 8);
+    struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+    wr.wr.rdma = {p.b.address(), p.b.mr->rkey};
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(post(p.qa.get(), wr), 0);
+    EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_CQ_ERR);
+    EXPECT_EQ(next_async_event(p.a.context.get()), IBV_EVENT_QP_FATAL);
+  }
+  const std::string told = documents();
+  EXPECT_NE(told.find("QP_FATAL on QP 0x"), std::string::npos) << told;
+  EXPECT_NE(told.find(": a completion found its CQ full"), std::string::npos) << told;
+}
+
+TEST_F(Recordings, AReceiveThatCannotBeWritten) {
+  constexpr struct ibv_qp_cap kSmall = {4, 4, 1, 1, 0};
+  for (const auto type : {IBV_QPT_UC, IBV_QPT_UD}) {
+    {
+      Node node(0);
+      const QpPtr a = node.make_qp(kSmall, false, type), b = node.make_qp(kSmall, false, type);
+      bring_to(a.get(), IBV_QPS_RTS, node.gid(), b->qp_num);
+      bring_to(b.get(), IBV_QPS_RTS, node.gid(), a->qp_num);
+      struct ibv_sge wrong = node.sge(0, 100), sge = node.sge(200, 8);
+      ++wrong.lkey;
+      ASSERT_EQ(post_recv(b.get(), 1, wrong), 0);
+      struct ibv_send_wr wr = send_wr(1, IBV_WR_SEND, &sge);
+      struct ibv_ah_attr attr = rtr_attr(node.gid(), 0).ah_attr;
+      wr.wr.ud = {impl::ibv_create_ah(node.pd, &attr), b->qp_num, kQkey};
+      ASSERT_EQ(post(a.get(), wr), 0);
+      EXPECT_EQ(wait_completion(node.recv_cq).status, IBV_WC_LOC_PROT_ERR);
+      EXPECT_EQ(next_async_event(node.context.get()), IBV_EVENT_QP_FATAL);
+      EXPECT_EQ(impl::ibv_destroy_ah(wr.wr.ud.ah), 0);
+    }
+    const std::string told = documents();
+    EXPECT_NE(told.find(" can't be written: an L_Key of it is wrong"), std::string::npos) << type << told;
+    for (const auto& entry : fs::directory_iterator(folder)) fs::remove_all(entry);
+  }
 }
 
 TEST_F(Recordings, AFullDiskKeepsNoEmptyFile) {

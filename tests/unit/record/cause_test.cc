@@ -53,6 +53,25 @@ TEST(Cause, AQpThatIsBrokenOnPurpose) {
   EXPECT_EQ(sentence(flight), "QP_FATAL on QP 0x11: broken on purpose, by a fault (qp_fatal=) or a command (break QP)");
 }
 
+TEST(Cause, ACqThatOverflows) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kCqOverflow);
+  flight.event(1ms, TraceKind::kState, 3, 6);
+  EXPECT_EQ(sentence(flight),
+            "QP_FATAL on QP 0x11: a completion found its CQ full, or a fault (cq_overflow=) asks for that; make the CQ "
+            "larger, or poll it more often");
+}
+
+TEST(Cause, AReceiveThatCannotBeWritten) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kReceiveFailed, 0x105);
+  flight.event(1ms, TraceKind::kState, 3, 6);
+  EXPECT_EQ(
+      sentence(flight),
+      "QP_FATAL on QP 0x11: the receive for PSN 0x105 can't be written: an L_Key of it is wrong, or its range, or "
+      "its memory is gone");
+}
+
 TEST(Cause, APeerThatFallsSilent) {
   Flight flight;
   flight.gets_ack(0ms, 0x104);

@@ -86,6 +86,7 @@ struct Nic::Core final : QpEnv {
       qps.for_each([&](Qp& qp) {
         const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
         if (!uses || qp.state() == QpState::kErr || qp.state() == QpState::kReset) return;
+        trace.note<TraceKind::kCqOverflow>(qp.qpn());
         qp.enter_error(Event::Kind::kQpFatal);
         deadlines.update(qp);
       });

@@ -82,6 +82,7 @@ bool UcResponder::take_send(const PacketView& packet) {
   message_.kind = Kind::kSend;
   receives_.hold();
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
     failure_ = Event::Kind::kQpFatal;
     return false;

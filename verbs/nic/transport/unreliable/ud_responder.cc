@@ -42,6 +42,7 @@ bool UdResponder::on_request(const Arrival& arrival) {
   const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.ip_id);
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), 0, grh) ||
       !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
+    c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
     failure_ = Event::Kind::kQpFatal;
     return false;
