@@ -29,11 +29,7 @@ namespace {
 std::string plain(std::string_view markdown) {
   std::string text(markdown);
   std::erase(text, '`');
-  for (const auto& [name, installed] : {std::pair{"rdma_server", server_name()}, {"rdma_client", client_name()}}) {
-    const std::size_t at = text.find(name);
-    if (at != std::string::npos) text.replace(at, std::strlen(name), installed);
-  }
-  return text;
+  return uroce::tools::with_installed_names(std::move(text));
 }
 
 std::string described(const uroce::ibv::SettingFacts& facts) {

@@ -13,5 +13,8 @@ std::string version_text(const std::string& program);
 /// programs of these names, too.
 std::string server_name();
 std::string client_name();
+/// `text` with these names, wherever it says rdma_server and rdma_client.
+std::string with_installed_names(std::string text, const std::string& server = server_name(),
+                                 const std::string& client = client_name());
 
 }  // namespace uroce::tools

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tools/rdma/failure.h"
+#include "tools/version/version.h"
 
 namespace uroce::tools {
 namespace {
@@ -228,6 +229,12 @@ TEST(LoadVerbs, TheSystemsLibraryHasEveryFunction) {
 #define UROCE_VERB(ret, name, params, args, version) EXPECT_NE(table.name, nullptr) << #name;
 #include "verbs/ibverbs/catalogue/functions.def"
 #undef UROCE_VERB
+}
+
+TEST(InstalledNames, StandWhereverATextHasTheOthers) {
+  EXPECT_EQ(with_installed_names("rdma_server waits; rdma_client asks rdma_server, as each rdma_client",
+                                 "the_rdma_server", "it"),
+            "the_rdma_server waits; it asks the_rdma_server, as each it");
 }
 
 }  // namespace
