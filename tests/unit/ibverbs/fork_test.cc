@@ -31,6 +31,8 @@ namespace uroce::ibv::test {
 namespace {
 
 constexpr NodeOptions kForkNode{.with_channel = true};
+/// For the destructors of a test that has failed.
+constexpr unsigned int kEndSeconds = 5;
 
 /// A child runs `body`, and has so many seconds for it. Returns its status.
 template <class Body>
@@ -52,6 +54,13 @@ int status_of_child(Body body) {
 
 class Fork : public testing::Test {
  protected:
+  /// A lock that a fork leaves locked would keep the test, or its destructors, for ever: the process ends then.
+  void SetUp() override { alarm(2 * kPatienceMs / 1000); }
+  void TearDown() override {
+    if (HasFailure()) alarm(kEndSeconds);
+    p.reset();
+    alarm(0);
+  }
   /// B gets a completion, of which its channel tells, and then an asynchronous event.
   void raise_events() {
     ASSERT_EQ(ibv_req_notify_cq(p->b.recv_cq, 0), 0);
