@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <new>
+#include <utility>
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -71,6 +74,28 @@ TEST_F(Misuse, ThereAreSoManyAddressHandlesAndNoMore) {
   for (struct ibv_ah* const ah : all) EXPECT_EQ(impl::ibv_destroy_ah(ah), 0);
 }
 
+/// All large pieces that malloc() still has. What other tests of this process have freed is no new memory, which a
+/// limit could refuse.
+class HeldMemory {
+ public:
+  HeldMemory() {
+    while (auto* const piece = static_cast<Piece*>(std::malloc(kPiece))) last_ = new (piece) Piece{last_};
+  }
+  ~HeldMemory() {
+    while (last_ != nullptr) std::free(std::exchange(last_, last_->next));
+  }
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+
+ private:
+  struct Piece {
+    Piece* next;
+  };
+  /// Small things can still be made.
+  static constexpr std::size_t kPiece = 1 << 20;
+  Piece* last_ = nullptr;
+};
+
 TEST_F(Misuse, WithoutMemoryNothingIsMade) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer needs memory of its own";
@@ -86,6 +111,7 @@ TEST_F(Misuse, WithoutMemoryNothingIsMade) {
   struct ibv_srq_init_attr srq {};
   srq.attr = {nic::kMaxSrqWr, nic::kMaxSrqSge, 0};
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  const HeldMemory held;
   const int cq_error = try_create_cq(nic::kMaxCqe);
   const int resize_error = v().ibv_resize_cq(node.send_cq, nic::kMaxCqe);
   const int qp_error = try_create_qp(large);
