@@ -114,6 +114,9 @@ std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()>)
   return std::make_unique<BackgroundThread>(nullptr);
 }
 void BackgroundThread::join() {}
+LeavableSleep::LeavableSleep() : state_(nullptr) {}
+LeavableSleep::~LeavableSleep() = default;
+void nap() {}
 
 Instant os_now() { return fuzz::now_; }
 std::chrono::nanoseconds wall_clock_now() { return fuzz::now_.time_since_epoch(); }
