@@ -75,6 +75,8 @@ Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::fault
             memory_.begin_turn(now);
             turn_began_ = now;
             changes_before_turn_ = changes();
+            // Before the packet that makes the peer wait: the process may be killed as soon as it is sent.
+            deposit_last_words();
           }) {}
 
 Adapter::~Adapter() {
