@@ -54,6 +54,14 @@ TEST_F(OpenPortTest, DemandedIoUringUnderASeccompFilterIsAnError) {
   EXPECT_THAT(text, AllOf(StartsWith("error: io_uring_setup: EPERM"), HasSubstr("seccomp"), HasSubstr("UROCE_ENGINE")));
 }
 
+TEST_F(OpenPortTest, OptionsThatTheKernelDoesNotKnowAreDoneWithout) {
+  const std::string text = test::in_child([] {
+    test::forbid({SYS_setsockopt}, ENOPROTOOPT);  // As qemu-user says it of SO_RXQ_OVFL.
+    return outcome(EngineChoice::kSocket);
+  });
+  EXPECT_EQ(text, "socket: UROCE_ENGINE=socket");
+}
+
 TEST_F(OpenPortTest, OtherReasonsHaveSentencesOfTheirOwn) {
   EXPECT_THAT(test::in_child([] {
                 test::forbid({SYS_io_uring_setup}, ENOSYS);
