@@ -24,6 +24,7 @@ done
 install_packages clang-tidy
 # build/release compiles many sources at once, so it does not know what each of them needs.
 [ -f build/debug/compile_commands.json ] || cmake --preset debug >/dev/null
+cmake --build build/debug --target tools/version/uroce_commit.h >/dev/null  # version.cc includes it.
 
 if [ -n "$since" ]; then
   mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- "${sources[@]}")

@@ -115,7 +115,7 @@ std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()>)
 }
 void BackgroundThread::join() {}
 LeavableSleep::LeavableSleep() : state_(nullptr) {}
-LeavableSleep::~LeavableSleep() = default;
+LeavableSleep::~LeavableSleep() {}  // NOLINT(modernize-use-equals-default): that would ask the engine's to be trivial.
 void nap() {}
 
 Instant os_now() { return fuzz::now_; }
