@@ -25,14 +25,14 @@ inline void control_epoll(const Fd& epoll, int operation, int fd, std::uint32_t 
 
 /// Waits for one event. `timeout`: null for ever. As epoll_pwait2(2), which glibc has from 2.35 on only. The kernel's
 /// headers have had the number for longer.
-inline int wait_epoll(const Fd& epoll, epoll_event& event, const timespec* timeout) {
+inline int wait_epoll(int epoll, epoll_event& event, const timespec* timeout) {
   return static_cast<int>(
-      ::syscall(__NR_epoll_pwait2, epoll.get(), &event, 1, timeout, /*sigmask=*/nullptr, std::size_t{0}));
+      ::syscall(__NR_epoll_pwait2, epoll, &event, 1, timeout, /*sigmask=*/nullptr, std::size_t{0}));
 }
 /// The same without waiting, on every kernel.
-inline int look_at_epoll(const Fd& epoll, epoll_event& event) {
+inline int look_at_epoll(int epoll, epoll_event& event) {
   return static_cast<int>(
-      ::syscall(SYS_epoll_pwait, epoll.get(), &event, 1, /*timeout=*/0, /*sigmask=*/nullptr, std::size_t{0}));
+      ::syscall(SYS_epoll_pwait, epoll, &event, 1, /*timeout=*/0, /*sigmask=*/nullptr, std::size_t{0}));
 }
 
 }  // namespace uroce::engine

@@ -92,18 +92,19 @@ void Interrupts::set_timer(Instant at) const {
 Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
   epoll_event event{};
   int ready = 0;
+  const int epoll = epoll_.get();  // Who is left asleep touches nothing of this object.
   do {
     const LeavableSleep sleep;
     bool is_refused = is_wait_refused.load(std::memory_order_relaxed);
     if (!is_refused) {
-      ready = wait_epoll(epoll_, event, timeout);
+      ready = wait_epoll(epoll, event, timeout);
       is_refused = ready < 0 && (errno == ENOSYS || errno == EPERM);
       if (is_refused) is_wait_refused.store(true, std::memory_order_relaxed);
     }
     if (is_refused) {
-      pollfd set{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+      pollfd set{.fd = epoll, .events = POLLIN, .revents = 0};
       ready = ::ppoll(&set, 1, timeout, nullptr);
-      if (ready > 0) ready = look_at_epoll(epoll_, event);
+      if (ready > 0) ready = look_at_epoll(epoll, event);
     }
   } while (ready < 0 && errno == EINTR);
   if (ready == 0) return Cause::kNothing;
