@@ -26,8 +26,7 @@ inline void control_epoll(const Fd& epoll, int operation, int fd, std::uint32_t 
 /// Waits for one event. `timeout`: null for ever. As epoll_pwait2(2), which glibc has from 2.35 on only. The kernel's
 /// headers have had the number for longer.
 inline int wait_epoll(int epoll, epoll_event& event, const timespec* timeout) {
-  return static_cast<int>(
-      ::syscall(__NR_epoll_pwait2, epoll, &event, 1, timeout, /*sigmask=*/nullptr, std::size_t{0}));
+  return static_cast<int>(::syscall(__NR_epoll_pwait2, epoll, &event, 1, timeout, /*sigmask=*/nullptr, std::size_t{0}));
 }
 /// The same without waiting, on every kernel.
 inline int look_at_epoll(int epoll, epoll_event& event) {
