@@ -15,7 +15,8 @@ inline std::string process_name(std::string_view pid) {
   std::string name;
   std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
   for (char& c : name) {
-    if ((c >= 0 && c < ' ') || c == 0x7F) c = '?';
+    const auto byte = static_cast<unsigned char>(c);  // A char has no sign on ARM.
+    if (byte < ' ' || byte == 0x7F) c = '?';
   }
   return name;
 }
