@@ -11,8 +11,8 @@ case $ROOT in *[[:space:]:]*) die "tests can't run in \"$ROOT\"; move the clone 
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $PACKAGES_TEST
 
-# Debian's python3 before others: a shim, or a site full of packages, makes each start two or three times as long, and hundreds of
-# tests start it.
+# Debian's programs before others, for its python3: hundreds of tests start it, and a shim like pyenv's, or many packages, make each
+# start two or three times as long.
 [ ! -x /usr/bin/python3 ] || PATH=/usr/bin:$PATH
 
 # The last lines say how it ended, and where the time went.

@@ -25,6 +25,7 @@ class LeavableSleep {
   SleepState* const state_;
 };
 
+/// A thread of ours, as start_background_thread() makes it.
 class BackgroundThread {
  public:
   explicit BackgroundThread(std::shared_ptr<SleepState> state) : state_(std::move(state)) {}
