@@ -76,13 +76,18 @@ TEST(Processors, AThreadLeavesOneAndMayComeBack) {
     cpu_set_t here;
     CPU_ZERO(&here);
     CPU_SET(processor, &here);
-    // So that nothing but the call moves it.
-    ASSERT_EQ(::sched_setaffinity(0, sizeof here, &here), 0);
-    engine::leave_processor(processor);
-    EXPECT_EQ(::sched_getcpu(), processor) << "There was no other.";
-    ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
-    engine::leave_processor(processor);
-    EXPECT_NE(::sched_getcpu(), processor);
+    int moved = 0;
+    constexpr int kRounds = 10;
+    for (int i = 0; i < kRounds; ++i) {
+      // So that nothing but the call moves it.
+      ASSERT_EQ(::sched_setaffinity(0, sizeof here, &here), 0);
+      engine::leave_processor(processor);
+      EXPECT_EQ(::sched_getcpu(), processor) << "There was no other.";
+      ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+      engine::leave_processor(processor);
+      if (::sched_getcpu() != processor) ++moved;
+    }
+    EXPECT_GT(moved, kRounds / 2) << "The kernel seldom moves it back, or by itself, in between.";
     cpu_set_t after;
     ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
     EXPECT_TRUE(CPU_EQUAL(&before, &after));
