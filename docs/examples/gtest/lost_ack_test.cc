@@ -95,7 +95,7 @@ TEST_F(Loop, ALostAckIsRepaired) {
   EXPECT_EQ(uroce_counter(0, "injected_drop", &lost), 0);
   EXPECT_EQ(uroce_counter(0, "local_ack_timeout_err", &timeouts), 0);
   EXPECT_EQ(lost, 1u);
-  EXPECT_EQ(timeouts, 1u);
+  EXPECT_GE(timeouts, 1u) << "on a busy machine the repeated ACK may be late as well";
 }
 
 TEST_F(Loop, AQpBreaksWithAnEvent) {
