@@ -221,6 +221,21 @@ TEST_F(ExtendedMemory, AdviceThatDoesNotExist) {
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EINVAL);
 }
 
+// As ibv_advise_mr(3) says, and Soft-RoCE and mlx5 do.
+TEST_F(ExtendedMemory, AdviceWithoutTheRight) {
+  struct ibv_mr* const mr = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, 0);
+  ASSERT_NE(mr, nullptr);
+  struct ibv_pd* const other = v().ibv_alloc_pd(p.a.context.get());
+  struct ibv_sge sge = {p.a.address(), 64, mr->lkey};
+  EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), 0);
+  EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1), EPERM);
+  EXPECT_EQ(ibv_advise_mr(other, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EPERM);
+  sge.length = 65;
+  EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
+  EXPECT_EQ(v().ibv_dealloc_pd(other), 0);
+  EXPECT_EQ(v().ibv_dereg_mr(mr), 0);
+}
+
 TEST_F(ExtendedMemory, BuffersOfTheLibrary) {
   struct ibv_buf* buf = nullptr;
   auto* const memory = static_cast<std::uint8_t*>(impl::ibv_alloc_buf(p.a.pd, 100, &buf));

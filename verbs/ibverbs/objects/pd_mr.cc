@@ -106,6 +106,21 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
   return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
 }
 
+/// What ibv_advise_mr(3) and the kernel's drivers say of an SGE whose memory can't be fetched.
+int advice_error(const Result<std::uint8_t*, nic::AccessError>& found) {
+  if (found.ok()) return EFAULT;
+  switch (found.error()) {
+    case nic::AccessError::kBadKey:
+      return EINVAL;
+    case nic::AccessError::kWrongPd:
+    case nic::AccessError::kNoRight:
+      return EPERM;
+    case nic::AccessError::kOutOfBounds:
+      return EFAULT;
+  }
+  return EINVAL;
+}
+
 }  // namespace
 
 namespace impl {
@@ -163,7 +178,8 @@ struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
   return add_region(pd, nullptr, SIZE_MAX, 0, nic::kLocalWrite, nic::MrKind::kNull);
 }
 
-// EINVAL: advice or flags that do not exist, a bad lkey or range; EFAULT: the memory is not there.
+// EINVAL: advice or flags that do not exist, a bad lkey; EPERM: another PD's, or one that can't be written; EFAULT: a
+// bad range, or the memory is not there.
 int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t flags, struct ibv_sge* list,
               std::uint32_t count) {
   const int kind = raw(advice);
@@ -179,10 +195,8 @@ int advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, std::uint32_t
     const auto found = lock->mrs().resolve(list[i].lkey, list[i].addr, list[i].length, own(pd)->nic_pd, rights);
     const bool is_there = found.ok() && touch_memory(*found, list[i].length, rights != 0);
     if (is_there || kind == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
-    const bool is_range = found.ok() || found.error() == nic::AccessError::kOutOfBounds;
-    return refuse(
-        is_range ? EFAULT : EINVAL,
-        "SGE " + std::to_string(i) + " names memory that is not registered, or lacks the rights for this advice");
+    return refuse(advice_error(found), "SGE " + std::to_string(i) +
+                                           " names memory that is not registered, or lacks the rights for this advice");
   }
   return 0;
 }
