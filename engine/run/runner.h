@@ -33,7 +33,6 @@
 
 #include "engine/os/background_thread.h"
 #include "engine/os/interruption.h"
-#include "engine/os/no_cancellation.h"
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
 #include "engine/run/arrival_watch.h"
@@ -46,6 +45,7 @@
 #include "engine/run/silent_writes.h"
 #include "engine/run/turn_lock.h"
 #include "proto/base/check.h"
+#include "proto/base/no_cancellation.h"
 
 namespace uroce::engine {
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "proto/base/no_cancellation.h"
+
 namespace uroce {
 
 /// `fd`, or in its place one with a number that is none of stdin, stdout and stderr: a program that runs without those
@@ -35,7 +37,9 @@ class Fd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ < 0) return;
+    const NoCancellation whole;  // A destructor, through which no thread can be unwound.
+    ::close(std::exchange(fd_, -1));
   }
 
  private:

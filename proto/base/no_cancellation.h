@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-namespace uroce::engine {
+namespace uroce {
 
 /// While it lives, pthread_cancel() of this thread waits.
 class NoCancellation {
@@ -18,4 +18,4 @@ class NoCancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-}  // namespace uroce::engine
+}  // namespace uroce

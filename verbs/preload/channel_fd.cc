@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "proto/base/no_cancellation.h"
 #include "verbs/rdmacm/front.h"
 
 namespace uroce::preload {
@@ -52,6 +53,7 @@ void note_copy(int of, int copy) {
 }
 
 void note_close(const std::shared_ptr<rdmacm::Channel>& channel) {
+  const NoCancellation whole;
   const int error = errno;
   rdmacm::Front::get().release_if_closed(channel);
   errno = error;
@@ -59,6 +61,7 @@ void note_close(const std::shared_ptr<rdmacm::Channel>& channel) {
 
 void note_closes() {
   if (!used.load(std::memory_order_relaxed)) return;
+  const NoCancellation whole;
   const int error = errno;
   rdmacm::Front::get().release_closed();
   errno = error;

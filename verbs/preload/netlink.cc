@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/os/fd.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
@@ -65,6 +66,7 @@ bool address_of(int fd, sockaddr_nl& own) {
 
 /// Puts the answers to `sent` into the socket. What send() returns.
 ssize_t deliver(int fd, Bytes sent) {
+  const NoCancellation whole;
   sockaddr_nl own{};
   const engine::Fd kernel(UROCE_NEXT(socket)(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK));
   if (!kernel || !address_of(fd, own)) return -1;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/os/fd.h"
+#include "proto/base/no_cancellation.h"
 #include "proto/quiet_signals.h"
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/char_device.h"
@@ -93,6 +94,7 @@ std::optional<std::string> path_of_descriptor(int descriptor) {
 void refresh(int descriptor) {
   const int error = errno;
   if (const auto path = path_of_descriptor(descriptor)) {
+    const NoCancellation whole;
     const view::Node* const node = tree().find(*path);
     if (node != nullptr && node->kind == view::Node::Kind::kFile) {
       const engine::Fd writable(UROCE_NEXT(open)(own_link(descriptor).c_str(), O_WRONLY | O_CLOEXEC));

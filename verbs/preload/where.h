@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 
+#include "proto/base/no_cancellation.h"
 #include "verbs/view/tree.h"
 
 namespace uroce::preload {
@@ -29,8 +30,8 @@ struct Where {
 /// `directory` and `path` as openat(2) has them; `follow`: also a symbolic link at the end. Leaves errno alone.
 Where look(int directory, const char* path, bool follow);
 
-/// Answers for a path: `ours(where)` when it is ours, else `real(path)` with the path that libc is to have. Errors give
-/// `failure` and errno.
+/// Answers for a path, which is no place where a thread is cancelled unless libc answers: `ours(where)` when it is
+/// ours, else `real(path)` with the path that libc is to have. Errors give `failure` and errno.
 template <class Return, class Real, class Ours>
 Return answer(int directory, const char* path, bool follow, Return failure, Real real, Ours ours) {
   const Where where = look(directory, path, follow);
@@ -39,8 +40,10 @@ Return answer(int directory, const char* path, bool follow, Return failure, Real
       return real(path);
     case Where::Kind::kMoved:
       return real(where.path.c_str());
-    case Where::Kind::kOurs:
+    case Where::Kind::kOurs: {
+      const NoCancellation whole;
       return ours(where);
+    }
     case Where::Kind::kError:
       break;
   }

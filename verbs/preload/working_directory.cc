@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/base/no_cancellation.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
@@ -63,6 +64,7 @@ std::optional<std::string> path_in_name_of(int descriptor) {
 /// Every descriptor with a name, whatever the limit was when it was made. False: the system doesn't tell.
 template <class Do>
 bool for_each_named(Do what) {
+  const NoCancellation whole;
   std::error_code error;
   // Not /proc/self: that is the main thread, which may have ended.
   std::filesystem::directory_iterator entry("/proc/thread-self/fd", error);
@@ -125,6 +127,7 @@ int make_named(const std::string& path) {
 }
 
 int enter(const std::string& path) {
+  const NoCancellation whole;
   const int named = make_named(path);
   if (named < 0) return -1;
   const int status = UROCE_NEXT(chdir)(real_directory_for(path).c_str());

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "engine/os/no_cancellation.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/rdmacm/call.h"
 
 namespace uroce::rdmacm {
@@ -36,7 +36,8 @@ int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
   const Call call{Front::get(), channel, descriptor, bytes.subspan(sizeof header, header.in), header.out};
   if (channel->is_abandoned()) return run_abandoned(header.cmd, call);
   if (handler == get_event) return get_event(call);
-  const engine::NoCancellation whole;  // write() is a cancellation point; what this does instead can't be left halfway.
+  ::pthread_testcancel();  // write() is a cancellation point; what this does instead can't be left halfway.
+  const NoCancellation whole;
   const std::scoped_lock lock(call.front.command_mutex());
   return handler(call);
 }

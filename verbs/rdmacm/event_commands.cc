@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "engine/os/no_cancellation.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/rdmacm/call.h"
 
 namespace uroce::rdmacm {
@@ -51,7 +51,7 @@ int get_event(const Call& call) {
     if (count < 0 && errno == EBADF && was_woken) ::poll(nullptr, 0, -1);
     if (count < 0) return errno;
     if (count == 0) return ENODEV;
-    const engine::NoCancellation whole;
+    const NoCancellation whole;
     if (const auto event = call.front.fetch(call.channel)) {
       return answer(in.response, &*event, std::min(call.out_size, sizeof *event));
     }

@@ -3,9 +3,11 @@
 
 #include <cerrno>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "engine/run/turn_lock.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 
 namespace uroce::ibv::front {
@@ -18,6 +20,11 @@ constexpr bool returns_minus_one(std::string_view verb) {
     if (verb == one) return true;
   }
   return false;
+}
+
+/// No other verb is a cancellation point.
+constexpr bool waits_for_events(std::string_view verb) {
+  return verb == "ibv_get_async_event" || verb == "ibv_get_cq_event";
 }
 
 /// What a verb that fails on request leaves behind besides its error: which WR it was, a list that has ended.
@@ -64,12 +71,19 @@ Return call(const char* name, Verb verb, Failed failed) {
   return without_exceptions<Return>(verb);
 }
 
+/// For a verb that may do more than the NIC does under its lock, where no thread is cancelled.
+template <class Return, class Verb>
+Return call_whole(const char* name, Verb verb) {
+  std::optional<NoCancellation> whole;
+  if (!waits_for_events(name)) whole.emplace();
+  return call<Return>(name, verb, [] {});
+}
+
 }  // namespace
 
-#define UROCE_VERB(ret, name, params, args, version)    \
-  ret name params {                                     \
-    return call<ret>(                                   \
-        #name, [&] { return impl::name args; }, [] {}); \
+#define UROCE_VERB(ret, name, params, args, version)                \
+  ret name params {                                                 \
+    return call_whole<ret>(#name, [&] { return impl::name args; }); \
   }
 #include "verbs/ibverbs/catalogue/functions.def"
 #include "verbs/ibverbs/catalogue/functions_extra.def"
@@ -81,8 +95,11 @@ Return call(const char* name, Verb verb, Failed failed) {
     return call<ret>(                                                         \
         verb, [&] { return impl::member args; }, [&] { leave_behind args; }); \
   }
-#define UROCE_EXTENDED UROCE_OP
 #define UROCE_OF_OBJECT UROCE_OP
+#define UROCE_EXTENDED(member, verb, ret, params, args)              \
+  ret member params {                                                \
+    return call_whole<ret>(verb, [&] { return impl::member args; }); \
+  }
 #include "verbs/ibverbs/catalogue/slots.def"
 
 }  // namespace uroce::ibv::front

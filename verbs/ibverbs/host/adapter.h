@@ -14,9 +14,9 @@
 #include "engine/broker/lease.h"
 #include "engine/broker/wills.h"
 #include "engine/faults/faulty.h"
-#include "engine/os/no_cancellation.h"
 #include "engine/port/capture_tap.h"
 #include "engine/run/runner.h"
+#include "proto/base/no_cancellation.h"
 #include "proto/base/result.h"
 #include "verbs/cm/cm.h"
 #include "verbs/cm/nic_with_cm.h"
@@ -245,7 +245,7 @@ class NicLock {
 
  private:
   Adapter& adapter_;
-  engine::NoCancellation whole_;  ///< No verb is a cancellation point but those that wait for events.
+  NoCancellation whole_;  ///< No verb is a cancellation point but those that wait for events.
   engine::TurnLock::Held lock_;
 };
 

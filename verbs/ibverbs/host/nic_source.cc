@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include "proto/base/made_once.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/host/device.h"
 #include "verbs/ibverbs/host/published_qps.h"
@@ -11,14 +12,17 @@
 namespace uroce::ibv {
 namespace {
 
+/// What asks it is no place where a thread is cancelled.
 class ProcessSource : public view::NicSource {
  public:
   std::uint32_t count() const override {
+    const NoCancellation whole;
     const auto all = devices();
     return all.ok() ? static_cast<std::uint32_t>((*all)->size()) : 0;
   }
 
   view::NicView nic(std::uint32_t index) const override {
+    const NoCancellation whole;
     Device& device = *(*devices())->at(index);
     view::NicView view;
     view.index = index;
@@ -41,6 +45,7 @@ class ProcessSource : public view::NicSource {
   }
 
   std::vector<view::QpView> qps(std::uint32_t index) const override {
+    const NoCancellation whole;
     const Device& device = *(*devices())->at(index);
     return published_qps(counters_name(index, device.addresses));
   }

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "engine/os/interruption.h"
-#include "engine/os/no_cancellation.h"
 #include "proto/base/fd.h"
+#include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/fork.h"
 
 namespace uroce::ibv {
@@ -115,7 +115,7 @@ class EventQueue {
   /// Items and tokens change together, or not at all: to read or write the descriptor is a cancellation point.
   struct Exclusive {
     explicit Exclusive(EventQueue& queue) : lock(queue.mutex_) {}
-    const engine::NoCancellation whole;
+    const NoCancellation whole;
     const std::scoped_lock<std::mutex> lock;
   };
   /// What this thread pushes while it waits needs no token. If it ends otherwise than awake, interrupted or cancelled,
