@@ -3,8 +3,6 @@
 // their work, and the thread ends later.
 #include <pthread.h>
 
-#include <thread>
-
 #include "tests/unit/ibverbs/support.h"
 
 namespace uroce::ibv::test {
