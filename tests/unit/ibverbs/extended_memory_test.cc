@@ -221,7 +221,7 @@ TEST_F(ExtendedMemory, AdviceThatDoesNotExist) {
   EXPECT_EQ(ibv_advise_mr(p.a.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EINVAL);
 }
 
-// As ibv_advise_mr(3) says, and Soft-RoCE and mlx5 do.
+// As ibv_advise_mr(3) says, and mlx5 does. Soft-RoCE says EINVAL of a region of another domain.
 TEST_F(ExtendedMemory, AdviceWithoutTheRight) {
   struct ibv_mr* const mr = v().ibv_reg_mr(p.a.pd, p.a.memory.data(), 64, 0);
   ASSERT_NE(mr, nullptr);

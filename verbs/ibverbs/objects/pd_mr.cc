@@ -106,7 +106,8 @@ struct ibv_mr* register_memory(struct ibv_pd* pd, void* addr, std::size_t length
   return add_region(pd, addr, length, iova, *access, nic::MrKind::kPlain);
 }
 
-/// What ibv_advise_mr(3) and the kernel's drivers say of an SGE whose memory can't be fetched.
+/// What ibv_advise_mr(3) says of an SGE whose memory can't be fetched; of a bad key, what Soft-RoCE says (mlx5:
+/// ENOENT).
 int advice_error(const Result<std::uint8_t*, nic::AccessError>& found) {
   if (found.ok()) return EFAULT;
   switch (found.error()) {
