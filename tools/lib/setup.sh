@@ -49,7 +49,7 @@ build() {
   say "building (preset $preset)"
   log=$(mktemp)
   # Large pages for the compiler's memory, a fifth of clang's time (glibc 2.35; other versions ignore what they don't know).
-  local -x GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864
+  local -x GLIBC_TUNABLES=${GLIBC_TUNABLES:+$GLIBC_TUNABLES:}glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864
   if ! { cmake -S "$ROOT" --preset "$preset" "-DUROCE_LEFT_OUT=${LEFT_OUT:-}" && cmake --build "$ROOT/build/$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     rm -f "$log"
