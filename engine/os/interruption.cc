@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/interruption.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include <cerrno>
 
 #include "engine/os/fault_signals.h"
+#include "engine/os/poll_all.h"
 
 namespace uroce::engine {
 
@@ -26,7 +26,7 @@ bool handlers_restart() {
 
 int sleep_until_readable(int fd) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  while (::poll(&polled, 1, -1) < 0) {
+  while (poll_all({&polled, 1}, nullptr) < 0) {
     if (errno != EINTR) return errno;
     if (!handlers_restart()) return EINTR;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/interrupts.h"
 
-#include <poll.h>
 #include <sys/timerfd.h>
 
 #include <atomic>
@@ -10,6 +9,7 @@
 
 #include "engine/os/background_thread.h"
 #include "engine/os/epoll.h"
+#include "engine/os/poll_all.h"
 
 namespace uroce::engine {
 namespace {
@@ -103,7 +103,7 @@ Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {
     }
     if (is_refused) {
       pollfd set{.fd = epoll, .events = POLLIN, .revents = 0};
-      ready = ::ppoll(&set, 1, timeout, nullptr);
+      ready = poll_all({&set, 1}, timeout);
       if (ready > 0) ready = look_at_epoll(epoll, event);
     }
   } while (ready < 0 && errno == EINTR);

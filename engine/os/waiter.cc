@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/waiter.h"
 
-#include <poll.h>
-
+#include <cerrno>
 #include <vector>
 
 #include "engine/os/background_thread.h"
+#include "engine/os/poll_all.h"
 
 namespace uroce::engine {
 
@@ -20,10 +20,11 @@ bool Waiter::wait(std::span<const int> fds, std::optional<Instant> deadline) {
   int ready = 0;
   {
     const LeavableSleep sleep;
-    ready = ::ppoll(polled.data(), polled.size(), deadline ? &timeout : nullptr, nullptr);
+    ready = poll_all(polled, deadline ? &timeout : nullptr);
   }
   if (ready > 0 && (polled.front().revents & POLLIN) != 0) event_.clear();
-  if (ready > 0 && (polled.front().revents & POLLNVAL) != 0) nap();
+  const bool is_closed = ready > 0 && (polled.front().revents & POLLNVAL) != 0;
+  if (is_closed || (ready < 0 && errno != EINTR)) nap();
   return ready > 0;
 }
 

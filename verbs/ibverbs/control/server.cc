@@ -16,6 +16,7 @@
 #include "engine/os/bounded_lock.h"
 #include "engine/os/end_of_exit.h"
 #include "engine/os/fd.h"
+#include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
 #include "proto/base/made_once.h"
@@ -109,7 +110,7 @@ void Server::run() {
       for (const Fd& connection : connections_)
         polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
     }
-    if (::poll(polled.data(), polled.size(), -1) <= 0) continue;
+    if (engine::poll_all(polled, nullptr) <= 0) continue;
     serve(polled);
   }
 }
