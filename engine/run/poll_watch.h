@@ -29,7 +29,6 @@ class PollWatch {
   /// it was late last.
   template <class WasPreempted>
   void on_poll(Instant now, const WasPreempted& was_preempted) {
-    on_call();
     poller_.store(cpu_clock_of_this_thread(), std::memory_order_relaxed);
     const bool goes_on = is_recent(now, Pace::of(kPollPause));
     last_.store(now, std::memory_order_relaxed);
@@ -48,7 +47,6 @@ class PollWatch {
   /// has polled in between.
   template <class WasPreempted>
   bool on_post(Instant now, const WasPreempted& was_preempted) {
-    on_call();
     // Its memory may have told it to: what it polls for next, it posts now.
     if (is_told_.exchange(false, std::memory_order_relaxed)) found_.store(false, std::memory_order_relaxed);
     const Instant posted = posted_.load(std::memory_order_relaxed);
@@ -72,28 +70,12 @@ class PollWatch {
   }
   /// Another call of the program ended at `now`: no pause either.
   void on_call_done(Instant now) { last_.store(now, std::memory_order_relaxed); }
-  /// Packets are no longer left to the thread, which has found some, from `now` on.
-  void on_handed_back(Instant now) { handed_back_.store(now, std::memory_order_relaxed); }
-  /// The background thread has taken a peer's WRITE at `now`. What the program does next may be the answer to that.
-  void on_written(Instant now) {
-    is_told_.store(true, std::memory_order_relaxed);
-    const Instant since = handed_back_.exchange(Instant{}, std::memory_order_relaxed);
-    if (since == Instant{}) return;
-    const bool is_soon = now - since <= kWriteSoon;
-    if (is_soon || !awaits_write_.holds()) awaits_write_.learn(is_soon);
-  }
-  /// Whether the thread, which has found something, should look out for a WRITE before packets are handed back. Mostly,
-  /// if that is the rule; now and then not, to see what it does then.
-  bool should_look_out() {
-    return awaits_write() && look_outs_.fetch_add(1, std::memory_order_relaxed) % kLookOutsToCheck != 0;
-  }
-  /// It has done so.
-  void on_look_out(bool has_come) { has_come ? awaits_write_.learn(true) : awaits_write_.waited_in_vain(); }
+  /// The background thread has taken a peer's WRITE. What the program does next may be the answer to that.
+  void on_written() { is_told_.store(true, std::memory_order_relaxed); }
   /// The poller says that it is going to sleep.
   void on_stop() {
     has_stopped_.store(true, std::memory_order_relaxed);
     posted_.store(Instant{}, std::memory_order_relaxed);
-    handed_back_.store(Instant{}, std::memory_order_relaxed);
     row_.store(0, std::memory_order_relaxed);
     found_.store(false, std::memory_order_relaxed);
   }
@@ -116,8 +98,6 @@ class PollWatch {
   }
   /// Whether it will go on when it has found something.
   bool is_loyal(Instant now) const { return loyalty_.holds() && !is_strict(now); }
-  /// Whether a peer writes to its memory when it has found something, and before it calls again.
-  bool awaits_write() const { return awaits_write_.holds(); }
   /// Whether it will poll at once when it has posted something. Not a program that sleeps for events: it may post from
   /// another thread meanwhile.
   bool follows_posts(Instant now) const {
@@ -127,12 +107,6 @@ class PollWatch {
   bool is_recent(Instant now, Duration age) const { return now - last_.load(std::memory_order_relaxed) <= age; }
 
  private:
-  /// The program calls: it did not wait for a WRITE.
-  void on_call() {
-    if (handed_back_.load(std::memory_order_relaxed) == Instant{}) return;
-    handed_back_.store(Instant{}, std::memory_order_relaxed);
-    awaits_write_.holds() ? awaits_write_.forget() : awaits_write_.learn(false);
-  }
   bool is_strict(Instant now) const { return now < strict_until_.load(std::memory_order_relaxed); }
 
   std::atomic<Instant> last_{};         ///< When the last poll, or other call, began or ended, whichever was later.
@@ -142,9 +116,6 @@ class PollWatch {
   Habit loyalty_;
   std::atomic<Instant> posted_{};  ///< When something was posted last that no poll has followed yet; else Instant{}.
   Habit after_posts_;              ///< Polls that follow posts.
-  std::atomic<Instant> handed_back_{};  ///< When packets were, and neither a WRITE nor a call has come; else Instant{}.
-  Habit awaits_write_;
-  std::atomic<std::uint32_t> look_outs_ = 1;
   std::atomic<bool> has_stopped_ = false;  ///< It has said so last, and not polled in a row since.
   std::atomic<Instant> strict_until_{};
   std::atomic<clockid_t> poller_ = CLOCK_THREAD_CPUTIME_ID;

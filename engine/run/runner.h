@@ -12,9 +12,9 @@
 //   for the next event soon.
 // - Where others want its processor, a thread that polls sleeps for the next packet, too, for a short time
 //   (crowd_watch.h).
-// - Where a peer usually writes to the program's memory next, a poll that has found something waits for that awake
-//   (look_out()). So do the background thread where requests follow each other, and the thread that sleeps for events
-//   where those come soon (arrival_watch.h), be it here or in a poll() or epoll_wait() of its own.
+// - Where a peer usually writes to the program's memory next, a poll that has found something, or a post, waits for
+//   that awake (await_write()). So do the background thread where requests follow each other, and the thread that
+//   sleeps for events where those come soon (arrival_watch.h), be it here or in a poll() or epoll_wait() of its own.
 //
 // One lock guards NIC and port (turn_lock.h).
 #pragma once
@@ -34,6 +34,7 @@
 #include "engine/os/background_thread.h"
 #include "engine/os/interruption.h"
 #include "engine/os/os_clock.h"
+#include "engine/os/poll_all.h"
 #include "engine/os/processors.h"
 #include "engine/run/arrival_watch.h"
 #include "engine/run/background_sleep.h"
@@ -44,6 +45,7 @@
 #include "engine/run/poll_watch.h"
 #include "engine/run/silent_writes.h"
 #include "engine/run/turn_lock.h"
+#include "engine/run/write_watch.h"
 #include "proto/base/check.h"
 #include "proto/base/no_cancellation.h"
 
@@ -93,8 +95,9 @@ class Runner {
   /// Whether what a call gave rise to may wait for the program's next call: it was a post.
   enum class Wait : std::uint8_t { kNo, kForNextCall };
   /// To be called, with the lock held, after a call on the NIC that may have produced packets or an earlier deadline.
-  /// Sends at once, unless a poll or another post will do so in a moment.
-  void posted(const TurnLock::Held& lock, Wait wait = Wait::kNo) {
+  /// Sends at once, unless a poll or another post will do so in a moment. Behind a post it may look out for a peer's
+  /// WRITE, and sleep for that without the lock (kLookOutMost).
+  void posted(TurnLock::Held& lock, Wait wait = Wait::kNo) {
     UROCE_ASSERT(lock.owns_lock());
     const Instant now = os_now();
     const bool in_row = polls_.is_recent(now, Pace::of(kPollPause));
@@ -103,21 +106,30 @@ class Runner {
     sleeps_.on_post();
     if (in_row) polls_.on_call_done(now);
     if (!polls_.on_post(now, was_preempted) && masked() && !polls_.is_loyal(now)) unmask();
+    // Where packets are the background thread's.
+    const bool is_left = wait == Wait::kForNextCall && !masked();
+    const bool looks_out = is_left && writes_after_posts_.should_look_out();
     bool more = false;
     Instant done = now;
     // Without a system call to save, the first packet behind a poll need not wait for the next one. (With a single
     // processor, who reads it would run in between.)
     const bool is_first = !one_processor_ && port_->was_quick() && !polls_.continues_posts(now);
     if ((is_first || !leaves_to_poller(now)) && (wait == Wait::kNo || !leaves_to_next_call(now))) {
-      // The answer is for the polls that follow. To wake the background thread for that would take longer than it
-      // saves.
-      if (!masked() && background_sleep_.is_watching() && polls_.follows_posts(now)) mask();
+      // The answer is for the polls that follow, or for this call. To wake the background thread for that would take
+      // longer than it saves.
+      if (looks_out || (!masked() && background_sleep_.is_watching() && polls_.follows_posts(now))) mask();
       more = send(now, masked() ? kBurstsUnderMask : 1);
       if (more && masked()) unmask();
       done = os_now();
       if (in_row) polls_.on_call_done(done);
     }
     polls_.on_posted(done);
+    if (looks_out && masked()) {
+      const bool is_told = await_write(lock, writes_after_posts_);
+      polls_.on_poll_done(os_now(), /*found=*/false, is_told);
+    } else if (is_left) {
+      writes_after_posts_.on_left(done);
+    }
     inform_background(more);
   }
 
@@ -195,6 +207,8 @@ class Runner {
   void stop_polling(const TurnLock::Held& lock) {
     UROCE_ASSERT(lock.owns_lock());
     polls_.on_stop();
+    writes_after_finds_.on_stop();
+    writes_after_posts_.on_stop();
     if (!masked()) return;
     unmask();
     inform_background(send(os_now()));
@@ -324,7 +338,8 @@ class Runner {
   int sleep_until_ready(std::vector<pollfd>& polled, const SleepersTurn& turn, const IsReady& is_ready) {
     while (true) {
       const bool may_sleep = !turn.is_mine() || port_->expect_packets(true);
-      const int ready = ::poll(polled.data(), polled.size(), may_sleep ? -1 : 0);
+      const timespec no_time{};
+      const int ready = poll_all(polled, may_sleep ? nullptr : &no_time);
       const int error = errno;
       if (turn.is_mine()) port_->expect_packets(false);
       if (ready < 0 && error == EINTR && handlers_restart()) continue;
@@ -393,7 +408,7 @@ class Runner {
   /// needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
   bool may_sleep(Instant now) {
     const bool is_alone = now - alone_since_ >= kAloneFor && sleepers_ == 0 && !is_sleeper_due_;
-    return is_alone && !one_processor_ && is_polled(now) && (polls_.is_loyal(now) || polls_.awaits_write()) &&
+    return is_alone && !one_processor_ && is_polled(now) && (polls_.is_loyal(now) || awaits_write()) &&
            !port_->packet_fds().empty() && !port_->tx_frame().empty();
   }
   /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or until `latest`.
@@ -406,7 +421,7 @@ class Runner {
     held.unlock();
     const NoCancellation whole;
     const timespec most = time_until(end);
-    const bool came = !port_->expect_packets(true) || ::ppoll(polled.data(), polled.size(), &most, nullptr) != 0;
+    const bool came = !port_->expect_packets(true) || poll_all(polled, &most) != 0;
     port_->expect_packets(false);
     held = lock();
     poller_sleeps_ = false;
@@ -415,35 +430,40 @@ class Runner {
     return !in_vain;
   }
 
+  /// Whether the program, as far as is known, watches its memory.
+  bool awaits_write() const { return writes_after_finds_.expects() || writes_after_posts_.expects(); }
   /// Leaves packets to the background thread again, behind a poll that has received some. `is_written`: peers wrote to
   /// the program's memory. When they will do so in a moment, that is taken before: to have the background thread woken
   /// for it costs more. Returns whether it was.
   bool hand_back(TurnLock::Held& held, bool is_written) {
-    if (is_written || !polls_.should_look_out()) {
-      unmask();
-      if (!is_written) polls_.on_handed_back(os_now());
-      return false;
-    }
-    const NoCancellation whole;  // The program has not got what it found.
+    if (!is_written && writes_after_finds_.should_look_out()) return await_write(held, writes_after_finds_);
+    unmask();
+    if (!is_written) writes_after_finds_.on_left(os_now());
+    return false;
+  }
+  /// Takes an answer that is known to come, while packets are masked, and unmasks them. Returns whether some of it
+  /// came.
+  bool await_write(TurnLock::Held& held, WriteWatch& watch) {
+    const NoCancellation whole;  // The program has not got what it found, or does not know what it has posted.
     const SilentWrites writes(nic_);
-    const LookOut done = look_out(held, writes);
-    const bool has_come = writes.count() > 0;
-    if (has_come || done.is_over) polls_.on_look_out(has_come);
+    const LookOut done = look_out(held, writes, watch.usual_writes());
+    watch.on_look_out(writes.count(), done.is_over);
     if (masked()) unmask();
     if (done.more) inform_background(done.more);
-    return has_come;
+    return writes.count() > 0;
   }
   struct LookOut {
     bool is_over = true;  ///< Its time was; else it was interrupted.
     bool more = false;    ///< There is more to send.
   };
-  /// Turns the crank until there are `writes`, its time is over, or another thread wants the NIC or has taken over.
-  LookOut look_out(TurnLock::Held& held, const SilentWrites<N>& writes) {
+  /// Turns the crank until there are so many `writes`, its time is over, or another thread wants the NIC or has taken
+  /// over.
+  LookOut look_out(TurnLock::Held& held, const SilentWrites<N>& writes, std::uint64_t wanted) {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     LookOut done;
     Instant now = os_now();
     const Instant latest = now + Pace::of(kLookOutMost);
-    for (Instant end = now + Pace::of(kLookOut); now < end && writes.count() == 0; now = os_now()) {
+    for (Instant end = now + Pace::of(kLookOut); now < end && writes.count() < wanted; now = os_now()) {
       if (lock_.is_wanted() || !masked()) return {.is_over = false, .more = done.more};
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
@@ -465,6 +485,8 @@ class Runner {
   CrowdWatch& note_caller(Instant now) {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     if (std::exchange(caller_, &crowd) != &crowd) alone_since_ = now;
+    writes_after_finds_.on_call();
+    writes_after_posts_.on_call();
     return crowd;
   }
 
@@ -656,7 +678,11 @@ class Runner {
     const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
     received_since_sleep_ += progress.received;
     has_taken_ = progress.received > 0;
-    if (may_react(writes)) polls_.on_written(now);
+    if (may_react(writes)) polls_.on_written();
+    if (writes.count() > 0 && !one_processor_) {
+      writes_after_finds_.on_written(now, writes.count());
+      writes_after_posts_.on_written(now, writes.count());
+    }
     if (has_taken_) {
       dismiss_late_sleeper(now);
       arrivals_.on_packets(os_now());
@@ -683,8 +709,10 @@ class Runner {
   const BeforeTurn before_turn_;
   TurnLock lock_;
   PollWatch polls_;
-  int posts_left_ = 0;     ///< Posts of a row that were not sent yet. Guarded by lock_.
-  bool has_kept_ = false;  ///< Answers wait for the sleeper's next call. Guarded by lock_.
+  WriteWatch writes_after_finds_;  ///< Behind polls that found something, ...
+  WriteWatch writes_after_posts_;  ///< ... and behind posts that no poll followed.
+  int posts_left_ = 0;             ///< Posts of a row that were not sent yet. Guarded by lock_.
+  bool has_kept_ = false;          ///< Answers wait for the sleeper's next call. Guarded by lock_.
   PlaceWatch place_;
   ArrivalWatch arrivals_;              ///< Of the background thread, ...
   ArrivalWatch event_arrivals_;        ///< ... of the SleepersTurn, ...

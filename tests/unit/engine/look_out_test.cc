@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the next packet is known to come soon, a thread that has found its completion, one that sleeps for events, and
-// the background thread look out for it.
+// Where the next packet is known to come soon, a thread that has found its completion or has posted, one that sleeps
+// for events, and the background thread look out for it.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "engine/os/wake_event.h"
 #include "engine/run/runner.h"
@@ -37,6 +38,17 @@ class ScriptedPort final : public engine::Port {
     steps_.insert(steps_.end(), steps);
     changed_.notify_all();
     if (!steps_.empty()) arrived_.signal();
+  }
+
+  /// The same, once packets are left to the program.
+  void script_when_masked(std::initializer_list<Step> steps) {
+    const std::scoped_lock lock(mutex_);
+    steps_when_masked_ = steps;
+  }
+  /// Takes that back. Returns whether there was nothing left of it.
+  bool unscript() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(steps_when_masked_, {}).empty();
   }
 
   std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
@@ -116,6 +128,8 @@ class ScriptedPort final : public engine::Port {
   void mask_packets(bool masked) override {
     const std::scoped_lock lock(mutex_);
     is_masked_ = masked;
+    if (masked) steps_.insert(steps_.end(), steps_when_masked_.begin(), steps_when_masked_.end());
+    if (masked) steps_when_masked_.clear();
     changed_.notify_all();
   }
   void wake() override {
@@ -136,6 +150,7 @@ class ScriptedPort final : public engine::Port {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Step> steps_;
+  std::vector<Step> steps_when_masked_;
   Duration takes_{};
   std::atomic<std::thread::id> slow_{};
   bool is_masked_ = false;
@@ -202,6 +217,17 @@ class LookOutTest : public testing::Test {
     EXPECT_TRUE(was_taken);
     return count;
   }
+  /// Posts; a WRITE comes if the post looks out for it, and else what comes `behind` the post. Whether it has taken
+  /// one.
+  bool post(std::initializer_list<Step> behind) {
+    std::unique_lock lock = runner.lock();
+    const std::uint64_t before = nic.silent_writes();
+    port.script_when_masked({Step::kAck, Step::kNothing, Step::kWrite});
+    runner.posted(lock, engine::Runner<CountingNic>::Wait::kForNextCall);
+    if (!port.unscript()) port.script(behind);
+    EXPECT_FALSE(runner.leaves_packets_to_program());
+    return nic.silent_writes() > before;
+  }
   /// Watches memory until the WRITE is there.
   void see_write(std::uint64_t count) {
     for (const Instant limit = os_now() + 5s; os_now() < limit;) {
@@ -264,6 +290,27 @@ class LookOutTest : public testing::Test {
 
 TEST_F(LookOutTest, TheThreadTakesTheWriteItselfOnceThatIsKnownToCome) {
   EXPECT_GT(learn(), static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, APostTakesTheWriteItselfOnceThatIsKnownToCome) {
+  bool was_taken = false;
+  std::uint64_t count = 0;
+  for (const Instant limit = os_now() + 5s; !was_taken && os_now() < limit;) {
+    was_taken = post({Step::kWrite});
+    see_write(++count);  // Else the background thread takes it, also where it has interrupted the post.
+  }
+  EXPECT_TRUE(was_taken);
+  EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+}
+
+TEST_F(LookOutTest, APostDoesNotWhereAnotherOneMayComeBeforeTheWrite) {
+  for (std::uint64_t count = 1; count < 3u * engine::kLoyaltyNeeded; ++count) {
+    if (count % 2 == 0) {
+      ASSERT_FALSE(post({}));
+    }
+    ASSERT_FALSE(post({Step::kWrite}));
+    see_write(count);
+  }
 }
 
 TEST_F(LookOutTest, ItDoesNotWaitForeverWhileOtherPacketsCome) {

@@ -126,7 +126,7 @@ TEST_F(PollWatchTest, WhereItMattersNowAndThenIsEnough) {
 TEST_F(PollWatchTest, AProgramThatAnswersAWriteIsNotLoyalHoweverSoonItPolls) {
   for (int i = 0; i < 200; ++i) {
     find(1, 5us);
-    if (i % 2 == 0) watch.on_written(now);
+    if (i % 2 == 0) watch.on_written();
     if (i % 2 == 1) watch.on_poll_done(now, /*found=*/true, /*is_told=*/true);
     begin_post();
   }
@@ -136,55 +136,9 @@ TEST_F(PollWatchTest, AProgramThatAnswersAWriteIsNotLoyalHoweverSoonItPolls) {
 TEST_F(PollWatchTest, OneThatPollsOnIsWhateverIsWritten) {
   for (int i = 0; i < 200; ++i) {
     find(1, 5us);
-    watch.on_written(now);
+    watch.on_written();
   }
   EXPECT_TRUE(is_loyal());
-}
-
-TEST_F(PollWatchTest, AProgramThatWaitsForWritesIsKnownToDoSo) {
-  for (int i = 0; i < engine::kLoyaltyNeeded; ++i) {
-    EXPECT_FALSE(watch.awaits_write());
-    watch.on_handed_back(now);
-    watch.on_written(now += engine::kWriteSoon);
-    poll(1, 5us);
-  }
-  EXPECT_TRUE(watch.should_look_out());
-  watch.on_look_out(true);
-  EXPECT_TRUE(watch.should_look_out());
-  watch.on_look_out(false);
-  EXPECT_FALSE(watch.should_look_out()) << "it waited, and nothing came";
-}
-
-TEST_F(PollWatchTest, OneThatCallsBeforeTheyComeOrGoesToSleepIsNot) {
-  for (int i = 0; i < 200; ++i) {
-    watch.on_handed_back(now);
-    if (i % 3 == 0) poll(1, 5us);
-    if (i % 3 == 1) begin_post();
-    if (i % 3 == 2) watch.on_stop();
-    watch.on_written(now);
-  }
-  EXPECT_FALSE(watch.awaits_write());
-}
-
-TEST_F(PollWatchTest, OneThatGetsThemLateIsNot) {
-  for (int i = 0; i < 200; ++i) {
-    watch.on_handed_back(now);
-    watch.on_written(now += engine::kWriteSoon + 1us);
-  }
-  EXPECT_FALSE(watch.awaits_write());
-}
-
-TEST_F(PollWatchTest, NowAndThenItIsSeenWhetherItStillWaits) {
-  for (int i = 0; i < engine::kLoyaltyNeeded; ++i) {
-    watch.on_handed_back(now);
-    watch.on_written(now);
-  }
-  std::uint32_t looks = 0;
-  for (; watch.should_look_out(); ++looks) watch.on_look_out(true);
-  EXPECT_LT(looks, engine::kLookOutsToCheck);
-  watch.on_handed_back(now);
-  poll(1, 5us);
-  EXPECT_FALSE(watch.awaits_write()) << "it did something else";
 }
 
 TEST_F(PollWatchTest, AProgramThatPollsOnceItHasPostedIsKnownToDoSo) {
