@@ -114,6 +114,33 @@ TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {
   allocations_left = -1;
 }
 
+TEST(NoMemory, AQpStaysAsItWas) {
+  Node node(0);
+  const QpPtr qp = node.make_qp();
+  struct ibv_qp_attr init = init_attr();
+  ASSERT_EQ(front::ibv_modify_qp(qp.get(), &init, mask_for(*qp, IBV_QPS_INIT)), 0);
+  struct ibv_qp_attr rtr = rtr_attr(node.gid(), 7);
+  for (int enough = 0;; ++enough) {
+    ASSERT_EQ(state_of(qp.get()), IBV_QPS_INIT) << "with memory for " << enough;
+    allocations_left = enough;
+    const int error = front::ibv_modify_qp(qp.get(), &rtr, mask_for(*qp, IBV_QPS_RTR));
+    allocations_left = -1;
+    if (error == 0) break;
+    ASSERT_EQ(error, ENOMEM) << "with memory for " << enough;
+  }
+  EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTR);
+}
+
+// Neither does what would be said about it.
+TEST(NoMemory, WhatIsRefusedIsRefused) {
+  const ContextPtr context = open_device(0);
+  struct ibv_port_attr attr {};
+  allocations_left = 0;
+  const int error = front::query_port(context.get(), 2, &attr, sizeof attr);
+  allocations_left = -1;
+  EXPECT_EQ(error, ENOMEM) << "EINVAL, and a sentence that takes memory";
+}
+
 TEST(NoMemory, PostingNeedsNone) {
   Pair p;
   struct ibv_sge sge = p.a.sge(0, 5000);

@@ -44,16 +44,14 @@ int obstacle(const char* name) {
   return call_fault(name);
 }
 
-/// The program, which may be one in C, learns of missing memory from errno. Verbs that make nothing have taken their
-/// memory before, or may have done half of their work.
+/// The program, which may be one in C, learns of missing memory from what the verb returns.
 template <class Return, class Verb>
-Return without_exceptions(Verb verb) {
-  if constexpr (can_fail<Return> && std::is_pointer_v<Return>) {
+Return without_exceptions(const char* name, Verb verb) {
+  if constexpr (can_fail<Return>) {
     try {
       return verb();
-    } catch (const std::bad_alloc&) {
-      errno = ENOMEM;  // No sentence: to store one takes memory.
-      return nullptr;
+    } catch (const std::bad_alloc&) {  // No sentence: to store one takes memory.
+      return failed_call<Return>(ENOMEM, returns_minus_one(name));
     }
   } else {
     return verb();
@@ -68,7 +66,7 @@ Return call(const char* name, Verb verb, Failed failed) {
       return failed_call<Return>(error, returns_minus_one(name));
     }
   }
-  return without_exceptions<Return>(verb);
+  return without_exceptions<Return>(name, verb);
 }
 
 /// For a verb that may do more than the NIC does under its lock, where no thread is cancelled.

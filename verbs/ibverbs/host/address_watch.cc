@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace uroce::ibv {
@@ -71,12 +72,16 @@ void AddressWatch::run() {
   AddressState last = first_;
   const std::array<int, 1> fds{events_.get()};
   while (!stop_.load(std::memory_order_relaxed)) {
-    waiter_.wait(fds, std::nullopt);
-    drain(events_);
-    AddressState state = look_at(addresses_);
-    if (stop_.load(std::memory_order_relaxed) || state == last) continue;
-    last = std::move(state);
-    on_change_(last);
+    try {
+      waiter_.wait(fds, std::nullopt);
+      drain(events_);
+      AddressState state = look_at(addresses_);
+      if (stop_.load(std::memory_order_relaxed) || state == last) continue;
+      last = std::move(state);
+      on_change_(last);
+    } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. It goes on.
+      engine::nap();
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: from the NIC to completion channels and asynchronous queues, and from there to the user.
+#include <new>
+
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/objects/objects.h"
@@ -42,37 +44,48 @@ void notify(CompletionQueue& cq) {
 
 void raise(Context& context, enum ibv_event_type type) { context.async_events.push({type, nullptr, nullptr, nullptr}); }
 
-void deliver_events(nic::Nic& nic) {
+namespace {
+
+void deliver(const nic::Event& event) {
   using Kind = nic::Event::Kind;
+  switch (event.kind) {
+    case Kind::kCqNotify:
+      notify(*static_cast<CompletionQueue*>(event.cq->user()));
+      break;
+    case Kind::kCqErr:
+      raise_cq(*static_cast<CompletionQueue*>(event.cq->user()), IBV_EVENT_CQ_ERR);
+      break;
+    case Kind::kQpFatal:
+      raise_qp(event, IBV_EVENT_QP_FATAL);
+      break;
+    case Kind::kQpReqErr:
+      raise_qp(event, IBV_EVENT_QP_REQ_ERR);
+      break;
+    case Kind::kQpAccessErr:
+      raise_qp(event, IBV_EVENT_QP_ACCESS_ERR);
+      break;
+    case Kind::kCommEst:
+      raise_qp(event, IBV_EVENT_COMM_EST);
+      break;
+    case Kind::kSqDrained:
+      raise_qp(event, IBV_EVENT_SQ_DRAINED);
+      break;
+    case Kind::kLastWqeReached:
+      raise_qp(event, IBV_EVENT_QP_LAST_WQE_REACHED);
+      break;
+    case Kind::kSrqLimitReached:
+      raise_srq(*static_cast<SharedReceiveQueue*>(event.srq->user()), IBV_EVENT_SRQ_LIMIT_REACHED);
+      break;
+  }
+}
+
+}  // namespace
+
+void deliver_events(nic::Nic& nic) {
   while (const auto event = nic.poll_event()) {
-    switch (event->kind) {
-      case Kind::kCqNotify:
-        notify(*static_cast<CompletionQueue*>(event->cq->user()));
-        break;
-      case Kind::kCqErr:
-        raise_cq(*static_cast<CompletionQueue*>(event->cq->user()), IBV_EVENT_CQ_ERR);
-        break;
-      case Kind::kQpFatal:
-        raise_qp(*event, IBV_EVENT_QP_FATAL);
-        break;
-      case Kind::kQpReqErr:
-        raise_qp(*event, IBV_EVENT_QP_REQ_ERR);
-        break;
-      case Kind::kQpAccessErr:
-        raise_qp(*event, IBV_EVENT_QP_ACCESS_ERR);
-        break;
-      case Kind::kCommEst:
-        raise_qp(*event, IBV_EVENT_COMM_EST);
-        break;
-      case Kind::kSqDrained:
-        raise_qp(*event, IBV_EVENT_SQ_DRAINED);
-        break;
-      case Kind::kLastWqeReached:
-        raise_qp(*event, IBV_EVENT_QP_LAST_WQE_REACHED);
-        break;
-      case Kind::kSrqLimitReached:
-        raise_srq(*static_cast<SharedReceiveQueue*>(event->srq->user()), IBV_EVENT_SRQ_LIMIT_REACHED);
-        break;
+    try {
+      deliver(*event);
+    } catch (const std::bad_alloc&) {  // It is lost, or not recorded: a peer may raise one, and the program lives on.
     }
   }
 }
