@@ -91,7 +91,9 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
   {
     const NicLock lock(*context.adapter);
     if (!lock) return refuse_null(refuse_without_nic(), last_error());
-    ah->source_port = hold(lock, *path, wanted_source_port(*attr, *path));
+    const auto held = hold(lock, *path, wanted_source_port(*attr, *path));
+    if (!held.ok()) return refuse_null(held.error(), last_error());
+    ah->source_port = *held;
     if (lock->add_ah(ah->nic_pd) != 0) {
       release(lock, ah->source_port);
       return refuse_null(ENOMEM, "the NIC has " + std::to_string(nic::kMaxAh) + " address handles, and no more");

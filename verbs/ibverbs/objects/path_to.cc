@@ -96,9 +96,14 @@ Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_att
   return path;
 }
 
-HeldSourcePort hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted) {
+Result<HeldSourcePort, int> hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted) {
+  errno = 0;
   path.source_port = lock.port().acquire_source_port(path.source, wanted);
-  return {path.source, path.source_port};
+  if (path.source_port == 0 && (errno == EMFILE || errno == ENFILE)) {
+    return Err{refuse(
+        errno, "there is no descriptor for the socket that packets leave from: raise RLIMIT_NOFILE (ulimit -n)")};
+  }
+  return HeldSourcePort{path.source, path.source_port};
 }
 
 void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {

@@ -20,8 +20,8 @@ enum class Reach : std::uint8_t { kUnicast, kAny };
 /// reach; ENODATA: no such GID of ours; ETIMEDOUT: no route, or a link-local GID that is no NIC's.
 Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_attr& ah, Reach reach);
 
-/// Acquires and gives back the source port of a path.
-HeldSourcePort hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted);
+/// Acquires and gives back the source port of a path. EMFILE, ENFILE: there is no descriptor for its socket.
+Result<HeldSourcePort, int> hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted);
 void release(const NicLock& lock, std::optional<HeldSourcePort>& held);
 
 }  // namespace uroce::ibv
