@@ -152,17 +152,20 @@ IcrcCheck check_icrc(const Datagram& datagram) {
   const Bytes packet = datagram.payload.first(datagram.payload.size() - kIcrcSize);
   const std::uint32_t right = datagram.icrc ? *datagram.icrc : icrc(path, packet);
   const std::uint32_t difference = load_icrc(datagram.payload.last(kIcrcSize)) ^ right;
-  if (difference == 0) return {true, 0};
+  if (difference == 0) return {.ok = true};
   if (!path.destination.is_v4()) return {};
 
   // difference = ID(x) * x^(8n + 32) mod P, n = bytes behind the ID. Divided by x^(8n + 16) it is ID(x) * x^16: of
-  // degree 16..31, that is, in the low half of the reflected form, first byte of the ID lowest.
+  // degree 16..31, that is, in the low half of the reflected form, first byte of the ID lowest. In the high half are
+  // the two bytes behind it, which begin with the flags.
   constexpr std::size_t kIdEnd = Ipv4::Id::first + Ipv4::Id::count;
   const std::size_t after_id = Ipv4::kSize - kIdEnd + Udp::kSize + packet.size() + 2;
   const std::uint32_t id =
       multiply(multiply(difference, kInverseByte[after_id & 0xFF]), kInversePage[(after_id >> 8) & 0xFF]);
+  constexpr std::uint32_t kWithoutDf = std::uint32_t{kDontFragment} << 21;
+  if (id == kWithoutDf) return {.ok = true, .ip_flags = 0};
   if (id > 0xFFFF) return {};
-  return {true, static_cast<std::uint16_t>(id << 8 | id >> 8)};
+  return {.ok = true, .ip_id = static_cast<std::uint16_t>(id << 8 | id >> 8)};
 }
 
 }  // namespace uroce::proto

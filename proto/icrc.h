@@ -42,11 +42,14 @@ struct IcrcCheck {
   bool ok = false;
   /// The IPv4 Identification under which the ICRC is right: 0 unless the sender numbers its packets, as rxe does.
   std::uint16_t ip_id = 0;
+  /// And the flags of IPv4: DF, or none.
+  std::uint8_t ip_flags = kDontFragment;
 };
 
 /// Checks the ICRC of what was received; any bytes, too few are simply not ok. A UDP socket does not
 /// show the IPv4 Identification. CRC is linear, so the difference to the ICRC for ID 0 and DF must be the image of a
-/// 16-bit ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0).
+/// 16-bit ID; that recovers the ID and leaves 16 bits of redundancy (none of it is used up when the ID is 0). ID 0
+/// without DF is right as well; other IDs without DF are not, which would use up one bit more.
 IcrcCheck check_icrc(const Datagram& datagram);
 inline IcrcCheck check_icrc(const Path& path, Bytes packet_with_icrc) { return check_icrc({path, packet_with_icrc}); }
 

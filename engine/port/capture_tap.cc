@@ -5,12 +5,13 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/frame.h"
-#include "proto/icrc.h"
+#include "proto/packet.h"
 
 namespace uroce::engine {
 namespace {
 
 constexpr std::size_t kBufferedMax = 128 * 1024;  ///< Bytes: then records are handed over even though the NIC is busy.
+constexpr const char* kTooLong = "longer than any RoCE packet, and perhaps cut here";
 
 }  // namespace
 
@@ -23,7 +24,7 @@ void CaptureTap::tx_commit(const proto::Transmit& transmit) {
   if (const std::string reason = take_reason(frame_); !reason.empty()) {
     next_comment_ += next_comment_.empty() ? reason : "; " + reason;
   }
-  record(transmit.path, frame_.first(transmit.size), 0, next_comment_, Direction::kSent);
+  record(transmit.path, frame_.first(transmit.size), {}, next_comment_, Direction::kSent);
   next_comment_.clear();
   port_->tx_commit(transmit);
 }
@@ -37,8 +38,11 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
   struct Recorder final : DatagramSink {
     Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
     void on_datagram(const proto::Datagram& datagram) override {
-      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram).ip_id, tap.ask_ ? tap.ask_(datagram) : "",
-                 Direction::kReceived);
+      std::string comment = tap.ask_ ? tap.ask_(datagram) : "";
+      if (datagram.payload.size() > proto::kMaxPacketSize) {
+        comment += comment.empty() ? kTooLong : std::string("; ") + kTooLong;
+      }
+      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram), comment, Direction::kReceived);
       next.on_datagram(datagram);
     }
     CaptureTap& tap;
@@ -55,11 +59,12 @@ void CaptureTap::abandon_after_fork() {
   port_->abandon_after_fork();
 }
 
-void CaptureTap::record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+void CaptureTap::record(const proto::Path& path, Bytes packet, const proto::IcrcCheck& icrc, const std::string& comment,
                         Direction direction) {
   ++unwritten_;
   if (error_) return;
-  const proto::FrameFields fields = proto::frame_fields_for(path, ip_id);
+  proto::FrameFields fields = proto::frame_fields_for(path, icrc.ip_id);
+  fields.ip_flags = icrc.ip_flags;
   buffer_.resize(proto::frame_size(fields, packet.size()));
   const std::size_t size = proto::build_frame(fields, packet, buffer_);
   writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment, direction);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/port/port.h"
+#include "proto/icrc.h"
 #include "proto/pcap.h"
 
 namespace uroce::engine {
@@ -68,7 +69,7 @@ class CaptureTap final : public Port {
   std::string take_reason(Bytes packet);
   /// Records a packet that will never be sent.
   void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
-    record(path, packet, 0, comment, Direction::kSent);
+    record(path, packet, {}, comment, Direction::kSent);
   }
   /// Asks what there is to say about each packet received.
   void comment_received(std::function<std::string(const proto::Datagram&)> ask) { ask_ = std::move(ask); }
@@ -80,7 +81,7 @@ class CaptureTap final : public Port {
 
  private:
   using Direction = proto::PcapWriter::Direction;
-  void record(const proto::Path& path, Bytes packet, std::uint16_t ip_id, const std::string& comment,
+  void record(const proto::Path& path, Bytes packet, const proto::IcrcCheck& icrc, const std::string& comment,
               Direction direction);
   void hand_over();
 

@@ -35,9 +35,14 @@ std::int64_t wall_ns(const Recording& recording, Instant when) {
   return when.time_since_epoch().count() + recording.wall_offset_ns;
 }
 
-/// A UDP socket does not show the IPv4 Identification of what it receives; the ICRC of a whole packet tells it.
-std::uint16_t ip_id(const Recording::Packet& packet) {
-  return packet.head.size() < packet.size ? std::uint16_t{0} : proto::check_icrc(packet.path, packet.head).ip_id;
+/// A UDP socket does not show the IPv4 Identification and flags of what it receives; the ICRC of a whole packet tells
+/// them.
+proto::FrameFields fields_of(const Recording::Packet& packet) {
+  const bool is_whole = packet.head.size() >= packet.size;
+  const proto::IcrcCheck icrc = is_whole ? proto::check_icrc(packet.path, packet.head) : proto::IcrcCheck{};
+  proto::FrameFields fields = proto::frame_fields_for(packet.path, icrc.ip_id);
+  fields.ip_flags = icrc.ip_flags;
+  return fields;
 }
 
 std::string member(const char* name, std::uint64_t value) {
@@ -59,7 +64,7 @@ std::vector<std::uint8_t> pcapng_of(const Recording& recording) {
     const Recording::Packet& one = recording.packets[i];
     packet.assign(std::max<std::size_t>(one.size, one.head.size()), 0);
     std::copy(one.head.begin(), one.head.end(), packet.begin());
-    const proto::FrameFields fields = proto::frame_fields_for(one.path, ip_id(one));
+    const proto::FrameFields fields = fields_of(one);
     frame.resize(proto::frame_size(fields, packet.size()));
     const std::size_t size = proto::build_frame(fields, packet, frame);
     const std::size_t kept = size - (packet.size() - one.head.size());

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/capture_tap.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "engine/os/fd.h"
+#include "engine/port/socket_address.h"
 #include "proto/frame.h"
 #include "proto/packet.h"
 #include "tests/support/port_fixture.h"
@@ -133,6 +136,21 @@ TEST_P(CaptureTapTest, HasRoomForCommentsInPcapng) {
     EXPECT_EQ(content.find(comment), content.rfind(comment)) << "once: " << comment;
     EXPECT_THAT(content, testing::HasSubstr(comment));
   }
+}
+
+TEST_P(CaptureTapTest, SaysThatAPacketMayHaveBeenCut) {
+  file_ += "ng";
+  auto a = tap(std::move(a_));
+  const engine::SocketAddress to(address(1), proto::kRocePort);
+  const engine::Fd socket(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const std::vector<std::uint8_t> bytes(5000);
+  ASSERT_EQ(::sendto(socket.get(), bytes.data(), bytes.size(), 0, to.get(), to.size), 5000);
+  Inbox inbox;
+  receive(*a, inbox, 1);
+  a.reset();
+  std::ifstream stream(file_, std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_THAT(content, testing::HasSubstr("perhaps cut here"));
 }
 
 TEST_P(CaptureTapTest, SurvivesSigkillWithWholeRecords) {

@@ -34,8 +34,8 @@ Buffer random_packet(std::mt19937_64& random, std::size_t size) {
   return packet;
 }
 
-Buffer with_icrc(const Path& path, Buffer packet, std::uint16_t id) {
-  const std::uint32_t value = icrc(path, packet, id);
+Buffer with_icrc(const Path& path, Buffer packet, std::uint16_t id, std::uint8_t flags = kDontFragment) {
+  const std::uint32_t value = icrc(path, packet, id, flags);
   packet.resize(packet.size() + kIcrcSize);
   store_icrc(MutBytes(packet).last(kIcrcSize), value);
   return packet;
@@ -141,6 +141,22 @@ TEST(Icrc, RecoversTheIdAtEveryLength) {
   }
   const IcrcCheck check = check_icrc(kPath4, with_icrc(kPath4, random_packet(random, 65500), 0x1234));
   EXPECT_TRUE(check.ok && check.ip_id == 0x1234);
+}
+
+// A sender that always has ID 0 need not set DF.
+TEST(Icrc, IsRightWithoutDf) {
+  std::mt19937_64 random(6);
+  for (std::size_t size = Bth::kSize; size < 4200; ++size) {
+    const Buffer packet = random_packet(random, size);
+    const IcrcCheck check = check_icrc(kPath4, with_icrc(kPath4, packet, 0, 0));
+    ASSERT_TRUE(check.ok) << size;
+    ASSERT_EQ(check.ip_id, 0) << size;
+    ASSERT_EQ(check.ip_flags, 0) << size;
+    ASSERT_EQ(check_icrc(kPath4, with_icrc(kPath4, packet, 0)).ip_flags, kDontFragment);
+    ASSERT_FALSE(check_icrc(kPath4, with_icrc(kPath4, packet, 1, 0)).ok) << "with another ID";
+    ASSERT_FALSE(check_icrc(kPath4, with_icrc(kPath4, packet, 0, 0b100)).ok) << "a reserved flag";
+    ASSERT_FALSE(check_icrc(kPath4, with_icrc(kPath4, packet, 0, 0b001)).ok) << "a fragment";
+  }
 }
 
 // With the ID known or recovered.
