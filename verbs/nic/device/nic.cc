@@ -125,7 +125,8 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
   trace.note<TraceKind::kPacketIn>(0, datagram.payload.size(), datagram.path.tclass);
   if ((datagram.path.tclass & proto::kEcnMask) == proto::kEcnMask) trace.note<TraceKind::kEcnMarked>(0);
   const auto packet = proto::parse_packet(datagram.payload);
-  if (!packet) {
+  // A longer one may have been cut by the port, and its ICRC with it.
+  if (!packet || datagram.payload.size() > proto::kMaxPacketSize) {
     trace.note<TraceKind::kDropMalformed>(0, datagram.payload.size());
     return;
   }

@@ -22,6 +22,16 @@ auto with_header(Change change) {
 
 class SilentDrop : public testing::TestWithParam<std::tuple<Drop, bool>> {};
 
+// Longer than any packet, and perhaps cut by the port: its ICRC is nothing to go by.
+TEST(SilentDrop, OfAPacketThatIsTooLong) {
+  Script s;
+  s.post_recv(7, 100);
+  s.recv(packet(Opcode::kRcSendOnly, 0).bytes(proto::kMaxPacketSize));
+  EXPECT_EQ(s.nic.counters().parse_errors, 1u);
+  s.expect_silence();
+  s.expect_not_done();
+}
+
 // IBTA 9.6.1: C9-xx? for each row; a request and a response alike.
 TEST_P(SilentDrop, IsCountedAndNothingElse) {
   const auto& [drop, response] = GetParam();

@@ -81,7 +81,9 @@ TEST(DuplicateRead, IsExecutedAgain) {
   }
 }
 
-// IBTA 9.7.5.1.2?: a duplicate may ask for the rest only, from any packet on, with address and length adjusted.
+// IBTA 9.7.5.1.2?: a duplicate may ask for the rest only, from any packet on, with address and length adjusted. It is a
+// READ as any other: its answer begins with a FIRST or is an ONLY. (rxe begins with a MIDDLE or a LAST; requesters take
+// either.)
 TEST(DuplicateRead, OfTheRest) {
   Script s;
   for (std::size_t i = 0; i < 4; ++i) s.memory[i * kMtu] = static_cast<std::uint8_t>(i + 1);
@@ -90,7 +92,12 @@ TEST(DuplicateRead, OfTheRest) {
   for (int from = 1; from <= 3; ++from) {
     s.recv(read_request(from, 3 * kMtu + 1 - static_cast<std::uint32_t>(from) * kMtu)
                .at(static_cast<std::uint64_t>(from) * kMtu));
-    for (int psn = from; psn < 3; ++psn) s.expect(read_middle(psn).bytes(kMtu));
+    if (from == 3) {
+      s.expect(read_only(3).bytes(1).msn(1));
+      continue;
+    }
+    s.expect(read_first(from).bytes(kMtu).msn(1));
+    for (int psn = from + 1; psn < 3; ++psn) s.expect(read_middle(psn).bytes(kMtu));
     s.expect(read_last(3).bytes(1).msn(1));
   }
 }
@@ -101,7 +108,7 @@ TEST(DuplicateRead, OfAPart) {
   s.recv(read_request(0, 4 * kMtu));
   s.ignore_rest();
   s.recv(read_request(1, 2 * kMtu).at(kMtu));
-  s.expect(read_middle(1).bytes(kMtu));
+  s.expect(read_first(1).bytes(kMtu));
   s.expect(read_last(2).bytes(kMtu));
 }
 

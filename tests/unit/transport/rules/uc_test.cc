@@ -87,6 +87,7 @@ TEST_F(Uc, OpcodesOutOfSequence) {
   s.recv(last(4));
   s.expect_not_done();
   s.expect_state(QpState::kRts);
+  EXPECT_EQ(s.nic.counters().dropped_requests, 2u) << "what continues no message";
 }
 
 // 9.8.2.?: no receive: the message is lost, and what follows it is not.
@@ -125,6 +126,7 @@ TEST_F(Uc, WrongLengths) {
   s.recv(last(4, 0));
   s.recv(packet(Opcode::kUcWriteOnly, 5).length(12).bytes(8));
   s.expect_not_done();
+  EXPECT_EQ(s.nic.counters().dropped_requests, 5u) << "and the first LAST, which continues no message";
   EXPECT_TRUE(holds(4 * kMtu, 12, 0));
 }
 
@@ -163,6 +165,7 @@ TEST_F(Uc, WritesWithoutTheRight) {
   s.recv(packet(Opcode::kUcWriteFirst, 2).at(s.memory.size() - kMtu).length(kMtu + 4).bytes(kMtu));
   s.recv(packet(Opcode::kUcWriteLastImm, 3).bytes(4));
   EXPECT_TRUE(holds(0, s.memory.size(), 0));
+  EXPECT_EQ(s.nic.counters().dropped_requests, 4u);
   s.expect_not_done();
   s.expect_silence();
   s.expect_state(QpState::kRts);
@@ -178,6 +181,7 @@ TEST(UcWrite, NeedsTheQpsPermissionAndAReceiveForImmediateData) {
   s.move_to(QpState::kRts, nic::kAttrAccess, [](nic::QpAttr& a) { a.access = nic::kRemoteWrite; });
   s.recv(packet(Opcode::kUcWriteOnlyImm, 1).length(4).bytes(4));
   EXPECT_EQ(s.memory[0], 0);
+  EXPECT_EQ(s.nic.counters().dropped_requests, 1u);
   EXPECT_EQ(s.nic.counters().dropped_no_receive, 1u);
   s.recv(write(2, 4));
   EXPECT_EQ(s.memory[0], 0xE1);

@@ -203,7 +203,6 @@ void Responder::on_duplicate(const PacketView& packet) {
       }
       const std::uint32_t packets = c_.packets_for(length);
       enqueue({.is_duplicate = true,
-               .begun = offset != 0,
                .psn = psn,
                .end = psn + packets,
                .va = saved->va + offset,

@@ -57,13 +57,19 @@ void UcResponder::lose_message() {
 /// False: the message is lost.
 bool UcResponder::take_packet(const PacketView& packet) {
   const proto::OpcodeInfo& op = packet.op();
-  if (!op.starts() && message_.kind != op.kind) return false;
-  if (!message_.has_right_length(packet, c_.mtu())) return false;
+  if (!op.starts() && message_.kind != op.kind) return refuse(packet);
+  if (!message_.has_right_length(packet, c_.mtu())) return refuse(packet);
   return op.kind == Kind::kSend ? take_send(packet) : take_write(packet);
 }
 
+/// False.
+bool UcResponder::refuse(const PacketView& packet) const {
+  c_.note<TraceKind::kDropRequest>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
+  return false;
+}
+
 bool UcResponder::lacks_receive(const PacketView& packet) const {
-  if (!packet.op().consumes_receive || receives_.available_for(packet.psn())) return false;
+  if (!packet.op().consumes_receive || receives_.available()) return false;
   note_no_receive(packet);
   return true;
 }
@@ -93,7 +99,8 @@ bool UcResponder::take_send(const PacketView& packet) {
 }
 
 bool UcResponder::take_write(const PacketView& packet) {
-  if (lacks_receive(packet) || (c_.attr.access & kRemoteWrite) == 0) return false;
+  if (lacks_receive(packet)) return false;
+  if ((c_.attr.access & kRemoteWrite) == 0) return refuse(packet);
   if (packet.op().starts()) {
     const auto reth = packet.header<proto::Reth>();
     message_ = {Kind::kWrite, 0, reth.get<proto::Reth::Va>(), reth.get<proto::Reth::RKey>(),
@@ -103,8 +110,9 @@ bool UcResponder::take_write(const PacketView& packet) {
   // go in the middle of it. Zero bytes need no right (IBTA C9-88).
   if (message_.left != 0) {
     const auto memory = c_.resolve_remote(message_.rkey, message_.va, message_.left, kRemoteWrite);
-    if (!memory) return false;
-    if (!c_.env.mrs.memory().copy(*memory, packet.payload().data(), packet.payload().size())) return false;
+    if (!memory || !c_.env.mrs.memory().copy(*memory, packet.payload().data(), packet.payload().size())) {
+      return refuse(packet);
+    }
   }
   message_.va += packet.payload().size();
   message_.offset += packet.payload().size();

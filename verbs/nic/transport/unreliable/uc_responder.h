@@ -35,6 +35,7 @@ class UcResponder final : public ResponderHalf {
   bool take_packet(const proto::PacketView& packet);
   bool take_send(const proto::PacketView& packet);
   bool take_write(const proto::PacketView& packet);
+  bool refuse(const proto::PacketView& packet) const;
   bool lacks_receive(const proto::PacketView& packet) const;
   void note_no_receive(const proto::PacketView& packet) const;
 

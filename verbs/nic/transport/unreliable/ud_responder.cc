@@ -25,9 +25,12 @@ bool UdResponder::can_take(const PacketView& packet) {
     return false;
   }
   const std::size_t size = packet.payload().size();
-  if (size > proto::mtu_bytes(c_.env.config.mtu_max)) return false;
+  if (size > proto::mtu_bytes(c_.env.config.mtu_max)) {
+    c_.note<TraceKind::kDropRequest>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
+    return false;
+  }
   // 9.9.3: class D, the receive stays, for a shorter one; a shared one, for any QP.
-  if (!receives_.available_for(packet.psn()) || proto::Grh::kSize + size > receives_.next_length()) {
+  if (!receives_.available() || proto::Grh::kSize + size > receives_.next_length()) {
     c_.note<TraceKind::kDropNoReceive>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return false;
   }
