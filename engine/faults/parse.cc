@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "proto/cm/messages.h"
 #include "proto/opcodes.h"
@@ -17,36 +18,10 @@ struct Named {
   T value;
 };
 
-constexpr Named<int> kErrnos[] = {{"EPERM", EPERM},
-                                  {"ENOENT", ENOENT},
-                                  {"EINTR", EINTR},
-                                  {"EIO", EIO},
-                                  {"ENXIO", ENXIO},
-                                  {"EBADF", EBADF},
-                                  {"EAGAIN", EAGAIN},
-                                  {"ENOMEM", ENOMEM},
-                                  {"EACCES", EACCES},
-                                  {"EFAULT", EFAULT},
-                                  {"EBUSY", EBUSY},
-                                  {"EEXIST", EEXIST},
-                                  {"ENODEV", ENODEV},
-                                  {"EINVAL", EINVAL},
-                                  {"ENFILE", ENFILE},
-                                  {"EMFILE", EMFILE},
-                                  {"ENOSPC", ENOSPC},
-                                  {"ENOSYS", ENOSYS},
-                                  {"ENODATA", ENODATA},
-                                  {"EPROTO", EPROTO},
-                                  {"EMSGSIZE", EMSGSIZE},
-                                  {"ENOTSUP", ENOTSUP},
-                                  {"EOPNOTSUPP", EOPNOTSUPP},
-                                  {"EADDRINUSE", EADDRINUSE},
-                                  {"ENOBUFS", ENOBUFS},
-                                  {"ENETDOWN", ENETDOWN},
-                                  {"ENETUNREACH", ENETUNREACH},
-                                  {"EHOSTUNREACH", EHOSTUNREACH},
-                                  {"ETIMEDOUT", ETIMEDOUT},
-                                  {"ECONNREFUSED", ECONNREFUSED}};
+/// Of one number, the names that strerrorname_np(3) may not give.
+constexpr Named<int> kErrnoAliases[] = {{"EAGAIN", EAGAIN},   {"EWOULDBLOCK", EWOULDBLOCK},
+                                        {"EDEADLK", EDEADLK}, {"EDEADLOCK", EDEADLOCK},
+                                        {"ENOTSUP", ENOTSUP}, {"EOPNOTSUPP", EOPNOTSUPP}};
 
 /// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, tests/unit/ibverbs/faults_test.cc compares.
 constexpr Named<int> kStatuses[] = {{"LOC_LEN_ERR", 1},        {"LOC_QP_OP_ERR", 2},     {"LOC_EEC_OP_ERR", 3},
@@ -201,8 +176,12 @@ std::optional<Which> parse_which(std::string_view text) {
 }
 
 std::optional<int> parse_errno(std::string_view text) {
-  if (const auto number = parse_number(text); number && *number > 0 && *number < 4096) return static_cast<int>(*number);
-  return find(kErrnos, text);
+  constexpr int kEnd = 4096;  // The kernel's MAX_ERRNO, and one more.
+  if (const auto number = parse_number(text); number && *number > 0 && *number < kEnd) return static_cast<int>(*number);
+  for (int error = 1; error < kEnd; ++error) {
+    if (const char* const name = ::strerrorname_np(error); name != nullptr && name == text) return error;
+  }
+  return find(kErrnoAliases, text);
 }
 
 std::optional<int> parse_status(std::string_view text) { return find(kStatuses, text); }

@@ -43,6 +43,7 @@ constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDro
                                 {"reorder", Kind::kReorder}, {"delay", Kind::kDelay}, {"corrupt", Kind::kCorrupt},
                                 {"ecn", Kind::kEcn}};
 
+/// `text` is none of those that have been taken: all of them must hold, and the values of two could not.
 Failure take_condition(std::string_view text, PacketFault& fault) {
   if (const auto psn = after(text, "psn:")) {
     fault.psn = parse_number(*psn);
@@ -102,7 +103,14 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
     fault.delay_max = range->second;
     parts.erase(parts.begin());
   }
+  std::vector<std::string_view> taken;
   for (const std::string_view part : parts) {
+    const std::size_t colon = part.find(':');
+    const std::string_view name = colon == part.npos ? "" : part.substr(0, colon + 1);  // "": a probability.
+    if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
+      return "all conditions must hold, so that there is one of each kind; write two items for this packet or that one";
+    }
+    taken.push_back(name);
     if (Failure failure = take_condition(part, fault)) return failure;
   }
   spec.packets.push_back(fault);

@@ -142,6 +142,10 @@ TEST(FaultSpec, FaultsOfTheNic) {
   EXPECT_TRUE(spec.calls[0].which.includes(3));
   EXPECT_FALSE(spec.calls[0].which.includes(4));
   EXPECT_EQ(spec.calls[0].error, ENOMEM);
+  for (const auto& [name, error] :
+       {std::pair("ERANGE", ERANGE), {"EOPNOTSUPP", ENOTSUP}, {"ENOTSUP", ENOTSUP}, {"133", 133}}) {
+    EXPECT_EQ(parsed("call=ibv_create_cq#1:" + std::string(name)).calls[0].error, error) << name;
+  }
   ASSERT_EQ(spec.wrs.size(), 1u);
   EXPECT_EQ(spec.wrs[0].status, 12);
 }
@@ -191,6 +195,11 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "drop=op:",
                                   "drop=op:nonsense",
                                   "drop=op:sen",
+                                  "drop=op:send@op:write",
+                                  "drop=op:cm_req@op:ack",
+                                  "drop=psn:1@psn:2",
+                                  "drop=size:1@size:2",
+                                  "loss=1%@2%",
                                   "drop=#0",
                                   "drop=psn:1#",
                                   "drop=psn:1#3..2",
