@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <variant>
 
 #include "proto/address.h"
 #include "proto/packet.h"
@@ -41,6 +45,60 @@ std::string counted(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
 }
 
+/// Packets that were dropped on arrival, and why.
+struct Drops {
+  std::uint64_t count = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> reasons;  ///< In the order of the first ones.
+
+  void add(const std::string& reason) {
+    ++count;
+    const auto known =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& row) { return row.first == reason; });
+    if (known == reasons.end()) {
+      reasons.emplace_back(reason, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  /// "wrong ICRC"; "wrong ICRC (6), malformed (2)".
+  std::string text() const {
+    std::string text;
+    for (const auto& [reason, times] : reasons) {
+      if (!text.empty()) text += ", ";
+      text += reason;
+      if (reasons.size() > 1) text += " (" + std::to_string(times) + ')';
+    }
+    return text;
+  }
+};
+
+/// Why packets of the peer were dropped; empty: the event is about something else. `packet`: null where it is not kept.
+std::string why_dropped(TraceKind kind, const Recording::Packet* packet) {
+  switch (kind) {
+    case TraceKind::kDropMalformed: {
+      if (packet == nullptr || packet->head.size() != packet->size) return "malformed";
+      const auto parsed = proto::parse_packet(packet->head);
+      return parsed ? "malformed" : "malformed (" + std::string(proto::to_string(parsed.error())) + ')';
+    }
+    case TraceKind::kDropIcrc:
+      return "wrong ICRC";
+    case TraceKind::kDropIdentification:
+      return "an ICRC that fits no IPv4 Identification of the peer";
+    case TraceKind::kDropPkey:
+      return "another P_Key than the default one";
+    case TraceKind::kDropUnknownQp:
+      return "no QP here has the number that they go to";
+    case TraceKind::kDropService:
+      return "another service than the QP's";
+    case TraceKind::kDropState:
+      return "the state of the QP takes none";
+    case TraceKind::kDropSource:
+      return "not sent to the address of the QP";
+    default:
+      return "";
+  }
+}
+
 /// One error, and the search for what led to it.
 class Search {
  public:
@@ -61,20 +119,14 @@ class Search {
     }
     std::string text = counted(transmissions, "transmission") + " of PSN " + hex(psn) + ", ";
     if (naks != 0) return text + "answered by " + counted(naks, "NAK") + " and never acknowledged";
-    text += "no answer: the peer" + peer_text(psn);
-    if (const auto heard = last_heard()) {
-      // What a QP knows of its peer may be younger than the error.
-      if (*heard > error_.when) {
-        return text + " sends, the last packet " + span_text(*heard - error_.when) +
-               " later, but did not acknowledge this one in time";
-      }
-      const std::string ago = span_text(error_.when - *heard);
-      if (!silent_since || *heard <= *silent_since) return text + " sent nothing for " + ago + port_text();
-      return text + " sends, the last packet " + ago + " before, but does not acknowledge this one";
+    text += "no answer: ";
+    const Arrivals arrivals = arrivals_since(first_sent(psn).value_or(silent_since.value_or(error_.when)));
+    const Drops& drops = arrivals.dropped;
+    // Without packets nobody knows who has sent them.
+    if (drops.count != 0 && !recording_.keeps_packets) {
+      return text + "this NIC dropped " + counted(drops.count, "packet") + " for the QP: " + drops.text();
     }
-    if (knows_all_packets()) return text + " never sent anything" + port_text();
-    if (silent_since) return text + " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
-    return text + " does not acknowledge it";
+    return text + "the peer" + peer_text(psn) + peer_does(arrivals, silent_since) + strangers_text(arrivals);
   }
 
   std::string not_ready() const {
@@ -94,6 +146,28 @@ class Search {
   std::string refused(const char* hint) const {
     const std::uint32_t psn = psn_of_error();
     return "the peer" + peer_text(psn) + " refused PSN " + hex(psn) + request_text(last_sent(psn)) + hint;
+  }
+
+  /// The peer answers something that nobody has asked for.
+  std::string answered_wrongly() const {
+    const std::uint32_t psn = psn_of_error();
+    std::string text = "the answer of the peer" + peer_text(psn) + " to PSN " + hex(psn) +
+                       request_text(last_sent(psn)) + " does not fit it, by its kind, length or syndrome";
+    const Recording::Packet* const packet = packet_about(recording_.events[at_]);
+    const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
+    if (op == nullptr) return text;
+    text += ": " + std::string(op->name);
+    const std::size_t around = op->stack.bytes + proto::kIcrcSize +
+                               proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::PadCount>();
+    if (op->kind == proto::Kind::kReadResponse && packet->size >= around)
+      text += " with " + counted(packet->size - around, "byte");
+    const int aeth = op->stack.offset_of(proto::HeaderId::kAeth);
+    if (aeth <= 0 || packet->head.size() < static_cast<std::size_t>(aeth) + proto::Aeth::kSize) return text;
+    const proto::ConstView<proto::Aeth> view{packet->head.data() + aeth};
+    const proto::Syndrome syndrome = proto::decode_syndrome(view.get<proto::Aeth::SyndromeField>());
+    if (const auto* const nak = std::get_if<proto::syndrome::Nak>(&syndrome))
+      text += ", NAK \"" + std::string(proto::to_string(nak->code)) + '"';
+    return text;
   }
 
   /// We refuse for good.
@@ -124,15 +198,115 @@ class Search {
     return proto::ConstView<proto::Bth>{packet.head.data()}.get<proto::Bth::PsnField>();
   }
 
-  /// When a packet for the QP arrived last.
-  std::optional<Instant> last_heard() const {
+  /// What came for the QP while the peer did not acknowledge.
+  struct Arrivals {
+    Drops dropped;                    ///< Packets of the peer.
+    std::set<std::uint32_t> numbers;  ///< Theirs.
+    std::uint64_t strangers = 0;      ///< Packets of others.
+    std::string stranger;             ///< Where the last one of them came from; empty: not known.
+  };
+  Arrivals arrivals_since(Instant since) const {
+    Arrivals arrivals;
+    const auto peer = peer_address();
+    for (std::size_t i = 0; i < at_; ++i) {
+      const Recording::Event& each = recording_.events[i];
+      const TraceEvent& event = each.event;
+      if (each.phase != Phase::kReceiving || event.when <= since) continue;
+      const Recording::Packet* const packet = packet_about(each);
+      const std::string why = why_dropped(event.kind, packet);
+      if (why.empty() || !is_for_qp(event, packet)) continue;
+      const bool is_stranger = packet == nullptr ? event.kind == TraceKind::kDropSource : !comes_from(peer, *packet);
+      if (!is_stranger) {
+        arrivals.dropped.add(why);
+        if (packet != nullptr) arrivals.numbers.insert(packet->number);
+      } else if (event.kind == TraceKind::kDropSource) {
+        ++arrivals.strangers;
+        if (packet != nullptr) arrivals.stranger = proto::to_string(packet->path.source);
+      }
+    }
+    return arrivals;
+  }
+  /// Whether the drop was of a packet for the QP, or of one that goes to a QP that is not there, as if by mistake.
+  bool is_for_qp(const TraceEvent& event, const Recording::Packet* packet) const {
+    if (packet != nullptr) return packet->qpn == error_.qpn || event.kind == TraceKind::kDropUnknownQp;
+    if (recording_.keeps_packets) return false;  // Nobody knows any more who has sent it.
+    return event.qpn == error_.qpn || (event.kind == TraceKind::kDropIcrc && event.a == error_.qpn);
+  }
+  static bool comes_from(const std::optional<proto::Gid>& peer, const Recording::Packet& packet) {
+    return !peer || packet.path.source == *peer;
+  }
+  /// The packet that the NIC had received when it told of the event; null: none, or it is not kept.
+  const Recording::Packet* packet_about(const Recording::Event& event) const {
+    if (event.phase != Phase::kReceiving) return nullptr;
+    const auto behind = std::partition_point(  // The numbers count over.
+        recording_.packets.begin(), recording_.packets.end(),
+        [&](const Recording::Packet& packet) { return static_cast<std::int32_t>(event.number - packet.number) > 0; });
+    if (behind == recording_.packets.begin()) return nullptr;
+    const Recording::Packet& packet = *std::prev(behind);
+    return packet.sent || packet.head.empty() ? nullptr : &packet;
+  }
+
+  /// " never sent anything", " sent nothing for 540 ms", ...
+  std::string peer_does(const Arrivals& arrivals, std::optional<Instant> silent_since) const {
+    const Drops& drops = arrivals.dropped;
+    const auto heard = last_heard(arrivals);
+    const bool sends = heard && silent_since && *heard > *silent_since;
+    if (drops.count != 0 && !sends) {
+      return " sent " + counted(drops.count, "packet") + ", and this NIC dropped " +
+             (drops.count == 1 ? "it: " : "them all: ") + drops.text();
+    }
+    if (heard) {
+      // What a QP knows of its peer may be younger than the error.
+      if (*heard > error_.when) {
+        return " sends, the last packet " + span_text(*heard - error_.when) +
+               " later, but did not acknowledge this one in time";
+      }
+      const std::string ago = span_text(error_.when - *heard);
+      if (!sends) return " sent nothing for " + ago + port_text();
+      const std::string text = " sends, the last packet " + ago + " before, but does not acknowledge this one";
+      if (drops.count == 0) return text;
+      return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " + drops.text();
+    }
+    if (knows_all_packets()) return " never sent anything" + port_text();
+    if (silent_since) return " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
+    return " does not acknowledge it";
+  }
+  /// A peer with several addresses may send from another one than the QP knows.
+  static std::string strangers_text(const Arrivals& arrivals) {
+    if (arrivals.strangers == 0) return "";
+    return "; this NIC dropped " + counted(arrivals.strangers, "packet") + " for the QP" +
+           (arrivals.stranger.empty() ? ": only its peer may send to it, to its address"
+                                      : " from " + arrivals.stranger + ": only its peer may send to it");
+  }
+
+  /// When a packet of the peer for the QP arrived last, which was not dropped.
+  std::optional<Instant> last_heard(const Arrivals& arrivals) const {
+    const auto peer = peer_address();
     for (std::size_t i = recording_.packets.size(); i-- > 0;) {
       const Recording::Packet& packet = recording_.packets[i];
-      if (!packet.sent && packet.qpn == error_.qpn && packet.when <= error_.when) return packet.when;
+      if (packet.sent || packet.qpn != error_.qpn || packet.when > error_.when) continue;
+      if (comes_from(peer, packet) && !arrivals.numbers.contains(packet.number)) return packet.when;
     }
     const auto known = recording_.qps.find(error_.qpn);
     if (known == recording_.qps.end() || known->second.last_heard == Instant{}) return std::nullopt;
+    if (arrivals.dropped.count != 0) return std::nullopt;  // That may have been one of them.
     return known->second.last_heard;
+  }
+  std::optional<Instant> first_sent(std::uint32_t psn) const {
+    for (const Recording::Packet& packet : recording_.packets) {
+      if (packet.sent && packet.qpn == error_.qpn && packet.head.size() >= proto::Bth::kSize && psn_of(packet) == psn &&
+          is_request(packet))
+        return packet.when;
+    }
+    return std::nullopt;
+  }
+  std::optional<proto::Gid> peer_address() const {
+    for (std::size_t i = recording_.packets.size(); i-- > 0;) {
+      const Recording::Packet& packet = recording_.packets[i];
+      if (packet.sent && packet.qpn == error_.qpn && packet.when <= error_.when) return packet.path.destination;
+    }
+    const auto known = recording_.qps.find(error_.qpn);
+    return known == recording_.qps.end() ? std::nullopt : proto::parse_gid(known->second.peer);
   }
   bool knows_all_packets() const {
     return (recording_.keeps_packets && recording_.lost_packets == 0) || recording_.qps.contains(error_.qpn);
@@ -196,6 +370,8 @@ std::string why_failed(const Search& search, WcStatus status) {
       return search.refused(" as invalid: perhaps it is longer than the receive, or the QP there does not allow it");
     case WcStatus::kRemOpErr:
       return search.refused(": it could not execute it; perhaps memory there is gone");
+    case WcStatus::kBadRespErr:
+      return search.answered_wrongly();
     case WcStatus::kLocProtErr:
       return "the message at PSN " + hex(search.psn_of_error()) +
              " was not sent: an L_Key of it is wrong, or its range, or its memory is gone";

@@ -138,7 +138,7 @@ struct Recording {
   /// What is known of a QP besides.
   struct Qp {
     std::string peer;      ///< Its address, or "".
-    Instant last_heard{};  ///< When a packet for it arrived; Instant{}: never.
+    Instant last_heard{};  ///< When a packet of the peer for it arrived; Instant{}: never.
     /// The peer's address is one of this machine, and nobody has bound RoCE's port there.
     bool port_closed = false;
   };

@@ -90,6 +90,26 @@ TEST(PublishedQps, TellWhatAQpDoesAndHasInItsHead) {
   EXPECT_EQ(qp->moving.inside.queued_sends, 0u);
 }
 
+/// What comes from another address than the peer's is counted, but the peer is not heard by it.
+TEST(PublishedQps, AStrangerIsNotThePeer) {
+  Node a(0), stranger(1);
+  union ibv_gid nobody = stranger.gid();
+  nobody.raw[15] = 99;
+  QpPtr qp = a.make_qp(), other = stranger.make_qp();
+  bring_to(qp.get(), IBV_QPS_RTS, nobody, other->qp_num);
+  bring_to(other.get(), IBV_QPS_RTS, a.gid(), qp->qp_num, {.timeout = 8, .retry_cnt = 1});
+  struct ibv_sge sge = stranger.sge(0, 4);
+  struct ibv_send_wr wr = send_wr(1, IBV_WR_RDMA_WRITE, &sge);
+  wr.wr.rdma = {a.address(), a.mr->rkey};
+  ASSERT_EQ(post(other.get(), wr), 0);
+  ASSERT_EQ(wait_completion(stranger.send_cq).status, IBV_WC_RETRY_EXC_ERR);
+  a.sync();
+  const auto shown = look_at(qp->qp_num);
+  ASSERT_TRUE(shown);
+  EXPECT_GE(shown->counts.received_packets, 1u);
+  EXPECT_EQ(shown->counts.last_received_ns, 0);
+}
+
 TEST(PublishedQps, OfAnotherBuildAreNotShown) {
   constexpr std::size_t kLarger = 16 << 20;
   void* memory = nullptr;

@@ -2,6 +2,8 @@
 // The sentence about an error.
 #include "verbs/record/cause.h"
 
+#include <gmock/gmock.h>
+
 #include "tests/unit/record/flights.h"
 #include "verbs/nic/model/types.h"
 
@@ -17,18 +19,27 @@ std::string sentence(const Flight& flight) {
   return cause ? cause->sentence : "";
 }
 
-/// Eight transmissions of PSN 0x105, 68 ms apart.
-void send_in_vain(Flight& flight) {
+/// Eight transmissions of PSN 0x105, 68 ms apart. `after_each`: what comes 1 ms after each of them.
+template <class Comes>
+void send_in_vain(Flight& flight, Comes after_each) {
   flight.sends_write(0ms, 0x105);
+  after_each(1ms);
   for (int i = 1; i < 8; ++i) {
     flight.event(68ms * i, TraceKind::kAckTimeout, 0x105, static_cast<std::uint64_t>(8 - i));
     flight.event(68ms * i, TraceKind::kRetransmitted, 0x105, 0, Phase::kSending);
     flight.sends_write(68ms * i, 0x105);
+    after_each(68ms * i + 1ms);
   }
   flight.event(540ms, TraceKind::kAckTimeout, 0x105, 0);
   flight.event(540ms, TraceKind::kRetriesExceeded, 0x105);
   flight.event(540ms, TraceKind::kSendFailed, status(WcStatus::kRetryExcErr), 0x105);
 }
+void send_in_vain(Flight& flight) {
+  send_in_vain(flight, [](Duration /*when*/) {});
+}
+
+constexpr const char* kInVain = "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: ";
+const proto::Gid kStranger = proto::Gid::from_v4(127, 0, 0, 7);
 
 TEST(Cause, AFaultThatWasAskedForIsNotThePeers) {
   Flight flight;
@@ -87,6 +98,141 @@ TEST(Cause, APeerThatWasNeverHeard) {
   EXPECT_EQ(
       sentence(flight),
       "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
+}
+
+TEST(Cause, AStrangerIsNotThePeer) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) {
+    flight.gets_ack(when, 0x105, kStranger);
+    flight.drops(when, TraceKind::kDropSource, 17, 0x105, kQpn);
+  });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) +
+                                  "the peer 127.0.0.2 never sent anything; this NIC dropped 8 packets for the QP from "
+                                  "127.0.0.7: only its peer may send to it");
+}
+
+TEST(Cause, AStrangerDoesNotEndASilence) {
+  Flight flight;
+  flight.gets_ack(0ms, 0x104);
+  send_in_vain(flight, [&](Duration when) { flight.gets_ack(when, 0x105, kStranger); });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) + "the peer 127.0.0.2 sent nothing for 540 ms");
+}
+
+TEST(Cause, APeerThatSendsOtherThings) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) { flight.gets_ack(when, 0x101); });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) +
+                                  "the peer 127.0.0.2 sends, the last packet 63 ms before, but does not acknowledge "
+                                  "this one");
+}
+
+TEST(Cause, AnswersThatThisNicDropped) {
+  const auto dropped = [](TraceKind kind, std::uint64_t a, std::uint32_t qpn) {
+    Flight flight;
+    send_in_vain(flight, [&](Duration when) {
+      flight.gets_ack(when, 0x105);
+      flight.drops(when, kind, a, 0x105, qpn);
+    });
+    return sentence(flight);
+  };
+  const std::string start = std::string(kInVain) + "the peer 127.0.0.2 sent 8 packets, and this NIC dropped them all: ";
+  EXPECT_EQ(dropped(TraceKind::kDropIcrc, kQpn, 0), start + "wrong ICRC");
+  EXPECT_EQ(dropped(TraceKind::kDropPkey, 0x1234, 0), start + "another P_Key than the default one");
+  EXPECT_EQ(dropped(TraceKind::kDropService, 0x31, kQpn), start + "another service than the QP's");
+  EXPECT_EQ(dropped(TraceKind::kDropState, 17, kQpn), start + "the state of the QP takes none");
+  EXPECT_EQ(dropped(TraceKind::kDropSource, 17, kQpn), start + "not sent to the address of the QP");
+}
+
+TEST(Cause, AnswersThatAreNoRocePackets) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) {
+    flight.gets_ack(when, 0x105, kPeer, kQpn, 1);
+    flight.drops(when, TraceKind::kDropMalformed, 20, 0);
+  });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) +
+                                  "the peer 127.0.0.2 sent 8 packets, and this NIC dropped them all: malformed (bad "
+                                  "transport version)");
+}
+
+TEST(Cause, AnswersToAQpThatIsNotThere) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) {
+    flight.gets_ack(when, 0x105, kPeer, kQpn + 1);
+    flight.drops(when, TraceKind::kDropUnknownQp, kQpn + 1, 0x105);
+  });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) +
+                                  "the peer 127.0.0.2 sent 8 packets, and this NIC dropped them all: no QP here has "
+                                  "the number that they go to");
+}
+
+TEST(Cause, AnswersOfWhichSomeWereDropped) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) {
+    flight.gets_ack(when, 0x101);
+    flight.gets_ack(when, 0x105);
+    flight.drops(when, when > 400ms ? TraceKind::kDropPkey : TraceKind::kDropIcrc, kQpn, 0x105);
+  });
+  EXPECT_EQ(sentence(flight), std::string(kInVain) +
+                                  "the peer 127.0.0.2 sends, the last packet 63 ms before, but does not acknowledge "
+                                  "this one in a packet that this NIC takes; it dropped 8: wrong ICRC (6), another "
+                                  "P_Key than the default one (2)");
+}
+
+TEST(Cause, WhatWasDroppedBeforeIsNoReason) {
+  Flight flight;
+  flight.gets_ack(0ms, 0x104);
+  flight.drops(0ms, TraceKind::kDropIcrc, kQpn, 0x104);
+  flight.gets_ack(0ms, 0x104);
+  send_in_vain(flight);
+  EXPECT_EQ(sentence(flight), std::string(kInVain) + "the peer 127.0.0.2 sent nothing for 540 ms");
+}
+
+TEST(Cause, WithoutPacketsTheDropsRemain) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) { flight.drops(when, TraceKind::kDropIcrc, kQpn, 0x105); });
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  Recording recording = flight.read();
+  recording.qps[kQpn] = {.peer = "127.0.0.2", .last_heard = Instant(477ms)};
+  EXPECT_EQ(last_cause(recording)->sentence,
+            std::string(kInVain) + "this NIC dropped 7 packets for the QP: wrong ICRC");
+}
+
+TEST(Cause, WithoutPacketsTheStrangersRemain) {
+  Flight flight;
+  send_in_vain(flight, [&](Duration when) { flight.drops(when, TraceKind::kDropSource, 17, 0x105, kQpn); });
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  Recording recording = flight.read();
+  recording.qps[kQpn] = {.peer = "127.0.0.2"};
+  EXPECT_EQ(last_cause(recording)->sentence, std::string(kInVain) +
+                                                 "the peer 127.0.0.2 never sent anything; this NIC dropped 7 packets "
+                                                 "for the QP: only its peer may send to it, to its address");
+}
+
+TEST(Cause, AnAnswerThatDoesNotFit) {
+  Flight flight;
+  flight.sends_read(0ms, 0x105, 8);
+  flight.gets_read_response(1ms, 0x105, 4);
+  flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kBadRespErr), 0x105, Phase::kReceiving);
+  EXPECT_EQ(sentence(flight),
+            "BAD_RESP_ERR on QP 0x11: the answer of the peer 127.0.0.2 to PSN 0x105 (RC READ REQUEST of 8 bytes at "
+            "0x7f00 with R_Key 0x1234) does not fit it, by its kind, length or syndrome: RC READ RESPONSE ONLY "
+            "with 4 bytes");
+  flight.ring->keeps_packets = 0;
+  flight.ring->packets = 0;
+  EXPECT_EQ(sentence(flight),
+            "BAD_RESP_ERR on QP 0x11: the answer of the peer to PSN 0x105 does not fit it, by its kind, length or "
+            "syndrome");
+}
+
+TEST(Cause, ANakThatRcDoesNotHave) {
+  Flight flight;
+  flight.sends_write(0ms, 0x105);
+  flight.gets_ack(1ms, 0x105, kPeer, kQpn, 0, 0x64);
+  flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kBadRespErr), 0x105, Phase::kReceiving);
+  EXPECT_THAT(sentence(flight),
+              testing::EndsWith("by its kind, length or syndrome: RC ACK, NAK \"invalid RD request\""));
 }
 
 TEST(Cause, WithoutPacketsTheTimeoutsRemain) {

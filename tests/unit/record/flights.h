@@ -28,8 +28,13 @@ struct Flight {
     ring->magic = Ring::kMagic;
     ring->keeps_packets = 1;
   }
-  void event(Duration when, TraceKind kind, std::uint64_t a = 0, std::uint64_t b = 0, Phase phase = Phase::kOther) {
-    writer.add({.when = Instant(when), .kind = kind, .qpn = kQpn, .a = a, .b = b}, phase);
+  void event(Duration when, TraceKind kind, std::uint64_t a = 0, std::uint64_t b = 0, Phase phase = Phase::kOther,
+             std::uint32_t qpn = kQpn) {
+    writer.add({.when = Instant(when), .kind = kind, .qpn = qpn, .a = a, .b = b}, phase);
+  }
+  /// About the packet that came before, at the same time. `qpn`: 0 where the NIC has not looked for the QP yet.
+  void drops(Duration when, TraceKind kind, std::uint64_t a, std::uint32_t psn, std::uint32_t qpn = 0) {
+    event(when, kind, a, psn, Phase::kReceiving, qpn);
   }
   void sends_write(Duration when, std::uint32_t psn, std::uint32_t length = 100) {
     std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
@@ -44,11 +49,34 @@ struct Flight {
     const std::uint32_t size = packet.finish(path);
     writer.add_sent(path, Bytes(frame).first(size), kQpn, Instant(when));
   }
-  void gets_ack(Duration when, std::uint32_t psn) {
+  void gets_ack(Duration when, std::uint32_t psn, const proto::Gid& from = kPeer, std::uint32_t qpn = kQpn,
+                std::uint8_t transport_version = 0, std::uint8_t syndrome = 0) {
     std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
     proto::PacketBuilder packet(frame, proto::Opcode::kRcAcknowledge);
+    packet.bth().set<proto::Bth::DestQp>(qpn).set<proto::Bth::PsnField>(psn).set<proto::Bth::TVer>(transport_version);
+    packet.header<proto::Aeth>().set<proto::Aeth::SyndromeField>(syndrome);
+    const proto::Path path{.source = from, .destination = kHere};
+    const std::uint32_t size = packet.finish(path);
+    writer.add_received(path, Bytes(frame).first(size), Instant(when));
+  }
+  void sends_read(Duration when, std::uint32_t psn, std::uint32_t length) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kRcReadRequest);
+    packet.bth().set<proto::Bth::DestQp>(kPeerQpn).set<proto::Bth::PsnField>(psn);
+    packet.header<proto::Reth>()
+        .set<proto::Reth::Va>(0x7F00)
+        .set<proto::Reth::RKey>(0x1234)
+        .set<proto::Reth::DmaLength>(length);
+    const proto::Path path{.source = kHere, .destination = kPeer};
+    const std::uint32_t size = packet.finish(path);
+    writer.add_sent(path, Bytes(frame).first(size), kQpn, Instant(when));
+  }
+  void gets_read_response(Duration when, std::uint32_t psn, std::uint32_t length) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kRcReadResponseOnly);
     packet.bth().set<proto::Bth::DestQp>(kQpn).set<proto::Bth::PsnField>(psn);
     packet.header<proto::Aeth>();
+    packet.payload(length);
     const proto::Path path{.source = kPeer, .destination = kHere};
     const std::uint32_t size = packet.finish(path);
     writer.add_received(path, Bytes(frame).first(size), Instant(when));

@@ -39,7 +39,7 @@ class FlightRecorder final : public nic::TraceSink {
     phase_ = record::Phase::kReceiving;
     if (qps_ != nullptr && datagram.payload.size() >= proto::Bth::kSize) {
       const proto::ConstView<proto::Bth> bth{datagram.payload.data()};
-      qps_->received(bth.get<proto::Bth::DestQp>(), datagram.payload.size(), now);
+      qps_->received(bth.get<proto::Bth::DestQp>(), datagram.path.source, datagram.payload.size(), now);
     }
     if (writer_.keeps_packets()) writer_.add_received(datagram.path, datagram.payload, now);
   }

@@ -142,13 +142,16 @@ void PublishedQps::sent(std::uint32_t qpn, std::size_t bytes) {
   mark(*record);
 }
 
-void PublishedQps::received(std::uint32_t qpn, std::size_t bytes, Instant now) {
+void PublishedQps::received(std::uint32_t qpn, const proto::Gid& source, std::size_t bytes, Instant now) {
   Record* const record = find(qpn);
   if (record == nullptr) return;
   add(record->counts.received_packets, 1);
   add(record->counts.received_bytes, bytes);
-  std::atomic_ref(record->counts.last_received_ns).store(now.time_since_epoch().count(), std::memory_order_relaxed);
   mark(*record);
+  // A stranger, whose packets the QP drops, is not the peer. A QP without a peer (UD) hears everybody.
+  const proto::Gid& peer = record->fixed.attr.path.destination;
+  if (!peer.is_zero() && source != peer) return;
+  std::atomic_ref(record->counts.last_received_ns).store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void PublishedQps::touch(std::uint32_t qpn) {

@@ -22,7 +22,7 @@ struct QpCounts {
   std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
   std::uint64_t retransmitted = 0, timeouts = 0, naks_received = 0, rnr_received = 0;
   std::uint64_t naks_sent = 0, rnr_sent = 0, duplicates = 0, out_of_sequence = 0, dropped_no_receive = 0;
-  std::int64_t last_received_ns = 0;  ///< When a packet arrived last, by the monotonic clock; 0: never.
+  std::int64_t last_received_ns = 0;  ///< When one of the peer arrived last, by the monotonic clock; 0: never.
 };
 
 /// A QP as it was a moment ago.
@@ -65,7 +65,7 @@ class PublishedQps {
 
   // What happens to a QP. Others see it after publish().
   void sent(std::uint32_t qpn, std::size_t bytes);
-  void received(std::uint32_t qpn, std::size_t bytes, Instant now);
+  void received(std::uint32_t qpn, const proto::Gid& source, std::size_t bytes, Instant now);
   void on_event(const nic::TraceEvent& event);
   void touch(std::uint32_t qpn);
   /// The peers of all QPs, and of the last ones that were destroyed, and when each peer was heard.
