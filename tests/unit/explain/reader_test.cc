@@ -7,11 +7,15 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
+#include <span>
 
 #include "proto/pcap_format.h"
 #include "tests/unit/explain/retold.h"
 #include "tests/unit/explain/rewritten.h"
+#include "tests/unit/explain/scripted.h"
 
 namespace uroce::explain::test {
 namespace {
@@ -78,6 +82,104 @@ TEST(Reader, BothEndsInOnePcapngAreTwoTaps) {
   EXPECT_EQ(retold.lines.size(), at_a.size());
   EXPECT_EQ(retold.counts(), "lost:1 " + kCounts);
   EXPECT_EQ(retold.noted("comment"), 1u);
+}
+
+/// A section of a pcapng, with one interface.
+Octets section(const std::string& interface, std::span<const std::pair<std::int64_t, Octets>> frames) {
+  using namespace proto::pcap_format;
+  Octets file;
+  put_header(Format::kPcapng, file);
+  put_interface(interface, file);
+  for (const auto& [time, frame] : frames) {
+    put_packet(Format::kPcapng, {.time_ns = time, .frame = frame, .comment = {}}, file);
+  }
+  return file;
+}
+
+Octets joined(const std::vector<Octets>& sections) {
+  Octets file;
+  for (const Octets& each : sections) file.insert(file.end(), each.begin(), each.end());
+  return file;
+}
+
+using Frames = std::vector<std::pair<std::int64_t, Octets>>;
+
+Frames frames_in(Octets capture) {
+  auto reader = Reader::open(Input(std::move(capture)));
+  Frames frames;
+  Frame frame;
+  while (reader->next(frame) == Reader::Next::kFrame) {
+    frames.emplace_back(frame.time_ns, Octets(frame.bytes.begin(), frame.bytes.end()));
+  }
+  return frames;
+}
+
+/// As `cat first.pcapng second.pcapng` makes it, of a capture that was cut into files. No Identification tells that a
+/// packet was sent again.
+TEST(Reader, SectionsThatFollowEachOtherAreOneTap) {
+  using enum proto::Opcode;
+  std::vector<Scripted> packets{{true, kRcSendOnly, 0x100, 4},
+                                {false, kRcAcknowledge, 0x100, 0, aeth(1)},
+                                {true, kRcSendOnly, 0x102, 4},
+                                {false, kRcAcknowledge, 0x101, 0, nak(1)}};
+  for (std::uint32_t i = 1; i < 8; ++i) packets.push_back({true, kRcSendOnly, 0x100 + i, 4});
+  for (std::uint32_t i = 1; i < 8; ++i) packets.push_back({false, kRcAcknowledge, 0x100 + i, 0, aeth(i + 1)});
+  const Frames frames = frames_in(scripted_pcap(packets));
+  const std::span all(frames);
+  const std::string counts = retell_bytes(section("eth0", all)).counts();
+  EXPECT_THAT(counts, testing::HasSubstr("nak:2"));
+  for (std::size_t cut = 1; cut < frames.size(); ++cut) {
+    for (const std::string name : {"", "eth0"}) {
+      const Retold retold = retell_bytes(joined({section(name, all.first(cut)), section(name, all.subspan(cut))}));
+      EXPECT_EQ(retold.counts(), counts) << cut;
+      EXPECT_EQ(retold.lines.size(), frames.size()) << cut;
+    }
+  }
+}
+
+/// What a section says of its interface counts for its own packets: the second one has no options, so microseconds.
+TEST(Reader, SectionsMayCountTimeInOtherUnits) {
+  Frames frames = frames_of(kName);
+  for (std::size_t i = 0; i < frames.size(); ++i) frames[i].first = static_cast<std::int64_t>(i) * 1000;
+  const std::span all(frames);
+  Octets second = section("", all.subspan(9));
+  const auto block = second.begin() +
+                     static_cast<std::ptrdiff_t>(proto::pcap_format::header_size(proto::pcap_format::Format::kPcapng));
+  std::uint32_t size = 0;
+  std::memcpy(&size, &*block + 4, sizeof size);
+  Writer plain;
+  plain.word(1).word(20).half(1).half(0).word(0).word(20);
+  second.insert(second.erase(block, block + size), plain.out.begin(), plain.out.end());
+  auto reader = Reader::open(Input(joined({section("", all.first(9)), second})));
+  Frame frame;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    ASSERT_EQ(reader->next(frame), Reader::Next::kFrame);
+    EXPECT_EQ(frame.time_ns, static_cast<std::int64_t>(i) * (i < 9 ? 1000 : 1'000'000));
+    EXPECT_EQ(frame.interface, 0u);
+  }
+}
+
+/// As `cat` makes it of the captures of both ends, whose interfaces have the same name.
+TEST(Reader, SectionsOfTheSameTimeAreTwoTaps) {
+  const Frames a = frames_of("rxe/loss_nak.atA"), b = frames_of("rxe/loss_nak.atB");
+  const std::string counts = retell({"rxe/loss_nak.atA", "rxe/loss_nak.atB"}).counts();
+  EXPECT_EQ(retell_bytes(joined({section("eth0", a), section("eth0", b)})).counts(), counts);
+  // Each end was cut into two files, in the long wait.
+  const auto part = [&a](const Frames& frames, bool second) {
+    const auto cut = std::find_if(frames.begin(), frames.end(),
+                                  [&](const auto& frame) { return frame.first > a.front().first + 100'000'000; });
+    const auto first = static_cast<std::size_t>(cut - frames.begin());
+    return section("eth0", second ? std::span(frames).subspan(first) : std::span(frames).first(first));
+  };
+  EXPECT_EQ(retell_bytes(joined({part(a, false), part(b, false), part(a, true), part(b, true)})).counts(), counts);
+  EXPECT_EQ(retell_bytes(joined({part(a, false), part(a, true), part(b, false), part(b, true)})).counts(), counts);
+}
+
+TEST(Reader, SectionsOfOtherInterfacesAreOtherTaps) {
+  const auto frames = frames_of(kName);
+  const std::span all(frames);
+  const Retold retold = retell_bytes(joined({section("eth0", all.first(3)), section("eth1", all.subspan(3))}));
+  EXPECT_NE(retold.lines.front().packet.tap, retold.lines.back().packet.tap);
 }
 
 TEST(Reader, ACutCaptureTellsWhereItEnds) {

@@ -93,7 +93,8 @@ bool Reader::read_pcap_header() {
   interfaces_.push_back({.link_type = word(start, 20) & 0xFFFF,
                          .ticks_per_second = word(start, 0) == kNanoseconds ? 1'000'000'000u : 1'000'000u,
                          .offset_seconds = 0,
-                         .name = {}});
+                         .name = {},
+                         .tap = {}});
   input_.skip(kPcapHeader);
   return true;
 }
@@ -181,7 +182,8 @@ struct Reader::Options {
 void Reader::add_interface(Bytes block) {
   if (block.size() < 20 || interfaces_.size() >= kMostInterfaces) return;
   Interface interface {
-    .link_type = half(block, 8), .name = {}
+    .link_type = half(block, 8), .name = {}, .local = static_cast<std::uint32_t>(interfaces_.size()) - first_interface_,
+    .tap = {}
   };
   Options options{*this, block.subspan(16, block.size() - 20)};
   std::uint16_t code = 0;
@@ -217,6 +219,25 @@ std::int64_t Reader::time_of(std::uint64_t ticks, const Interface& interface) co
                     nanoseconds);
 }
 
+/// The first interface of the file that is the same as this one, which may be itself. A capture that was cut into files
+/// which were joined again (`cat`) has a section for each of them. What the same interface has seen later was seen by
+/// the same tap; what seems to have been seen at the same time was captured by somebody else, at the other end say.
+std::uint32_t Reader::tap_of(std::uint32_t number, std::int64_t time_ns) {
+  constexpr std::size_t kMostTaps = 1000;  // Of one name: a file of many sections must not take long.
+  Interface& interface = interfaces_[number];
+  if (!interface.tap) {
+    std::vector<std::uint32_t>& taps = taps_[{interface.local, interface.link_type, interface.name}];
+    // The oldest one: of both ends' files that take turns (first A, first B, second A, second B), that of this end.
+    const auto before =
+        std::find_if(taps.begin(), taps.end(), [&](std::uint32_t tap) { return interfaces_[tap].last_ns <= time_ns; });
+    interface.tap = before == taps.end() ? number : *before;
+    if (before == taps.end() && taps.size() < kMostTaps) taps.push_back(number);
+  }
+  std::int64_t& last = interfaces_[*interface.tap].last_ns;
+  last = std::max(last, time_ns);
+  return *interface.tap;
+}
+
 /// False for a packet that can't be used; the capture goes on behind it.
 bool Reader::take_packet(Bytes block, std::uint32_t type, Frame& frame) {
   const std::size_t header = type == kSimplePacket ? 12 : 28;
@@ -233,9 +254,11 @@ bool Reader::take_packet(Bytes block, std::uint32_t type, Frame& frame) {
   frame.bytes = block.subspan(header, captured);
   frame.wire_size = std::max(frame.wire_size, static_cast<std::uint32_t>(captured));
   frame.link_type = interface.link_type;
-  frame.interface = static_cast<std::uint32_t>(number);
+  if (type != kSimplePacket) {
+    frame.time_ns = time_of(std::uint64_t{word(block, 12)} << 32 | word(block, 16), interface);
+  }
+  frame.interface = tap_of(static_cast<std::uint32_t>(number), frame.time_ns);
   if (type == kSimplePacket) return true;
-  frame.time_ns = time_of(std::uint64_t{word(block, 12)} << 32 | word(block, 16), interface);
   Options options{*this, block.subspan(header + std::min(room, (captured + 3) / 4 * 4),
                                        room - std::min(room, (captured + 3) / 4 * 4))};
   std::uint16_t code = 0;

@@ -3,9 +3,12 @@
 // does not tell is told: interface, direction and comment of each packet, and where a damaged file ends.
 #pragma once
 
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tools/explain/capture/input.h"
@@ -20,7 +23,7 @@ struct Frame {
   Bytes bytes;                  ///< As far as they were captured.
   std::uint32_t wire_size = 0;  ///< Bytes that the packet had.
   std::uint32_t link_type = 0;  ///< LINKTYPE_...
-  std::uint32_t interface = 0;  ///< In the file, from 0.
+  std::uint32_t interface = 0;  ///< In the file, from 0: where it was captured (the same one in several sections).
   Direction direction = Direction::kUnknown;
   std::string_view comment;
 };
@@ -42,11 +45,15 @@ class Reader {
 
  private:
   enum class Kind : std::uint8_t { kPcap, kPcapng };
+  static constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min();
   struct Interface {
     std::uint32_t link_type = 0;
     std::uint64_t ticks_per_second = 1'000'000;
     std::int64_t offset_seconds = 0;
     std::string name;
+    std::uint32_t local = 0;           ///< In its section.
+    std::optional<std::uint32_t> tap;  ///< Known with its first packet.
+    std::int64_t last_ns = kLongAgo;   ///< Of those whose `tap` this is.
   };
   struct Options;
 
@@ -58,6 +65,7 @@ class Reader {
   void add_interface(Bytes block);
   bool take_packet(Bytes block, std::uint32_t type, Frame& frame);
   bool broken(const std::string& what);
+  std::uint32_t tap_of(std::uint32_t number, std::int64_t time_ns);
   std::int64_t time_of(std::uint64_t ticks, const Interface& interface) const;
   std::uint16_t half(Bytes bytes, std::size_t at) const;
   std::uint32_t word(Bytes bytes, std::size_t at) const;
@@ -68,6 +76,8 @@ class Reader {
   std::uint32_t first_interface_ = 0;  ///< In this section of a pcapng.
   std::size_t taken_ = 0;              ///< Size of the record that the last frame lies in.
   std::vector<Interface> interfaces_;
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::string>;  ///< Number in its section, link type, name.
+  std::map<Key, std::vector<std::uint32_t>> taps_;                    ///< In the order of the file.
   std::string damage_;
 };
 
