@@ -51,6 +51,12 @@ std::optional<Breach> pad(const PacketView& view) {
   return Breach{Rule::kPad, "pad is not 0 to 3 bytes of zero"};
 }
 
+std::optional<Breach> payload(const PacketView& view) {
+  constexpr std::uint32_t kMost = mtu_bytes(kMtuCodeMax);
+  if (view.payload().size() <= kMost) return std::nullopt;
+  return Breach{Rule::kAboveMtu, "more payload than any path MTU: " + decimal(kMost) + " bytes at most"};
+}
+
 std::optional<Breach> ack_request(const Request& request) {
   if (!request.op->ends() || request.ack_request) return std::nullopt;
   return Breach{Rule::kNoAckRequest, "the last packet of a message asks for no ACK"};

@@ -21,7 +21,7 @@ enum class Rule : std::uint8_t {
   kNoAckRequest,    ///< The last packet of a message does not ask for an ACK.
   kSolicited,       ///< SE where no completion is raised (9.2.3 ?).
   kOpcodeSequence,  ///< FIRST, MIDDLE, LAST, ONLY in a wrong order (9.7.4.1.2 ?).
-  kAboveMtu,        ///< More payload than the path MTU.
+  kAboveMtu,        ///< More payload than the path MTU, or than any.
   kBelowMtu,        ///< FIRST or MIDDLE that is not full (9.7.4.1.6 ?).
   kEmptyLast,       ///< LAST without payload.
   kLengthSum,       ///< The payloads are not as long together as RETH says.
@@ -94,6 +94,7 @@ namespace detail {
 std::optional<Breach> pkey(const PacketView& view);
 std::optional<Breach> header_bits(const PacketView& view, Rule rule);
 std::optional<Breach> pad(const PacketView& view);
+std::optional<Breach> payload(const PacketView& view);
 std::optional<Breach> ack_request(const Request& request);
 std::optional<Breach> solicited(const Request& request);
 }  // namespace detail
@@ -106,6 +107,7 @@ void check_packet(const PacketView& view, Found found) {
   tell(detail::pkey(view));
   for (const Rule rule : {Rule::kMigReq, Rule::kMarked, Rule::kReservedBits}) tell(detail::header_bits(view, rule));
   tell(detail::pad(view));
+  tell(detail::payload(view));
 }
 
 template <class Found>

@@ -6,7 +6,12 @@
 #include <array>
 #include <bit>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "proto/cm/message.h"
+#include "proto/frame.h"
+#include "proto/icrc.h"
 #include "tests/unit/explain/retold.h"
 #include "tests/unit/explain/scripted.h"
 
@@ -159,6 +164,77 @@ TEST(Script, APacketThatGoesOnIsAsLongAsSomePathMtu) {
   EXPECT_EQ(odd.counts(), "rule:1");
   EXPECT_THAT(odd.lines.at(0).told.notes.at(0).text,
               testing::EndsWith("RC SEND FIRST with 1000 bytes, which is no path MTU"));
+}
+
+/// Whatever the path MTU is.
+TEST(Script, NoPacketIsLongerThanTheLargestPathMtu) {
+  const auto told = [](O op, std::size_t bytes, const Octets& headers = {}) {
+    return retell_bytes(scripted_pcap({{true, op, 1, bytes, headers}, {true, op, 2, bytes, headers}}));
+  };
+  EXPECT_EQ(told(O::kRcSendOnly, 4096).counts(), "");
+  for (const auto& [op, headers] : std::vector<std::pair<O, Octets>>{{O::kRcSendOnly, {}},
+                                                                     {O::kUcSendOnly, {}},
+                                                                     {O::kUdSendOnly, Octets(8)},
+                                                                     {O::kRcReadResponseOnly, aeth(1)}}) {
+    const Retold retold = told(op, 60000, headers);
+    EXPECT_EQ(retold.noted("header"), 2u) << retold.counts();
+    const auto& habits = retold.story->connections().at(0)->left_habits.all();
+    ASSERT_EQ(habits.size(), 1u);
+    EXPECT_EQ(habits[0].note.text, "more payload than any path MTU: 4096 bytes at most");
+    EXPECT_EQ(habits[0].note.severity, Severity::kBreach);
+    EXPECT_EQ(habits[0].packets, 2u);
+  }
+}
+
+/// A message of the connection manager, sent 10 us after the one before.
+struct Managed {
+  std::uint32_t qkey = proto::cm::kManagementQkey;
+  std::uint64_t service_id = 0x1061234;
+  std::uint32_t psn = 7;
+};
+
+Octets managed_pcap(const std::vector<Managed>& requests) {
+  std::vector<std::pair<std::int64_t, Octets>> frames;
+  const Ends ends;
+  const proto::Path path{.source = ends.a, .destination = ends.b};
+  for (const Managed& request : requests) {
+    Octets mad(proto::cm::kMadSize), bytes(proto::kMaxPacketSize);
+    proto::cm::MessageBuilder message(mad, proto::cm::Attribute::kReq, 1);
+    message.as<proto::cm::Req>().set<proto::cm::Req::LocalId>(5).set<proto::cm::Req::ServiceId>(request.service_id);
+    bytes.resize(proto::cm::build_packet(mad, proto::Psn{request.psn}, path, bytes));
+    proto::MutView<proto::Deth>{bytes.data() + proto::Bth::kSize}.set<proto::Deth::QKey>(request.qkey);
+    const MutBytes all(bytes);
+    proto::store_icrc(all.last(proto::kIcrcSize), proto::icrc(path, all.first(all.size() - proto::kIcrcSize)));
+    const proto::FrameFields fields = proto::frame_fields_for(path);
+    Octets frame(proto::frame_size(fields, bytes.size()));
+    proto::build_frame(fields, bytes, frame);
+    frames.emplace_back(1'000'000'000 + static_cast<std::int64_t>(frames.size()) * 10'000, std::move(frame));
+  }
+  return pcap_of(std::move(frames));
+}
+
+TEST(Script, AMessageOfTheManagerHasItsQkey) {
+  const Retold retold = retell_bytes(managed_pcap({{}, {.qkey = 5}, {}}));
+  EXPECT_EQ(retold.lines.at(0).told.reason, Reason::kManagement);
+  EXPECT_EQ(retold.lines.at(1).told.reason, Reason::kManagement);
+  EXPECT_EQ(retold.lines.at(1).told.notes.back().severity, Severity::kBreach);
+  EXPECT_EQ(retold.lines.at(1).told.notes.back().text,
+            "Q_Key 0x5: every receiver drops it; the connection manager's is 0x80010000");
+  EXPECT_EQ(retold.lines.at(2).told.reason, Reason::kNetworkCopy);
+  EXPECT_EQ(retold.story->manager().counts().requests, 1u);
+  // One that is sent first is not what the others are copies of.
+  const Retold before = retell_bytes(managed_pcap({{.qkey = 5}, {}}));
+  EXPECT_EQ(before.lines.at(1).told.reason, Reason::kManagement);
+  EXPECT_EQ(before.story->manager().counts().requests, 1u);
+}
+
+TEST(Script, ACopyOfAMessageOfTheManagerSaysTheSame) {
+  const auto second = [](const Managed& message) {
+    return retell_bytes(managed_pcap({{}, message})).lines.at(1).told.reason;
+  };
+  EXPECT_EQ(second({}), Reason::kNetworkCopy);
+  EXPECT_EQ(second({.service_id = 0x1065678}), Reason::kManagementAgain);
+  EXPECT_EQ(second({.psn = 8}), Reason::kManagementAgain);
 }
 
 /// Two packets behind the READ are missing, so that it seems to take four PSNs, of 512 bytes.

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "proto/cm/mad.h"
 #include "proto/timing.h"
 
 namespace uroce::explain {
@@ -37,12 +38,21 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
     list(packet, {Severity::kProblem, "lost", std::string(name_of(message.attribute)) + " was " + lost_text(packet)});
   }
   words(packet, told);
+  if (packet.qkey != proto::cm::kManagementQkey) {  // Whatever it says, nobody hears it.
+    told.note(Severity::kBreach, "cm_qkey",
+              fmt::format("Q_Key {}: every receiver drops it; the connection manager's is {}", hex(packet.qkey),
+                          hex(proto::cm::kManagementQkey)));
+    list(packet, told.notes.back());
+    return std::nullopt;
+  }
   const Key key{packet.source.raw, static_cast<std::uint16_t>(message.attribute), message.local_id, message.remote_id};
-  const auto [at, fresh] =
-      sent_.try_emplace(key, Sent{packet.place, packet.time_ns, 1, message, packet.psn, packet.ip_id, packet.source});
+  const auto [at, fresh] = sent_.try_emplace(
+      key, Sent{packet.place, packet.time_ns, 1, message, packet.psn, packet.ip_id, packet.content, packet.source});
   if (!fresh) {
     Sent& before = at->second;
-    if (before.psn == packet.psn && before.ip_id == packet.ip_id) {  // Each one that is sent has a PSN of its own.
+    // Each one that is sent has a PSN of its own. Where a sender has only one PSN, the content tells some of them
+    // apart.
+    if (before.psn == packet.psn && before.ip_id == packet.ip_id && before.content == packet.content) {
       told.reason = Reason::kNetworkCopy;
       told.cause = before.place;
       told.wait_ns = packet.time_ns - before.time_ns;
@@ -50,6 +60,7 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
     }
     before.psn = packet.psn;
     before.ip_id = packet.ip_id;
+    before.content = packet.content;
     told.reason = Reason::kManagementAgain;
     told.cause = before.place;
     told.wait_ns = packet.time_ns - before.time_ns;

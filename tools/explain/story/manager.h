@@ -48,6 +48,7 @@ class Manager {
     CmMessage message;
     proto::Psn psn;  ///< The packet's ...
     std::uint16_t ip_id = 0;
+    std::uint32_t content = 0;
     proto::Gid source;
   };
   const Sent* request_of(const proto::Gid& source, std::uint32_t local_id) const;
