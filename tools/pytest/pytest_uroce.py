@@ -11,6 +11,7 @@
 Each NIC has a capture, and remembers what breaks. Those of tests that fail are kept; the failure says where, and what broke.
 """
 
+import difflib
 import os
 import pathlib
 import shutil
@@ -20,6 +21,18 @@ import time
 import pytest
 
 
+# Each is a variable UROCE_... of README. Captures and recordings are the plugin's own.
+SETTINGS = ("addr", "devices", "broker", "engine", "offload", "wire", "faults", "control", "seed", "lid", "gid0", "vendor",
+            "strict", "backend")
+
+
+def check_setting(name):
+    if name not in SETTINGS:
+        near = difflib.get_close_matches(name, SETTINGS)
+        advice = f"is {' or '.join(near)} meant?" if near else f"there are {', '.join(SETTINGS)}"
+        raise TypeError(f"uroce_nic: no setting has the name {name!r}; {advice}")
+
+
 def uroce():
     return shutil.which("uroce") or "uroce"
 
@@ -27,10 +40,12 @@ def uroce():
 class Nic:
     """Settings for programs that run on emulated NICs. `command` puts `uroce run` in front of a command."""
 
-    def __init__(self, capture, faults=None, devices=1, **settings):
+    def __init__(self, capture, faults=None, **settings):
+        for name in settings:
+            check_setting(name)
         self.capture = pathlib.Path(capture)
         self.recorded = self.capture.with_suffix(".recorded")
-        self.options = ["--pcap", f">>{self.capture}", "--record", str(self.recorded), "--devices", str(devices)]
+        self.options = ["--pcap", f">>{self.capture}", "--record", str(self.recorded)]
         if faults:
             self.options += ["--faults", faults]
         self.environment = {f"UROCE_{name.upper()}": str(value) for name, value in settings.items()}
@@ -41,6 +56,8 @@ class Nic:
     def start(self, command, **arguments):
         """A subprocess.Popen; its output is text on one pipe unless `arguments` say something else."""
         arguments = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **arguments}
+        if arguments["text"]:
+            arguments.setdefault("errors", "backslashreplace")  # Programs may print any bytes.
         return subprocess.Popen(self.command(command), env={**os.environ, **self.environment}, **arguments)
 
     def control(self, process, command):
