@@ -77,11 +77,9 @@ std::string link_of_descriptor(int descriptor) {
 std::optional<std::string> path_of_descriptor(int descriptor) {
   if (channel_of(descriptor)) return std::string(view::kRdmaCmDevice);
   struct stat status {};
-  // Files that have a name are none of ours. That spares most descriptors the longer question.
-  if (UROCE_NEXT_OR(fstat, kernel_fstat)(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_nlink != 0) {
-    return std::nullopt;
-  }
+  // Files that have a name are none of ours. That spares most descriptors the longer question. The next fstat() is not
+  // asked: that of another preloaded library may come back to ours.
+  if (kernel_fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 0) return std::nullopt;
   std::string_view link;
   const std::string text = link_of_descriptor(descriptor);
   link = text;

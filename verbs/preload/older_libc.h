@@ -19,6 +19,14 @@ inline int kernel_lstat(const char* path, void* out) {
 }
 inline int kernel_fstat(int fd, void* out) { return static_cast<int>(::syscall(SYS_fstat, fd, out)); }
 
+// The same behind the names from before glibc 2.33: __fxstatat(), __xstat(), __lxstat() and __fxstat().
+inline int old_kernel_fstatat(int, int directory, const char* path, void* out, int flags) {
+  return kernel_fstatat(directory, path, out, flags);
+}
+inline int old_kernel_stat(int, const char* path, void* out) { return kernel_stat(path, out); }
+inline int old_kernel_lstat(int, const char* path, void* out) { return kernel_lstat(path, out); }
+inline int old_kernel_fstat(int, int fd, void* out) { return kernel_fstat(fd, out); }
+
 inline int kernel_close_range(unsigned first, unsigned last, int flags) {
   return static_cast<int>(::syscall(__NR_close_range, first, last, flags));
 }

@@ -40,9 +40,22 @@ void correct(int fd, Status* out) {
   errno = error;
 }
 
+template <class Status>
+int corrected(int status, int fd, Status* out) {
+  if (status == 0) correct(fd, out);
+  return status;
+}
+
 /// After the kernel has answered for `path`: it can be read.
 bool means_descriptor(const char* path, int flags) {
   return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0';
+}
+
+template <class Status, class Real>
+int status_by_flags(int directory, const char* path, Status* out, int flags, Real real) {
+  const int status = status_at(directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, out, real);
+  if (status == 0 && means_descriptor(path, flags)) correct(directory, out);
+  return status;
 }
 
 }  // namespace
@@ -52,50 +65,43 @@ using namespace uroce::preload;
 
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): one function under many names.
 // Programs that were linked before glibc 2.33 call the function under its old name; `version` says nothing on 64-bit
-// machines. Neither calls the other: headers of that time turn the new name into the old one.
-#define UROCE_STAT(name, old, Status, kernels, follow)                                           \
-  static int do_##name(const char* path, Status* out) {                                          \
-    return status_at(AT_FDCWD, path, follow, out,                                                \
-                     [&](const char* real) { return UROCE_NEXT_OR(name, kernels)(real, out); }); \
-  }                                                                                              \
-  UROCE_EXPORT int name(const char* path, Status* out) __THROW { return do_##name(path, out); }  \
-  UROCE_EXPORT int old(int version, const char* path, Status* out) {                             \
-    static_cast<void>(version);                                                                  \
-    return do_##name(path, out);                                                                 \
+// machines. Neither calls the other: headers of that time turn the new name into the old one. And each goes on to the
+// next function of its own name, as other preloaded libraries come back to us under the other one: libfakeroot's
+// fstat() calls __fxstat(). In newer libcs dlsym() does not find the old names; the kernel's function does the same.
+#define UROCE_STAT(name, old, Status, kernels, follow)                                                         \
+  UROCE_EXPORT int name(const char* path, Status* out) __THROW {                                               \
+    return status_at(AT_FDCWD, path, follow, out,                                                              \
+                     [&](const char* real) { return UROCE_NEXT_OR(name, kernels)(real, out); });               \
+  }                                                                                                            \
+  UROCE_EXPORT int old(int version, const char* path, Status* out) {                                           \
+    return status_at(AT_FDCWD, path, follow, out,                                                              \
+                     [&](const char* real) { return UROCE_NEXT_OR(old, old_##kernels)(version, real, out); }); \
   }
 UROCE_STAT(stat, __xstat, struct stat, kernel_stat, true)
 UROCE_STAT(stat64, __xstat64, struct stat64, kernel_stat, true)
 UROCE_STAT(lstat, __lxstat, struct stat, kernel_lstat, false)
 UROCE_STAT(lstat64, __lxstat64, struct stat64, kernel_lstat, false)
 
-#define UROCE_FSTAT(name, old, Status)                                              \
-  static int do_##name(int fd, Status* out) {                                       \
-    const int status = UROCE_NEXT_OR(name, kernel_fstat)(fd, out);                  \
-    if (status == 0) correct(fd, out);                                              \
-    return status;                                                                  \
-  }                                                                                 \
-  UROCE_EXPORT int name(int fd, Status* out) __THROW { return do_##name(fd, out); } \
-  UROCE_EXPORT int old(int version, int fd, Status* out) {                          \
-    static_cast<void>(version);                                                     \
-    return do_##name(fd, out);                                                      \
+#define UROCE_FSTAT(name, old, Status)                                                 \
+  UROCE_EXPORT int name(int fd, Status* out) __THROW {                                 \
+    return corrected(UROCE_NEXT_OR(name, kernel_fstat)(fd, out), fd, out);             \
+  }                                                                                    \
+  UROCE_EXPORT int old(int version, int fd, Status* out) {                             \
+    return corrected(UROCE_NEXT_OR(old, old_kernel_fstat)(version, fd, out), fd, out); \
   }
 UROCE_FSTAT(fstat, __fxstat, struct stat)
 UROCE_FSTAT(fstat64, __fxstat64, struct stat64)
 
-#define UROCE_FSTATAT(name, old, Status)                                                                           \
-  static int do_##name(int directory, const char* path, Status* out, int flags) {                                  \
-    const int status = status_at(directory, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, out, [&](const char* real) { \
-      return UROCE_NEXT_OR(name, kernel_fstatat)(directory, real, out, flags);                                     \
-    });                                                                                                            \
-    if (status == 0 && means_descriptor(path, flags)) correct(directory, out);                                     \
-    return status;                                                                                                 \
-  }                                                                                                                \
-  UROCE_EXPORT int name(int directory, const char* path, Status* out, int flags) __THROW {                         \
-    return do_##name(directory, path, out, flags);                                                                 \
-  }                                                                                                                \
-  UROCE_EXPORT int old(int version, int directory, const char* path, Status* out, int flags) {                     \
-    static_cast<void>(version);                                                                                    \
-    return do_##name(directory, path, out, flags);                                                                 \
+#define UROCE_FSTATAT(name, old, Status)                                                       \
+  UROCE_EXPORT int name(int directory, const char* path, Status* out, int flags) __THROW {     \
+    return status_by_flags(directory, path, out, flags, [&](const char* real) {                \
+      return UROCE_NEXT_OR(name, kernel_fstatat)(directory, real, out, flags);                 \
+    });                                                                                        \
+  }                                                                                            \
+  UROCE_EXPORT int old(int version, int directory, const char* path, Status* out, int flags) { \
+    return status_by_flags(directory, path, out, flags, [&](const char* real) {                \
+      return UROCE_NEXT_OR(old, old_kernel_fstatat)(version, directory, real, out, flags);     \
+    });                                                                                        \
   }
 UROCE_FSTATAT(fstatat, __fxstatat, struct stat)
 UROCE_FSTATAT(fstatat64, __fxstatat64, struct stat64)

@@ -75,12 +75,13 @@ bool for_each_named(Do what) {
   return !error;
 }
 
-/// The real directory that stands for `path`: the deepest one above it.
+/// The real directory that stands for `path`: the deepest one above it. The next stat() is not asked: that of another
+/// preloaded library may come back to ours, for which `path` is real.
 std::string real_directory_for(std::string path) {
   struct stat status {};
   do {
     path.resize(path.rfind('/'));
-  } while (!path.empty() && UROCE_NEXT_OR(stat, kernel_stat)(path.c_str(), &status) != 0);
+  } while (!path.empty() && kernel_stat(path.c_str(), &status) != 0);
   return path.empty() ? "/" : path;
 }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of libc that libibverbs.so.1 stands in front of:  path_functions.py UROCE PATH_PROBE LIBRARY NM
+"""The functions of libc that libibverbs.so.1 stands in front of:  path_functions.py UROCE PATH_PROBE LIBRARY NM OLD_STAT
 
 path_probe calls each of them and tells what it says. On a real tree it must say the same with and without us; on the
-view the same as on a real copy of the view. Exit status: 0, 1, or 2 = wrong arguments.
+view the same as on a real copy of the view. Also when OLD_STAT is preloaded behind us. Exit status: 0, 1, or 2 = wrong
+arguments.
 """
 
 import os
@@ -18,8 +19,9 @@ DEVICE = "uroce0/infiniband/uroce0"
 NAMES = ["node_desc", "ports/1", "ports/1/state", "device", "device/vendor"]
 
 
-def output(*command):
-    return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+def output(*command, preload=""):
+    return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env={**os.environ, "LD_PRELOAD": preload}).stdout
 
 
 def check_equal(what, left, right):
@@ -41,22 +43,25 @@ def check_completeness(library, nm):
     assert not unknown, f"path_probe.c does not call {unknown}"
 
 
-def main(uroce, probe, library, nm):
+def main(uroce, probe, library, nm, old_stat):
     check_completeness(library, nm)
     with tempfile.TemporaryDirectory(prefix="uroce-view-") as directory:
         output(uroce, "run", "--", "cp", "-a", VIEW, directory)
         copy = f"{directory}/uroce"
         assert pathlib.Path(f"{copy}/{DEVICE}/ports/1/gids/1").read_text().count(":") == 7
         real = output(probe, f"{copy}/{DEVICE}", *NAMES)
-        check_equal("a real tree, without and with uroce", real,
-                    output(uroce, "run", "--", probe, f"{copy}/{DEVICE}", *NAMES))
-        view = output(uroce, "run", "--", probe, f"{VIEW}/{DEVICE}", *NAMES)
-        check_equal("a real tree and the view of the same contents", real.replace(copy, "BASE"),
-                    view.replace(VIEW, "BASE"))
+        for preload in ("", old_stat):
+            behind = f", before {preload}" if preload else ""
+            run = [uroce, "run", "--", probe]
+            check_equal(f"a real tree, without and with uroce{behind}", real,
+                        output(*run, f"{copy}/{DEVICE}", *NAMES, preload=preload))
+            view = output(*run, f"{VIEW}/{DEVICE}", *NAMES, preload=preload)
+            check_equal(f"a real tree and the view of the same contents{behind}", real.replace(copy, "BASE"),
+                        view.replace(VIEW, "BASE"))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         print(__doc__)
         sys.exit(2)
     for variable in [name for name in os.environ if name.startswith(("UROCE_", "LD_"))]:
