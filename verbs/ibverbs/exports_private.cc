@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The private symbols of libibverbs.so.1: two functions under many names, each name in the node of every series of
-// rdma-core releases, so that the provider libraries of any of them load.
+// The private symbols of libibverbs.so.1: two functions and a flag under many names, each name in the node of every
+// series of rdma-core releases, so that the provider libraries of any of them load.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -17,6 +17,8 @@ __attribute__((visibility("default"), used)) void* uroce_private_null() {
   errno = EOPNOTSUPP;
   return nullptr;
 }
+/// The system's library writes to it, and takes ours for its own where it is loaded as well, by its path.
+__attribute__((visibility("default"), used)) bool uroce_private_flag = false;
 /// The only private function that programs call (ibv_devinfo, pyverbs).
 __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(struct ibv_context* context,
                                                                               uint8_t port_num, unsigned int index,
@@ -37,6 +39,7 @@ __attribute__((visibility("default"), used)) int uroce_private_query_gid_type(st
   UROCE_ALIAS(function, name, 65)
 #define UROCE_PRIVATE(name) UROCE_IN_ALL_NODES(uroce_private_refused, name)
 #define UROCE_PRIVATE_NULL(name) UROCE_IN_ALL_NODES(uroce_private_null, name)
+#define UROCE_PRIVATE_FLAG(name) UROCE_IN_ALL_NODES(uroce_private_flag, name)
 #include "verbs/ibverbs/catalogue/private_symbols.def"
 UROCE_IN_ALL_NODES(uroce_private_query_gid_type, ibv_query_gid_type)
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // libibverbs.so.1 as an unmodified program sees it: the dynamic symbols with their versions.
 #include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <infiniband/sa.h>
+#include <link.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 
@@ -31,6 +33,13 @@ constexpr Symbol kNewerSymbols[] = {
 #define UROCE_VERB(ret, name, params, args, version) {#name, version},
 #include "verbs/ibverbs/catalogue/functions_newer.def"
 #undef UROCE_VERB
+};
+
+constexpr const char* kPrivateNames[] = {
+#define UROCE_PRIVATE(name) #name,
+#define UROCE_PRIVATE_NULL(name) #name,
+#define UROCE_PRIVATE_FLAG(name) #name,
+#include "verbs/ibverbs/catalogue/private_symbols.def"
 };
 
 struct CloseLibrary {
@@ -73,6 +82,42 @@ TEST(Exports, TheSystemsLibraryUsesTheSameVersions) {
     if (std::string(symbol.version).find("PRIVATE") != std::string::npos) continue;
     EXPECT_NE(dlvsym(system.get(), symbol.name, symbol.version), nullptr) << symbol.name << "@" << symbol.version;
   }
+}
+
+/// "function", or how many bytes of data; "" when there is no such symbol.
+std::string kind_of(const Library& library, const char* name, const char* version) {
+  void* const at = dlvsym(library.get(), name, version);
+  Dl_info info{};
+  const ElfW(Sym)* symbol = nullptr;
+  if (at == nullptr) return "";
+  if (dladdr1(at, &info, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) == 0 || !symbol) {
+    return "unknown";
+  }
+  return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT ? std::to_string(symbol->st_size) + " bytes" : "function";
+}
+
+// A library that is bound to ours instead of the system's calls functions, and writes to data.
+TEST(Exports, AreFunctionsOrDataAsTheSystems) {
+  const Library ours = open_library(UROCE_LIBIBVERBS);
+  const Library system = open_library(UROCE_SYSTEM_LIBIBVERBS);
+  ASSERT_NE(system, nullptr);
+  std::size_t compared = 0;
+  const auto compare = [&](const char* name, const char* version) {
+    const std::string wanted = kind_of(system, name, version), kind = kind_of(ours, name, version);
+    if (wanted.empty() || kind.empty()) return;  // One of them has another version.
+    EXPECT_EQ(kind, wanted) << name << "@" << version;
+    ++compared;
+  };
+  for (const Symbol& symbol : kSymbols) compare(symbol.name, symbol.version);
+  for (const Symbol& symbol : kNewerSymbols) compare(symbol.name, symbol.version);
+  const std::size_t known = compared;
+  for (const char* const name : kPrivateNames) {
+    for (const char* const node : {"25", "33", "34", "57", "59", "64", "65"}) {
+      compare(name, (std::string("IBVERBS_PRIVATE_") + node).c_str());
+    }
+  }
+  EXPECT_GT(known, 50u);
+  EXPECT_GT(compared, known + 50);
 }
 
 TEST(Exports, SaysOnStderrWhichSettingMakesNoSense) {
