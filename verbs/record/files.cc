@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/record/files.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "proto/address.h"
+#include "proto/base/utf8.h"
 #include "proto/frame.h"
 #include "proto/pcap_format.h"
 #include "verbs/record/cause.h"
@@ -15,18 +19,20 @@ namespace format = proto::pcap_format;
 std::string quoted(const std::string& text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto code = static_cast<unsigned char>(rest[0]);
+    const std::size_t size = proto::utf8_size(rest);
+    if (code == '"' || code == '\\') {
       out += '\\';
-      out += c;
-    } else if (code < 0x20 || code >= 0x7F) {  // Names of programs may be no UTF-8.
+      out += rest[0];
+    } else if (code < 0x20 || code == 0x7F || size == 0) {  // Names of programs may be no UTF-8.
       out += "\\u00";
       out += kDigits[code / 16];
       out += kDigits[code % 16];
     } else {
-      out += c;
+      out += rest.substr(0, size);
     }
+    rest.remove_prefix(std::max<std::size_t>(size, 1));
   }
   return out + '"';
 }

@@ -9,10 +9,12 @@
 
 namespace uroce::record {
 
-/// The field is all zeros before; what does not fit is cut off.
+/// The field is all zeros before; what does not fit is cut off, where a character of UTF-8 begins.
 template <std::size_t N>
 void set_text(std::array<char, N>& field, const std::string& text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), N - 1));
+  std::size_t size = std::min(text.size(), N - 1);
+  while (size > 0 && size < text.size() && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  std::memcpy(field.data(), text.data(), size);
 }
 
 template <std::size_t N>

@@ -14,6 +14,7 @@
 #include "proto/pcap.h"
 #include "tests/unit/record/flights.h"
 #include "verbs/record/files.h"
+#include "verbs/record/text_field.h"
 
 namespace uroce::record::test {
 namespace {
@@ -125,6 +126,30 @@ TEST(Document, SaysWhatBroke) {
   EXPECT_NE(document.find("\"why\": \"a \\\"test\\\"\""), std::string::npos);
   EXPECT_NE(document.find("QP_ACCESS_ERR on QP 0x11: we refuse"), std::string::npos);
   EXPECT_NE(document.find("\"words\": \"nak qpn=0x11 code=remote access error psn=0x105\""), std::string::npos);
+}
+
+std::string program_in_document(const std::string& name) {
+  Flight flight;
+  set_text(flight.ring->program, name);
+  const std::string document = json_of(flight.read(), "a test"), begin = "\"program\": \"";
+  const std::size_t at = document.find(begin) + begin.size();
+  return document.substr(at, document.find("\", ", at) - at);
+}
+
+TEST(Document, NamesProgramsAsTheyAre) {
+  EXPECT_EQ(program_in_document("中文程序"), "中文程序");
+  EXPECT_EQ(program_in_document("q\"uo\\te\n\x7f"), "q\\\"uo\\\\te\\u000a\\u007f");
+  EXPECT_EQ(program_in_document("Stra\xdf"
+                                "e"),
+            "Stra\\u00dfe")
+      << "no UTF-8: Latin-1, probably";
+  EXPECT_EQ(program_in_document("end\xe4\xb8"), "end\\u00e4\\u00b8");
+}
+
+TEST(Document, CutsLongNamesBetweenCharacters) {
+  EXPECT_EQ(program_in_document("a程序程序程序程序程序程序"), "a程序程序程序程序程序") << "31 bytes are kept";
+  EXPECT_EQ(program_in_document("程序程序程序程序程序程序"), "程序程序程序程序程序") << "not 31 bytes";
+  EXPECT_EQ(program_in_document(std::string(40, 'x')), std::string(31, 'x'));
 }
 
 }  // namespace
