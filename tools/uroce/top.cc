@@ -16,6 +16,7 @@
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
+#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -146,11 +147,11 @@ void print_table(const Look& now, const Before& before, double seconds, std::siz
     const nic::QpInside& inside = qp.moving.inside;
     print_to(stdout,
              "{:>8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-             row.nic->pid, row.nic->program, fmt::format("uroce{}", row.nic->index), qp.qpn, type_text(qp.fixed.type),
-             to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits), scaled(row.rates.received_bits),
-             scaled(row.rates.sent_packets + row.rates.received_packets), qp.counts.retransmitted, qp.counts.timeouts,
-             qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp), inside.queued_sends,
-             bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
+             row.nic->pid, without_controls(row.nic->program), fmt::format("uroce{}", row.nic->index), qp.qpn,
+             type_text(qp.fixed.type), to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits),
+             scaled(row.rates.received_bits), scaled(row.rates.sent_packets + row.rates.received_packets),
+             qp.counts.retransmitted, qp.counts.timeouts, qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp),
+             inside.queued_sends, bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
   }
 }
 
