@@ -41,18 +41,18 @@ std::string library_path() {
   return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
 }
 
+std::optional<std::string> refused_path(const std::string& library) {
+  // Where the loader takes one name to end, or a variable of its own to begin. It knows no way to quote.
+  if (library.find_first_of(" :;$") == std::string::npos) return std::nullopt;
+  return fmt::format("the loader can't preload {}: there is a space, colon, semicolon or dollar in its path", library);
+}
+
 std::optional<std::string> preload_library() {
   const std::string library = library_path();
   if (::access(library.c_str(), R_OK) != 0) {
     return fmt::format("{} is not there ({}); build the target uroce_libibverbs", library, std::strerror(errno));
   }
-  // Where the loader takes one name to end, or a variable of its own to begin. It knows no way to quote.
-  if (library.find_first_of(" :;$") != std::string::npos) {
-    return fmt::format(
-        "the loader can't preload {}: there is a space, colon, semicolon or dollar in its path; build or install uroce "
-        "in another folder",
-        library);
-  }
+  if (const auto why = refused_path(library)) return fmt::format("{}; {}", *why, kAnotherFolder);
   // The preload serves programs whose own search path would find the system's library; the path serves those that
   // open "libibverbs.so" at run time.
   prepend("LD_PRELOAD", library);

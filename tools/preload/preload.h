@@ -15,6 +15,12 @@ std::filesystem::path own_program();
 /// Our libibverbs.so.1: beside this executable in ../lib/uroce, where it is installed, or in ../lib, where it is built.
 std::string library_path();
 
+/// What helps where the loader can't preload our library.
+inline constexpr const char* kAnotherFolder = "build or install uroce in another folder";
+
+/// Why the loader can't preload `library`: its path. Nothing when it can.
+std::optional<std::string> refused_path(const std::string& library);
+
 /// Sets the environment so that a program that is executed now loads that library first. Returns the reason as one
 /// sentence when the library is not there, or the loader can't load it.
 std::optional<std::string> preload_library();

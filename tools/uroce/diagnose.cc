@@ -18,6 +18,7 @@
 #include "proto/address.h"
 #include "proto/base/fd.h"
 #include "tools/output/print.h"
+#include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
 #include "tools/uroce/rdma_tree.h"
@@ -181,8 +182,8 @@ void check_tool_port(Findings& findings) {
                 "another server runs; end it, or give both sides -p (" + server_name() + " --port) another");
 }
 
-/// Commands for both ends on this host, one pair a line each.
-void print_commands(const RdmaPort& port, bool machine) {
+/// Commands for both ends on this host, one pair a line each. `runs`: whether `uroce run` works.
+void print_commands(const RdmaPort& port, bool machine, bool runs) {
   const auto best = best_gid(port);
   const std::string device = machine ? " -d " + port.device : "";
   const std::string prefix = machine ? "" : "uroce run -- ";
@@ -192,7 +193,7 @@ void print_commands(const RdmaPort& port, bool machine) {
                                                 port.device, port.number, best->index)
                                   : "";
   print_to(stdout, "  server: {}{}\n  client: {} {}{}\n", server_name(), own, client_name(), peer, own);
-  print_to(stdout, "  server: {}\n  client: {} {}\n", pair, pair, peer);
+  if (machine || runs) print_to(stdout, "  server: {}\n  client: {} {}\n", pair, pair, peer);
 }
 
 }  // namespace
@@ -217,6 +218,8 @@ int diagnose(const std::string& sys) {
     if (show(port, findings)) emulated.push_back(port);
   }
   if (emulated.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
+  const auto refused = refused_path(library_path());
+  if (refused) findings.bad("uroce run: " + *refused, kAnotherFolder);
   print_to(stdout, "\nThe rest\n");
   check_modules(machine, findings);
   check_locked_memory(!machine.empty(), findings);
@@ -227,8 +230,8 @@ int diagnose(const std::string& sys) {
     return 1;
   }
   print_to(stdout, "\nCommands that work here (from another host: its way to this one instead of the address)\n");
-  for (const RdmaPort& port : usable) print_commands(port, true);
-  if (!emulated.empty()) print_commands(emulated.front(), false);
+  for (const RdmaPort& port : usable) print_commands(port, true, !refused);
+  if (!emulated.empty()) print_commands(emulated.front(), false, !refused);
   print_to(stdout,
            "\nThe GID index is the most common mistake: both sides need one of the same type. More: "
            "docs/troubleshooting.md\n");

@@ -56,6 +56,7 @@ void check_library(Findings& findings) {
   if (::access(library.c_str(), R_OK) != 0) {
     return findings.bad("library: " + library + " is missing", "build the target uroce_libibverbs");
   }
+  if (const auto why = refused_path(library)) return findings.bad("library: " + *why, kAnotherFolder);
   if (::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return findings.good("library: " + library);
   findings.bad(fmt::format("library: it can't be loaded: {}", ::dlerror()),
                "install the libraries that it needs (`ldd` lists them)");

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -11,10 +12,10 @@ import run_pair
 from run_pair import Skip, check
 
 
-def diagnose(*arguments):
+def diagnose(*arguments, program=None, command="diagnose"):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
-    done = subprocess.run([run_pair.BIN / "uroce", "diagnose", *arguments], env=environment, capture_output=True,
-                          text=True, timeout=60, check=False)
+    done = subprocess.run([program or run_pair.BIN / "uroce", command, *arguments], env=environment,
+                          capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -86,3 +87,20 @@ def scenario_diagnose_commands():
                 check(process.wait(30) == 0, f"{server}\n{process.stdout.read()}")
             finally:
                 process.kill()
+
+
+def scenario_folder_with_a_space():
+    """The loader can't preload a library from there: doctor and diagnose say what `uroce run` says."""
+    with tempfile.TemporaryDirectory(prefix="with a space ") as directory:
+        for file in ("bin/uroce", "bin/uroce-broker", "lib/libibverbs.so.1"):
+            (pathlib.Path(directory) / file).parent.mkdir(exist_ok=True)
+            shutil.copy(run_pair.BIN.parent / file, pathlib.Path(directory) / file)
+        program = pathlib.Path(directory) / "bin/uroce"
+        words = f"the loader can't preload {directory}/lib/libibverbs.so.1: there is a space"
+        status, text = diagnose("--", "true", program=program, command="run")
+        check(status != 0 and words in text, text)
+        status, text = diagnose(program=program, command="doctor")
+        check(status == 1 and f"BAD   library: {words}" in text and "-> build or install uroce in another folder" in text, text)
+        with tempfile.TemporaryDirectory() as without_devices:
+            text = diagnose("--sys", without_devices, program=program)[1]
+        check(f"BAD   uroce run: {words}" in text and "server: rdma_server" in text and "uroce run --" not in text, text)
