@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "proto/address.h"
 
@@ -47,6 +48,15 @@ std::string endpoint(const proto::Gid& local, std::uint16_t port) {
   return (local.is_v4() ? proto::to_string(local) : '[' + proto::to_string(local) + ']') + ':' + std::to_string(port);
 }
 
+/// What to do about EACCES; "" when it is not for the number of the port.
+std::string way_to_bind(std::uint16_t port) {
+  unsigned first = 0;
+  if (!(std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> first) || port >= first) return "";
+  return "; here ports below " + std::to_string(first) +
+         " are for root only: sysctl -w net.ipv4.ip_unprivileged_port_start=" + std::to_string(port) +
+         ", or run this as root";
+}
+
 SetupError bind_error(int error, const proto::Gid& local, std::uint16_t port) {
   const std::string what = "can't use " + endpoint(local, port) + " (UDP): ";
   switch (error) {
@@ -59,6 +69,8 @@ SetupError bind_error(int error, const proto::Gid& local, std::uint16_t port) {
       return {error, what + "this machine has no such address" +
                          (local.is_v4() ? "" : ", or IPv6 still looks whether another host has it (\"tentative\")") +
                          " (see: ip address); set UROCE_ADDR to one that it has"};
+    case EACCES:
+      return {error, what + std::strerror(error) + way_to_bind(port)};
     default:
       return {error, what + std::strerror(error)};
   }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include "engine/broker/slots.h"
 #include "engine/broker/start_broker.h"
 #include "engine/port/open_port.h"
+#include "engine/port/udp_socket.h"
 #include "proto/address.h"
 #include "proto/base/fd.h"
 #include "tools/output/print.h"
@@ -121,9 +123,14 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
   }
   for (std::uint8_t n = 1; n < 255; ++n) {
     const proto::Gid candidate = proto::Gid::from_v4(127, 0, 0, n);
-    if (!ibv::is_port_free(candidate)) continue;
-    findings.good("addresses: " + proto::to_string(candidate) + " is free");
-    return candidate;
+    const auto socket = engine::open_receive_socket(candidate);
+    if (socket) {
+      findings.good("addresses: " + proto::to_string(candidate) + " is free");
+      return candidate;
+    }
+    if (socket.error().error == EADDRINUSE) continue;
+    findings.bad("addresses: " + socket.error().sentence, "uroce needs UDP port 4791 of the addresses of its NICs");
+    return std::nullopt;
   }
   findings.bad("addresses: UDP port 4791 is in use on all of 127.0.0.1 .. 127.0.0.254",
                "end the process that uses the port");

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import run_pair
-from run_pair import Skip, check
+from run_pair import Skip, Tool, check, need_namespaces
 
 
 def diagnose(*arguments, program=None, command="diagnose"):
@@ -104,3 +104,18 @@ def scenario_folder_with_a_space():
         with tempfile.TemporaryDirectory() as without_devices:
             text = diagnose("--sys", without_devices, program=program)[1]
         check(f"BAD   uroce run: {words}" in text and "server: rdma_server" in text and "uroce run --" not in text, text)
+
+
+def scenario_privileged_port():
+    """Port 4791 may be for root only: doctor and programs say so, and what to do."""
+    need_namespaces()
+    pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("5000")
+    as_user = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
+    words = ("can't use 127.0.0.1:4791 (UDP): Permission denied; here ports below 5000 are for root only: sysctl -w "
+             "net.ipv4.ip_unprivileged_port_start=4791, or run this as root")
+    doctor = Tool("uroce", ["doctor"], launcher=as_user)
+    check(doctor.finish() == 1, "status", doctor, doctor.stdout)
+    check(f"BAD   addresses: {words}" in doctor.stdout and "in use" not in doctor.stdout, doctor.stdout)
+    for options in ([], ["--addr", "127.0.0.1"]):
+        server = Tool("rdma_server", ["--num-qp", 1, *options], launcher=as_user)
+        check(server.finish() != 0 and words in server.stderr, server, server.stderr)
