@@ -64,6 +64,22 @@ TEST(Lacking, AllowedCalls) {
   }
 }
 
+/// What opening another context comes to, where opening a file fails with `error`.
+std::string another_context(unsigned error) {
+  return in_child([error] {
+    struct ibv_device** const list = v().ibv_get_device_list(nullptr);
+    if (v().ibv_open_device(list[0]) == nullptr) return last_error();
+    forbid({SYS_openat}, error);
+    return outcome();
+  });
+}
+TEST(Lacking, AnotherFile) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  EXPECT_THAT(another_context(EMFILE), AllOf(StartsWith("EMFILE: "), HasSubstr("; raise RLIMIT_NOFILE (ulimit -n)")));
+  EXPECT_THAT(another_context(ENFILE), AllOf(StartsWith("ENFILE: "), HasSubstr("; raise fs.file-max (sysctl)")));
+  EXPECT_THAT(another_context(EACCES), AllOf(StartsWith("EACCES: "), HasSubstr("/dev/null"), Not(HasSubstr("raise"))));
+}
+
 TEST(Lacking, Memory) {
   UROCE_NEEDS_THREADS_AFTER_FORK();
   const std::string text = in_child([] {

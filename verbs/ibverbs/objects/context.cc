@@ -129,10 +129,14 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
   struct ibv_context* base = &context->verbs_context::context;
   if (base->cmd_fd < 0 || base->async_fd < 0) {
     const int error = errno;
+    const bool lacks_null = base->cmd_fd < 0;
     impl::ibv_close_device(base);
-    refuse_setting(error, std::string("no file descriptor for another context (") + std::strerror(error) +
-                              (error == ENOENT ? "); each context opens /dev/null: see that there is one"
-                                               : "); raise RLIMIT_NOFILE (ulimit -n)"));
+    const char* const advice = error == EMFILE   ? "; raise RLIMIT_NOFILE (ulimit -n)"
+                               : error == ENFILE ? "; raise fs.file-max (sysctl)"
+                               : lacks_null ? "; each context opens /dev/null: see that there is one, to read and write"
+                                            : "";
+    refuse_setting(error,
+                   std::string("no file descriptor for another context (") + std::strerror(error) + ')' + advice);
     return nullptr;
   }
   return base;
