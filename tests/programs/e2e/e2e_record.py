@@ -126,6 +126,19 @@ def scenario_live():
     check(status == 2 and "is no QP of a process" in error, error)
 
 
+def scenario_live_name():
+    """A process chooses its name: top and qp print nothing of it that a terminal would obey."""
+    launcher = ["bash", "-c", 'exec -a "$0" "$@"', "two\nlines\x1b[31m中"]
+    with Pair(["--op", "write", "--iters", 1000000000, "--num-qp", 1], launcher=launcher) as pair:
+        pid, text = pair.client.process.pid, ""
+        while str(pid) not in text:
+            check(pair.client.process.poll() is None, "the client has ended", pair.client)
+            _, text, _ = uroce("top", "--once", "--interval", 0.05)
+        _, details, error = uroce("qp", pid)
+        for said in (text, details):
+            check("two?lines?[31m中" in said and "\x1b" not in said, ascii(said), error)
+
+
 def scenario_explain_own_run():
     """--explain: the summary, then the story of the run, with the NIC's own reasons; nothing is left behind."""
     with tempfile.TemporaryDirectory() as directory:
