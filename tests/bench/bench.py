@@ -262,6 +262,9 @@ def points(runs):
         name = f"{op.upper()} 2 B"
         yield Point(f"{name}, half round trip, polling", "us", runs.latency(name, op=op, bytes=2),
                     runs.pingpong(name, "io_uring", size), "raw io_uring", "<= 1.5", why=ACKS)
+    name = "WRITE 2 B, watching memory"
+    yield Point(f"{name}, half round trip", "us", runs.latency(name, op="write", bytes=2, watch=True),
+                runs.pingpong(name, "io_uring", 36), "raw io_uring", "<= 4", why=perftest.MEMORY)
     yield Point("SEND 2 B, half round trip, polling", "us", runs.again("SEND 2 B", "half_round_trip_us"),
                 lambda seconds: measure.raw_pingpong(seconds, 20, "io_uring", mode="pairs")["half_round_trip_us"],
                 "raw, with ACKs", "<= 1.25", why=CALLS)

@@ -48,7 +48,7 @@ class Row:
 SMALL = "each message of 2 bytes has a WQE, a receive and two completions, and needs an ACK"
 BOTH = "it waits for the ACK of its own SEND before it looks for the answer: two packets each way, raw sends one"
 EVENTS = "two events for each message: to arm, fetch and look for one are system calls"
-MEMORY = "the program watches its memory; while it does, the background thread moves the packets, and has to get a core first"
+MEMORY = "the program watches its memory; where it is not known to, the background thread moves the packets, and has to get a core first"
 WHOLE = "a whole round trip beside raw's half; the target's background thread has to be awake"
 
 ROWS = (

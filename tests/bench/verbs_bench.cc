@@ -3,7 +3,7 @@
 // raw_udp.cc's are the ceiling of. Data is verified; retransmissions and ICRC errors are reported with every result.
 //
 //   uroce_bench_verbs bw    --op write|send|read --bytes N --qps Q --seconds S
-//   uroce_bench_verbs lat   --op write|send --bytes N --seconds S [--events]
+//   uroce_bench_verbs lat   --op write|send --bytes N --seconds S [--events | --watch]
 //   uroce_bench_verbs idle  --seconds S
 //
 // Prints one line of JSON.
@@ -34,6 +34,7 @@ struct Options {
   std::string op = "write";
   Shape shape;
   double seconds = 1;
+  bool watch = false;  ///< Of a ping-pong: only memory, and the CQ when many have completed.
 };
 
 enum ibv_wr_opcode opcode_of(const std::string& op) {
@@ -181,6 +182,11 @@ class PingPong {
   /// Waits for the peer's message; with RDMA WRITE that is the `mark` in memory.
   void await(std::uint8_t mark) {
     bool here = false;
+    if (options_.watch) {
+      while (last()[0] != mark) continue;
+      here = true;
+      if (unfinished_ < kMostUnseen) return;
+    }
     while (!here || unfinished_ > kMaxUnfinished) {
       const auto completions = side_.poll();
       for (const ibv_wc& wc : completions) {
@@ -197,7 +203,7 @@ class PingPong {
   }
 
  private:
-  static constexpr int kMaxUnfinished = 4;
+  static constexpr int kMaxUnfinished = 4, kMostUnseen = 12;
   volatile std::uint8_t* last() { return side_.slot(0) + options_.shape.bytes - 1; }
 
   Side& side_;
@@ -228,7 +234,8 @@ json run_lat(Side& side, const Line& line, const Options& options) {
   PingPong end(side, options);
   line.meet();
   // As many rounds as fit, going by what both kinds of waiting typically take.
-  const auto rounds = static_cast<std::uint64_t>(options.seconds * (options.shape.events ? 20'000 : 80'000));
+  const auto rounds =
+      static_cast<std::uint64_t>(options.seconds * (options.shape.events || options.watch ? 20'000 : 80'000));
   line.write(&rounds, sizeof rounds);
   const Meter meter(side);
   std::vector<double> microseconds;
@@ -313,6 +320,7 @@ int main(int argc, char** argv) {
   app.add_option("--depth", options.shape.depth)->check(CLI::Range(4, 256));
   app.add_option("--seconds", options.seconds)->check(CLI::PositiveNumber);
   app.add_flag("--events", options.shape.events);
+  app.add_flag("--watch", options.watch);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
