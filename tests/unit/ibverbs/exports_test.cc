@@ -93,7 +93,12 @@ std::string kind_of(const Library& library, const char* name, const char* versio
   if (dladdr1(at, &info, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) == 0 || !symbol) {
     return "unknown";
   }
-  return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT ? std::to_string(symbol->st_size) + " bytes" : "function";
+  if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT) return "function";
+#ifdef __SANITIZE_ADDRESS__
+  return "data";  // What is behind ours, so that nobody writes there, counts as a part of it.
+#else
+  return std::to_string(symbol->st_size) + " bytes";
+#endif
 }
 
 // A library that is bound to ours instead of the system's calls functions, and writes to data.
