@@ -51,7 +51,8 @@ class Port {
   virtual ~Port() = default;
 
   /// Makes `wanted` usable as UDP source port of packets sent from `local`; returns the port that will really be used,
-  /// which is another one when too many are in use already. Balanced by release_source_port() with the result.
+  /// which is another one when too many are in use already, and 0 when there is no socket for any: packets from
+  /// `wanted` try again then. Balanced by release_source_port() with the result.
   virtual std::uint16_t acquire_source_port(const proto::Gid& local, std::uint16_t wanted) = 0;
   virtual void release_source_port(const proto::Gid& local, std::uint16_t port) = 0;
 

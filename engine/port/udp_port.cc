@@ -25,8 +25,7 @@ UdpPort::UdpPort(std::vector<ReceiveSocket> receivers, PortInfo info)
 }
 
 std::uint16_t UdpPort::acquire_source_port(const proto::Gid& local, std::uint16_t wanted) {
-  const std::uint16_t port = senders_.acquire(local, wanted);
-  return port != 0 ? port : wanted;  // No socket at all: sending will try again, and count what it loses.
+  return senders_.acquire(local, wanted);
 }
 
 std::vector<proto::Gid> UdpPort::locals() const {

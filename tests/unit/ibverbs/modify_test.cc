@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // ibv_modify_qp and ibv_query_qp.
-#include <sys/resource.h>
-
 #include "tests/unit/ibverbs/support.h"
 
 namespace uroce::ibv::test {
@@ -49,21 +47,6 @@ TEST_F(Modify, StateAloneLeadsOnlyToWhereNothingIsNeeded) {
       EXPECT_EQ(qp->state, error == 0 ? to : from);
     }
   }
-}
-
-TEST_F(Modify, APathNeedsADescriptorToSendFrom) {
-  bring(IBV_QPS_INIT);
-  rlimit whole{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
-  const rlimit none{.rlim_cur = 1, .rlim_max = whole.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const int error = modify(rtr_attr(node.gid(), kPeerQpn), kRtrMask);
-  const std::string sentence = last_error();
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
-  EXPECT_EQ(error, EMFILE) << sentence;
-  EXPECT_NE(sentence.find("RLIMIT_NOFILE"), std::string::npos) << sentence;
-  EXPECT_EQ(state_of(qp.get()), IBV_QPS_INIT);
-  EXPECT_EQ(modify(rtr_attr(node.gid(), kPeerQpn), kRtrMask), 0) << last_error();
 }
 
 TEST_F(Modify, EachStepNeedsEachOfItsAttributes) {

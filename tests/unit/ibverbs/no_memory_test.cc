@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verbs that find no memory, wherever they ask for it: they say ENOMEM, and undo what they have done.
+// Verbs that find no memory, wherever they ask for it: they say ENOMEM, and undo what they have done. And one that
+// finds no descriptor.
+#include <sys/resource.h>
+
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -48,6 +51,25 @@ auto make_with_little_memory(Make make) {
     EXPECT_EQ(error, ENOMEM) << "with memory for " << enough;
     if (error != ENOMEM) return made;
   }
+}
+
+// Before others leave sockets that could be shared.
+TEST(NoDescriptor, APathNeedsOneToSendFrom) {
+  Node node(0);
+  const QpPtr qp = node.make_qp();
+  struct ibv_qp_attr init = init_attr(), rtr = rtr_attr(node.gid(), 7);
+  ASSERT_EQ(v().ibv_modify_qp(qp.get(), &init, mask_for(*qp, IBV_QPS_INIT)), 0);
+  rlimit whole{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  const rlimit none{.rlim_cur = 1, .rlim_max = whole.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int error = v().ibv_modify_qp(qp.get(), &rtr, mask_for(*qp, IBV_QPS_RTR));
+  const std::string sentence = last_error();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+  EXPECT_EQ(error, EMFILE) << sentence;
+  EXPECT_NE(sentence.find("RLIMIT_NOFILE"), std::string::npos) << sentence;
+  EXPECT_EQ(state_of(qp.get()), IBV_QPS_INIT);
+  EXPECT_EQ(v().ibv_modify_qp(qp.get(), &rtr, mask_for(*qp, IBV_QPS_RTR)), 0) << last_error();
 }
 
 TEST(NoMemory, VerbsUndoWhatTheyHaveDone) {

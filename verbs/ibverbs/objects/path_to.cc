@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/objects/path_to.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
+#include "engine/os/fd.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/host/address.h"
@@ -97,13 +101,16 @@ Result<proto::Path, int> path_to(const Adapter& adapter, const struct ibv_ah_att
 }
 
 Result<HeldSourcePort, int> hold(const NicLock& lock, proto::Path& path, std::uint16_t wanted) {
-  errno = 0;
   path.source_port = lock.port().acquire_source_port(path.source, wanted);
-  if (path.source_port == 0 && (errno == EMFILE || errno == ENFILE)) {
+  if (path.source_port != 0) return HeldSourcePort{path.source, path.source_port};
+  const engine::Fd any(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const int error = errno;
+  if (!any) {
     return Err{refuse(
-        errno, "there is no descriptor for the socket that packets leave from: raise RLIMIT_NOFILE (ulimit -n)")};
+        error, std::string("no socket to send from: ") + std::strerror(error) + "; raise RLIMIT_NOFILE (ulimit -n)")};
   }
-  return HeldSourcePort{path.source, path.source_port};
+  path.source_port = wanted;  // The address has gone, perhaps for a moment. Packets will try, and be counted as lost.
+  return HeldSourcePort{path.source, 0};
 }
 
 void release(const NicLock& lock, std::optional<HeldSourcePort>& held) {
