@@ -243,8 +243,11 @@ class Storm {
   /// whether all went well.
   bool operate(enum ibv_wr_opcode opcode, bool at_peer, int count) {
     const QpPtr qa = a_.make_qp(), qb = b_.make_qp();
-    bring_to(qa.get(), IBV_QPS_RTS, b_.gid(), qb->qp_num);
-    bring_to(qb.get(), IBV_QPS_RTS, a_.gid(), qa->qp_num);
+    // On a busy machine the peer may wait long for memory that somebody maps all the time.
+    ConnectOptions patient;
+    patient.timeout = 18;
+    bring_to(qa.get(), IBV_QPS_RTS, b_.gid(), qb->qp_num, patient);
+    bring_to(qb.get(), IBV_QPS_RTS, a_.gid(), qa->qp_num, patient);
     const std::uint32_t length = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_READ ? 2000 : 8;
     const struct ibv_sge ours { pages_.address(kPage), length, ours_.lkey() };
     const struct ibv_sge receive { pages_.address(kPage), length, theirs_.lkey() };
