@@ -55,12 +55,15 @@ class CrowdWatch {
     idle_since_ = {};
     has_slept_in_vain_ = false;
   }
-  /// It slept until `now`. `in_vain`: the time was up. Then it does not sleep again before something has come: it may
-  /// wait for something that is no packet.
-  void on_slept(Instant now, bool in_vain) {
+  /// It slept from `since` to `now`. `in_vain`: the time was up. Then it does not sleep again before something has
+  /// come: it may wait for something that is no packet.
+  void on_slept(Instant since, Instant now, bool in_vain) {
     last_ = now;
     has_slept_in_vain_ = in_vain;
+    if (now - since > 2 * kCrowdedSleep) wakes_late_until_ = now + kCrowdedFor;
   }
+  /// Whether those who want the processor keep it: the thread has lately had to wait for it behind a sleep.
+  bool wakes_late() const { return last_ < wakes_late_until_; }
 
  private:
   Instant last_{};         ///< Turn, or end of a sleep.
@@ -71,6 +74,7 @@ class CrowdWatch {
   Instant nic_since_{};        ///< ... and since when of that NIC alone.
   Instant idle_since_{};       ///< The first of a row of turns for nothing; Instant{}: the last one was not.
   bool has_slept_in_vain_ = false;
+  Instant wakes_late_until_{};
 };
 
 }  // namespace uroce::engine

@@ -420,13 +420,14 @@ class Runner {
     poller_sleeps_ = true;
     held.unlock();
     const NoCancellation whole;
+    const Instant since = os_now();
     const timespec most = time_until(end);
     const bool came = !port_->expect_packets(true) || poll_all(polled, &most) != 0;
     port_->expect_packets(false);
     held = lock();
     poller_sleeps_ = false;
     const bool in_vain = !came && end == latest;
-    CrowdWatch::of_this_thread().on_slept(os_now(), in_vain);
+    CrowdWatch::of_this_thread().on_slept(since, os_now(), in_vain);
     return !in_vain;
   }
 
@@ -446,7 +447,7 @@ class Runner {
   bool await_write(TurnLock::Held& held, WriteWatch& watch) {
     const NoCancellation whole;  // The program has not got what it found, or does not know what it has posted.
     const SilentWrites writes(nic_);
-    const LookOut done = look_out(held, writes, watch.usual_writes());
+    const LookOut done = look_out(held, writes, watch);
     watch.on_look_out(writes.count(), done.is_over);
     if (masked()) unmask();
     if (done.more) inform_background(done.more);
@@ -456,22 +457,26 @@ class Runner {
     bool is_over = true;  ///< Its time was; else it was interrupted.
     bool more = false;    ///< There is more to send.
   };
-  /// Turns the crank until there are so many `writes`, its time is over, or another thread wants the NIC or has taken
-  /// over.
-  LookOut look_out(TurnLock::Held& held, const SilentWrites<N>& writes, std::uint64_t wanted) {
+  /// Turns the crank until there are as many `writes` as usual, its time is over, or another thread wants the NIC or
+  /// has taken over. Behind a post also until it had better sleep, but would wake up late: meanwhile the program could
+  /// watch its memory, and the background thread gets a processor at once (ask_for_short_slices()).
+  LookOut look_out(TurnLock::Held& held, const SilentWrites<N>& writes, const WriteWatch& watch) {
     CrowdWatch& crowd = CrowdWatch::of_this_thread();
     LookOut done;
     Instant now = os_now();
     const Instant latest = now + Pace::of(kLookOutMost);
-    for (Instant end = now + Pace::of(kLookOut); now < end && writes.count() < wanted; now = os_now()) {
+    for (Instant end = now + Pace::of(kLookOut); now < end && writes.count() < watch.usual_writes(); now = os_now()) {
       if (lock_.is_wanted() || !masked()) return {.is_over = false, .more = done.more};
       begin_turn(now);
       const Progress progress = turn_crank(nic_, *port_, now, Answers::kAtOnce, [this] { tell_progress(); });
       done.more = progress.transmitted >= kCrankBurst;
       crowd.on_turn(this, now, progress.is_idle(), preemptions);
       polls_.on_call_done(now);
-      const bool goes_on = progress.received > 0 || (crowd.should_sleep() && may_sleep(now) &&
-                                                     sleep_for_packets(held, std::min(now + kCrowdedSleep, latest)));
+      bool goes_on = progress.received > 0;
+      if (!goes_on && crowd.should_sleep()) {
+        if (&watch == &writes_after_posts_ && crowd.wakes_late()) return {.is_over = false, .more = done.more};
+        goes_on = may_sleep(now) && sleep_for_packets(held, std::min(now + kCrowdedSleep, latest));
+      }
       if (goes_on) end = std::min(os_now() + Pace::of(kLookOut), latest);
     }
     return done;

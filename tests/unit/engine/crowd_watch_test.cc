@@ -28,6 +28,11 @@ class CrowdWatchTest : public testing::Test {
     now += duration;
     ++preemptions;
   }
+  void sleep(Duration duration, bool in_vain = false) {
+    const Instant since = now;
+    now += duration;
+    watch.on_slept(since, now, in_vain);
+  }
   bool turn(bool was_idle, int nic = 0) {
     watch.on_turn(&nics[nic], now, was_idle, [this] {
       ++asked;
@@ -84,13 +89,11 @@ TEST_F(CrowdWatchTest, APauseBeginsTheWhileAnew) {
 TEST_F(CrowdWatchTest, ItSleepsOnceInVain) {
   be_in_crowd();
   EXPECT_EQ(poll_idly(kSpin + 1us), 1);
-  now += engine::kCrowdedSleep;
-  watch.on_slept(now, /*in_vain=*/true);
+  sleep(engine::kCrowdedSleep, /*in_vain=*/true);
   EXPECT_EQ(poll_idly(1ms), 0) << "It waits for something else.";
   turn(/*was_idle=*/false);
   EXPECT_EQ(poll_idly(kSpin + 1us), 1);
-  now += 100us;
-  watch.on_slept(now, /*in_vain=*/false);
+  sleep(100us);
   EXPECT_EQ(poll_idly(1us), 1) << "There were packets, of which nothing came.";
 }
 
@@ -98,10 +101,22 @@ TEST_F(CrowdWatchTest, ASleepIsNoPause) {
   be_in_crowd();
   poll_idly(kSpin + 1us);
   const int before = asked;
-  now += engine::kCrowdedSleep;
-  watch.on_slept(now, /*in_vain=*/false);
+  sleep(engine::kCrowdedSleep);
   turn(/*was_idle=*/false);
   EXPECT_EQ(asked, before);
+}
+
+TEST_F(CrowdWatchTest, ASleepThatTakesLongerThanMeantIsRememberedForAWhile) {
+  be_in_crowd();
+  poll_idly(kSpin + 1us);
+  sleep(engine::kCrowdedSleep);
+  EXPECT_FALSE(watch.wakes_late());
+  sleep(engine::kCrowdedSleep * 3);
+  EXPECT_TRUE(watch.wakes_late());
+  poll_idly(engine::kCrowdedFor - 1ms);
+  EXPECT_TRUE(watch.wakes_late());
+  poll_idly(2ms);
+  EXPECT_FALSE(watch.wakes_late());
 }
 
 TEST_F(CrowdWatchTest, ItDoesNotSleepForOneOfTwoNics) {

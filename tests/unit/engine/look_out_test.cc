@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/os/wake_event.h"
+#include "engine/run/crowd_watch.h"
 #include "engine/run/runner.h"
 #include "proto/packet.h"
 
@@ -217,16 +218,37 @@ class LookOutTest : public testing::Test {
     EXPECT_TRUE(was_taken);
     return count;
   }
-  /// Posts; a WRITE comes if the post looks out for it, and else what comes `behind` the post. Whether it has taken
-  /// one.
-  bool post(std::initializer_list<Step> behind) {
+  /// Posts; `if_it_looks_out` comes if the post does so, and else what comes `behind` it. Whether it has taken a WRITE.
+  bool post(std::initializer_list<Step> behind,
+            std::initializer_list<Step> if_it_looks_out = {Step::kAck, Step::kNothing, Step::kWrite}) {
     std::unique_lock lock = runner.lock();
     const std::uint64_t before = nic.silent_writes();
-    port.script_when_masked({Step::kAck, Step::kNothing, Step::kWrite});
+    port.script_when_masked(if_it_looks_out);
     runner.posted(lock, engine::Runner<CountingNic>::Wait::kForNextCall);
-    if (!port.unscript()) port.script(behind);
+    if (!port.unscript() || if_it_looks_out.size() == 0) port.script(behind);
     EXPECT_FALSE(runner.leaves_packets_to_program());
     return nic.silent_writes() > before;
+  }
+  /// Does so until a post has taken the WRITE.
+  void learn_posts() {
+    bool was_taken = false;
+    for (const Instant limit = os_now() + 5s; !was_taken && os_now() < limit;) {
+      const std::uint64_t before = nic.silent_writes();
+      was_taken = post({Step::kWrite});
+      see_write(before + 1);  // Else the background thread takes it, also where it has interrupted the post.
+    }
+    EXPECT_TRUE(was_taken);
+  }
+  /// Others want the processor of this thread, as far as it knows. `wakes_late`: and they kept it when it woke up.
+  void be_in_a_crowd(bool wakes_late) {
+    engine::CrowdWatch& crowd = engine::CrowdWatch::of_this_thread();
+    const Instant now = os_now();
+    const Instant woken = now - 2 * engine::kCrowdedFor;
+    crowd.on_turn(&runner, woken, /*was_idle=*/true, [] { return 0L; });
+    for (const Duration ago : {2ms, 2ms, 2ms, 2ms, 0ms}) {
+      crowd.on_turn(&runner, now - ago, /*was_idle=*/true, [&] { return ago.count(); });
+    }
+    if (wakes_late) crowd.on_slept(now - 3 * engine::kCrowdedSleep, now, /*in_vain=*/false);
   }
   /// Watches memory until the WRITE is there.
   void see_write(std::uint64_t count) {
@@ -293,14 +315,8 @@ TEST_F(LookOutTest, TheThreadTakesTheWriteItselfOnceThatIsKnownToCome) {
 }
 
 TEST_F(LookOutTest, APostTakesTheWriteItselfOnceThatIsKnownToCome) {
-  bool was_taken = false;
-  std::uint64_t count = 0;
-  for (const Instant limit = os_now() + 5s; !was_taken && os_now() < limit;) {
-    was_taken = post({Step::kWrite});
-    see_write(++count);  // Else the background thread takes it, also where it has interrupted the post.
-  }
-  EXPECT_TRUE(was_taken);
-  EXPECT_GT(count, static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
+  learn_posts();
+  EXPECT_GT(nic.silent_writes(), static_cast<std::uint64_t>(engine::kLoyaltyNeeded)) << "too early to know";
 }
 
 TEST_F(LookOutTest, APostDoesNotWhereAnotherOneMayComeBeforeTheWrite) {
@@ -311,6 +327,24 @@ TEST_F(LookOutTest, APostDoesNotWhereAnotherOneMayComeBeforeTheWrite) {
     ASSERT_FALSE(post({Step::kWrite}));
     see_write(count);
   }
+}
+
+TEST_F(LookOutTest, APostInACrowdSleepsForTheWriteUnlessItWouldWakeUpLate) {
+  // This thread alone must have used the NIC for a while.
+  for (const Instant alone = os_now() + engine::kAloneFor; os_now() < alone;) learn_posts();
+  const auto sleeps = [&](bool wakes_late) {
+    learn_posts();
+    be_in_a_crowd(wakes_late);
+    const std::uint64_t before = port.program_sleeps();
+    const std::uint64_t writes = nic.silent_writes();
+    EXPECT_FALSE(post({Step::kWrite}, /*if_it_looks_out=*/{}));
+    see_write(writes + 1);
+    return port.program_sleeps() > before;
+  };
+  bool has_slept = false;
+  for (const Instant limit = os_now() + 5s; !has_slept && os_now() < limit;) has_slept = sleeps(/*wakes_late=*/false);
+  EXPECT_TRUE(has_slept);
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(sleeps(/*wakes_late=*/true));
 }
 
 TEST_F(LookOutTest, ItDoesNotWaitForeverWhileOtherPacketsCome) {
