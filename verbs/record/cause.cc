@@ -11,6 +11,7 @@
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/syndrome.h"
+#include "verbs/nic/model/checks.h"
 #include "verbs/nic/model/names.h"
 #include "verbs/nic/model/types.h"
 
@@ -120,6 +121,10 @@ class Search {
     std::string text = counted(transmissions, "transmission") + " of PSN " + hex(psn) + ", ";
     if (naks != 0) return text + "answered by " + counted(naks, "NAK") + " and never acknowledged";
     text += "no answer: ";
+    if (const auto awaited = awaited_by_peer(psn)) {
+      return text + "the peer" + peer_text(psn) + " waits for PSN " + hex(*awaited) +
+             ". Its rq_psn and the sq_psn here must be the same (ibv_modify_qp)";
+    }
     const Arrivals arrivals = arrivals_since(first_sent(psn).value_or(silent_since.value_or(error_.when)));
     const Drops& drops = arrivals.dropped;
     // Without packets nobody knows who has sent them.
@@ -179,6 +184,7 @@ class Search {
     if (packet != nullptr) text += " of " + proto::to_string(packet->path.source);
     text += request_text(packet) + " with a NAK \"" + std::string(proto::to_string(code)) + '"';
     if (code == proto::NakCode::kRemoteAccessError) text += ": no region here has this R_Key, range and right";
+    if (code == proto::NakCode::kInvalidRequest) text += why_invalid(packet);
     return text;
   }
 
@@ -196,6 +202,64 @@ class Search {
  private:
   static std::uint32_t psn_of(const Recording::Packet& packet) {
     return proto::ConstView<proto::Bth>{packet.head.data()}.get<proto::Bth::PsnField>();
+  }
+
+  /// The PSN for which the peer waits, where it only answers to others than `psn`, though `psn` is the oldest.
+  std::optional<std::uint32_t> awaited_by_peer(std::uint32_t psn) const {
+    const auto since = first_sent(psn);
+    if (!since) return std::nullopt;
+    std::optional<std::uint32_t> awaited;
+    for (std::size_t i = 0; i < at_; ++i) {
+      const Recording::Event& each = recording_.events[i];
+      if (each.event.kind != TraceKind::kGhostAck || each.event.qpn != error_.qpn || each.event.when < *since) continue;
+      const Recording::Packet* const packet = packet_about(each);
+      const auto syndrome = packet == nullptr ? std::nullopt : syndrome_of(*packet);
+      if (!syndrome) continue;
+      const bool is_nak = !std::holds_alternative<proto::syndrome::Ack>(*syndrome);
+      awaited = is_nak ? psn_of(*packet) : (proto::Psn{psn_of(*packet)} + 1).value();
+    }
+    return awaited == psn ? std::nullopt : awaited;
+  }
+  /// Of an ACK or a NAK; nothing for other packets.
+  static std::optional<proto::Syndrome> syndrome_of(const Recording::Packet& packet) {
+    const auto* const op = proto::find_opcode(packet.head[0]);
+    if (op == nullptr || op->kind != proto::Kind::kAcknowledge) return std::nullopt;
+    const auto offset = static_cast<std::size_t>(op->stack.offset_of(proto::HeaderId::kAeth));
+    if (packet.head.size() < offset + proto::Aeth::kSize) return std::nullopt;
+    const proto::ConstView<proto::Aeth> aeth{packet.head.data() + offset};
+    return proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  }
+
+  /// Which check of ours has refused the request, in words.
+  std::string why_invalid(const Recording::Packet* packet) const {
+    for (std::size_t i = at_; i-- > 0;) {
+      const TraceEvent& event = recording_.events[i].event;
+      if (event.qpn != error_.qpn) continue;
+      if (event.kind != TraceKind::kRefused) break;
+      switch (static_cast<nic::RcCheck>(event.a)) {
+        case nic::RcCheck::kSequence:
+          return ": it does not continue the message before it, or begins inside one";
+        case nic::RcCheck::kOpcode:
+          return ": this QP does not allow it (qp_access_flags)";
+        case nic::RcCheck::kResources:
+          return ": more READs and atomics at once than this QP takes (max_dest_rd_atomic)";
+        case nic::RcCheck::kLength:
+          return ": its length is wrong" + payload_text(packet);
+        default:
+          return "";
+      }
+    }
+    const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
+    return op != nullptr && op->kind == proto::Kind::kSend ? ": it is longer than the receive" : "";
+  }
+  /// For a packet with payload: "; it has 1024 bytes ...".
+  static std::string payload_text(const Recording::Packet* packet) {
+    const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
+    if (op == nullptr || (op->kind != proto::Kind::kSend && op->kind != proto::Kind::kWrite)) return "";
+    const std::size_t around = op->stack.bytes + proto::kIcrcSize +
+                               proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::PadCount>();
+    const std::string bytes = packet->size < around ? "" : "; it has " + counted(packet->size - around, "byte");
+    return bytes + ", and path_mtu must be the same at both ends (ibv_modify_qp)";
   }
 
   /// What came for the QP while the peer did not acknowledge.
@@ -367,7 +431,10 @@ std::string why_failed(const Search& search, WcStatus status) {
     case WcStatus::kRemAccessErr:
       return search.refused(": no region there has this R_Key, range and right");
     case WcStatus::kRemInvReqErr:
-      return search.refused(" as invalid: perhaps it is longer than the receive, or the QP there does not allow it");
+      return search.refused(
+          " as invalid: perhaps it is longer than the receive, the path_mtu of the QP there is another one, or that QP "
+          "does "
+          "not allow it");
     case WcStatus::kRemOpErr:
       return search.refused(": it could not execute it; perhaps memory there is gone");
     case WcStatus::kBadRespErr:

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/record/flights.h"
+#include "verbs/nic/model/checks.h"
 #include "verbs/nic/model/types.h"
 
 namespace uroce::record::test {
@@ -124,6 +125,24 @@ TEST(Cause, APeerThatSendsOtherThings) {
   EXPECT_EQ(sentence(flight), std::string(kInVain) +
                                   "the peer 127.0.0.2 sends, the last packet 63 ms before, but does not acknowledge "
                                   "this one");
+}
+
+TEST(Cause, APeerThatWaitsForAnotherPsn) {
+  const auto answered = [](std::uint32_t psn, std::uint8_t syndrome) {
+    Flight flight;
+    send_in_vain(flight, [&](Duration when) {
+      flight.gets_ack(when, psn, kPeer, kQpn, 0, syndrome);
+      flight.drops(when, TraceKind::kGhostAck, 0x11, psn, kQpn);
+    });
+    return sentence(flight);
+  };
+  constexpr std::uint8_t kAck = 0x1F, kSequenceNak = 0x60;
+  const std::string peer = std::string(kInVain) + "the peer 127.0.0.2 ";
+  const std::string same = "Its rq_psn and the sq_psn here must be the same (ibv_modify_qp)";
+  EXPECT_EQ(answered(0x77, kSequenceNak), peer + "waits for PSN 0x77. " + same);
+  EXPECT_EQ(answered(0x1FF, kAck), peer + "waits for PSN 0x200. " + same) << "For it our requests are old.";
+  EXPECT_EQ(answered(0x104, kAck), peer + "sends, the last packet 63 ms before, but does not acknowledge this one")
+      << "It waits for ours.";
 }
 
 TEST(Cause, AnswersThatThisNicDropped) {
@@ -315,6 +334,34 @@ TEST(Cause, TheEndThatRefuses) {
             "QP_ACCESS_ERR on QP 0x11: we refuse PSN 0x105 with a NAK \"remote access error\": no region here has this "
             "R_Key, "
             "range and right");
+}
+
+/// The sentence about a SEND of 1024 bytes that is refused as invalid. `check`: the one that objects, if any.
+std::string sentence_of_invalid(std::optional<nic::RcCheck> check, TraceKind before = TraceKind::kEstablished) {
+  Flight flight;
+  flight.gets_send(1ms, 0x105, 1024);
+  flight.drops(1ms, before, static_cast<std::uint64_t>(nic::RcCheck::kResources), 0x105, kQpn);
+  if (before == TraceKind::kRefused) flight.drops(1ms, TraceKind::kRnrNak, 0x105, 1, kQpn);
+  if (check) flight.drops(2ms, TraceKind::kRefused, static_cast<std::uint64_t>(*check), 0x105, kQpn);
+  flight.drops(2ms, TraceKind::kNak, 1, 0x105, kQpn);
+  return sentence(flight);
+}
+
+TEST(Cause, TheCheckThatRefuses) {
+  const std::string refused =
+      "QP_REQ_ERR on QP 0x11: we refuse PSN 0x105 of 127.0.0.2 (RC SEND FIRST) with a NAK \"invalid request\": ";
+  EXPECT_EQ(sentence_of_invalid(nic::RcCheck::kSequence),
+            refused + "it does not continue the message before it, or begins inside one");
+  EXPECT_EQ(sentence_of_invalid(nic::RcCheck::kOpcode), refused + "this QP does not allow it (qp_access_flags)");
+  EXPECT_EQ(sentence_of_invalid(nic::RcCheck::kResources),
+            refused + "more READs and atomics at once than this QP takes (max_dest_rd_atomic)");
+  EXPECT_EQ(sentence_of_invalid(nic::RcCheck::kLength),
+            refused +
+                "its length is wrong; it has 1024 bytes, and path_mtu must be the same at both ends "
+                "(ibv_modify_qp)");
+  EXPECT_EQ(sentence_of_invalid(std::nullopt), refused + "it is longer than the receive");
+  EXPECT_EQ(sentence_of_invalid(std::nullopt, TraceKind::kRefused), refused + "it is longer than the receive")
+      << "That refusal was an RNR NAK before.";
 }
 
 TEST(Cause, WhereNothingBrokeThereIsNone) {

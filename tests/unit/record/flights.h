@@ -59,6 +59,15 @@ struct Flight {
     const std::uint32_t size = packet.finish(path);
     writer.add_received(path, Bytes(frame).first(size), Instant(when));
   }
+  void gets_send(Duration when, std::uint32_t psn, std::uint32_t length) {
+    std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
+    proto::PacketBuilder packet(frame, proto::Opcode::kRcSendFirst);
+    packet.bth().set<proto::Bth::DestQp>(kQpn).set<proto::Bth::PsnField>(psn);
+    packet.payload(length);
+    const proto::Path path{.source = kPeer, .destination = kHere};
+    const std::uint32_t size = packet.finish(path);
+    writer.add_received(path, Bytes(frame).first(size), Instant(when));
+  }
   void sends_read(Duration when, std::uint32_t psn, std::uint32_t length) {
     std::array<std::uint8_t, proto::kMaxPacketSize> frame{};
     proto::PacketBuilder packet(frame, proto::Opcode::kRcReadRequest);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of an inbound request, in the order of the specification (IBTA Vol 1, 9.7.4.1): the first one that objects
 // decides what the requester hears.
+#include "verbs/nic/model/checks.h"
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/transport/rc/responder.h"
 
@@ -42,6 +43,7 @@ std::span<const Responder::Check> Responder::checks() {
       {{"R_Key, bounds and rights", "NAK 0x62, remote access error"}, &Responder::check_access},
       {{"length", "NAK 0x61, invalid request"}, &Responder::check_length},
   };
+  static_assert(std::size(kChecks) == static_cast<std::size_t>(RcCheck::kCount));
   return kChecks;
 }
 
