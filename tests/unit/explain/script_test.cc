@@ -45,6 +45,41 @@ TEST(Script, AQpIsConnectedToItself) {
   EXPECT_FALSE(retold.lines.at(2).told.from_left);
 }
 
+/// The only connection of a capture in which A sends PSN 100 three times, and B answers in this way.
+std::string failure_of(const Scripted& answer) {
+  std::vector<Scripted> packets;
+  for (int i = 0; i < 3; ++i) {
+    packets.push_back({.op = O::kRcSendOnly, .psn = 100, .payload = 4, .wait_us = 20'000});
+    packets.push_back(answer);
+  }
+  const Retold retold = retell_bytes(scripted_pcap(packets));
+  EXPECT_EQ(retold.story->connections().size(), 1u);
+  const Connection& connection = *retold.story->connections()[0];
+  EXPECT_EQ(connection.pairing, Pairing::kGuess);
+  return connection.to_right.failure();
+}
+
+TEST(Script, EndsThatBeginWithOtherPsnsAreAPair) {
+  const auto waits_for = [](std::string_view psn) {
+    return "3 transmissions of PSN 0x64, but the responder waits for PSN " + std::string(psn) +
+           ": its rq_psn and the requester's sq_psn must be the same. The requester has probably given up "
+           "(RETRY_EXC_ERR)";
+  };
+  EXPECT_EQ(failure_of({false, O::kRcAcknowledge, 7, 0, nak(0)}), waits_for("0x7"));
+  EXPECT_EQ(failure_of({false, O::kRcAcknowledge, 0x1FF, 0, aeth(0)}), waits_for("0x200"));
+}
+
+TEST(Script, AnAnswerToNobodyGoesToNobodyWhereTwoWait) {
+  constexpr std::size_t kFileHeader = 24;
+  Octets both = scripted_pcap({{true, O::kRcSendOnly, 100, 4}});
+  const Octets other = scripted_pcap({{true, O::kRcSendOnly, 100, 4}, {false, O::kRcAcknowledge, 7, 0, nak(0)}},
+                                     {.qp_a = 0x33, .qp_b = 0x44});
+  both.insert(both.end(), other.begin() + kFileHeader, other.end());
+  const Retold retold = retell_bytes(both);
+  ASSERT_EQ(retold.story->connections().size(), 3u);
+  for (const auto& connection : retold.story->connections()) EXPECT_EQ(connection->pairing, Pairing::kOneSided);
+}
+
 /// Hardware sets MigReq in each packet, and nothing is unusual about that.
 TEST(Script, MigReqIsARemark) {
   const auto from_hardware = [](Scripted packet) {

@@ -44,14 +44,31 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
     best = other;
     ++candidates;
   }
+  if (candidates == 0 && (best = only_unheard(packet)) != nullptr) candidates = 1;
   const bool itself = best != nullptr && best->left.gid == best->right.gid && best->right.qpn == packet.dest_qp;
   if (candidates == 0 || itself || (candidates > 1 && !packet.is_response())) return new_connection(packet);
   best->left.qpn = packet.dest_qp;
-  best->pairing = candidates == 1 && packet.is_response() ? Pairing::kAnswers : Pairing::kGuess;
+  const bool fits = candidates == 1 && packet.is_response() && best->to_right.awaits(packet);
+  best->pairing = fits ? Pairing::kAnswers : Pairing::kGuess;
   std::erase(one_sided_, best);
   const Seat seat{best, false};
   flows_[{packet.source, packet.destination, packet.dest_qp, 0}] = seat;
   return seat;
+}
+
+/// An ACK or a NAK that fits no requests: where those of only one connection have just gone the other way, and nothing
+/// has answered them, both ends began with other PSNs.
+Connection* Story::only_unheard(const Packet& packet) const {
+  if (packet.op->kind != proto::Kind::kAcknowledge) return nullptr;
+  Connection* only = nullptr;
+  for (Connection* const other : one_sided_) {
+    const bool opposite = other->left.gid == packet.destination && other->right.gid == packet.source &&
+                          other->service == packet.op->service && !other->left.qpn;
+    if (!opposite || !other->to_right.is_unheard(packet.time_ns)) continue;
+    if (only != nullptr) return nullptr;
+    only = other;
+  }
+  return only;
 }
 
 Story::Seat Story::new_connection(const Packet& packet) {

@@ -57,6 +57,7 @@ class Story {
   Seat find_seat(const Packet& packet);
   Seat new_connection(const Packet& packet);
   Seat pair_with_opposite(const Packet& packet);
+  Connection* only_unheard(const Packet& packet) const;
   void join(Connection& into, Connection& half);
   Seat renew(const Seat& seat, const Packet& packet);
   void seat_agreed(const Agreed& agreed);

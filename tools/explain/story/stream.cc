@@ -277,6 +277,10 @@ void Stream::finish(std::int64_t now) {
   failure_ = counted(oldest->times, "transmission") + " of PSN " + hex(psn_of(una_)) + ", ";
   if (waiting || rnr) {
     failure_ += "each refused with an RNR NAK: the requester has probably given up (RNR_RETRY_EXC_ERR)";
+  } else if (awaited_ && evidence_.progress_ns == 0) {
+    failure_ += "but the responder waits for PSN " + hex(*awaited_) +
+                ": its rq_psn and the requester's sq_psn must be the same. The requester has probably given up "
+                "(RETRY_EXC_ERR)";
   } else {
     failure_ += "no answer: the requester has probably given up (RETRY_EXC_ERR)";
     if (now > oldest->time_ns) failure_ += "; the capture ends " + duration_text(now - oldest->time_ns) + " later";

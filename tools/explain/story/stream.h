@@ -33,6 +33,8 @@ class Stream {
 
   /// Whether a response with this PSN would answer something.
   bool awaits(const Packet& response) const;
+  /// Whether requests of the last moments wait for their first answer.
+  bool is_unheard(std::int64_t now) const;
   /// Whether a request with this PSN belongs to another connection than the one so far: a QP that begins anew.
   bool is_foreign(const Packet& request) const;
   bool started() const { return started_; }
@@ -93,6 +95,7 @@ class Stream {
   void fill_part(PsnIndex index, const Packet& packet, Told& told);
 
   // Answers.
+  void note_awaited(PsnIndex index, const Packet& packet);
   bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);
   void acknowledge(PsnIndex index, const Packet& packet, Told& told);
   void refuse(PsnIndex index, const Packet& packet, Told& told);
@@ -136,6 +139,7 @@ class Stream {
   PsnIndex round_end_ = 0;                ///< One past what had been sent before the newest round.
   std::optional<PsnIndex> round_answer_;  ///< The first answer to the newest round.
   std::uint64_t answers_ = 0;
+  std::optional<proto::Psn> awaited_;  ///< By the responder, as it says, while it has acknowledged nothing.
   std::uint32_t msn_ = 0;
   bool has_msn_ = false;
   std::vector<Finished> finished_;

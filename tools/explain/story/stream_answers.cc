@@ -37,6 +37,7 @@ void Stream::response(const Packet& packet, Told& told) {
   }
   learn_mtu(packet);
   const PsnIndex index = index_of(packet.psn);
+  note_awaited(index, packet);
   if (covers_nothing(index, packet, told)) return;
   const bool overtaken = is_overtaken(packet);
   const std::uint32_t newest_msn = msn_;
@@ -86,6 +87,17 @@ void Stream::name_answered(PsnIndex index, const Packet& packet, Told& told) {
   if (sent == nullptr) return;
   if (!told.cause) told.cause = sent->last;
   if (told.cause == sent->last) told.wait_ns = packet.time_ns - sent->time_ns;
+}
+
+bool Stream::is_unheard(std::int64_t now) const {
+  return numbers_.first_psn && answers_ == 0 && now - last_request_ns_ <= kAnsweredWithin;
+}
+
+/// Before anything is acknowledged, an answer to no request that was sent tells that both ends began with other PSNs.
+void Stream::note_awaited(PsnIndex index, const Packet& packet) {
+  const bool is_new = numbers_.first_psn && evidence_.progress_ns == 0 && packet.op->kind == Kind::kAcknowledge;
+  if (!is_new || (index >= una_ - 1 && index < next_ && !(index < una_ && packet.refuses()))) return;
+  awaited_ = packet.refuses() ? packet.psn : packet.psn + 1;
 }
 
 /// An answer to what the capture does not have.
@@ -356,7 +368,7 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
             : hole->damaged ? (*names_)(hole->damaged) + " was damaged"
                             : "lost or held back before this capture";
   }
-  if (index < una_) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
+  if (index < una_ && evidence_.progress_ns != 0) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
   incident(packet, told, Severity::kProblem, "nak_sequence", text);
   if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
   advance_to_refused(index, packet, told);
