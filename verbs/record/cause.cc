@@ -147,6 +147,10 @@ class Search {
            " in " + span_text(error_.when - first) + "; rnr_retry is used up";
   }
 
+  std::string not_sent(const char* why) const {
+    return "the message at PSN " + hex(psn_of_error()) + " was not sent: " + why;
+  }
+
   /// The peer refused for good.
   std::string refused(const char* hint) const {
     const std::uint32_t psn = psn_of_error();
@@ -331,7 +335,7 @@ class Search {
       if (drops.count == 0) return text;
       return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " + drops.text();
     }
-    if (knows_all_packets()) return " never sent anything" + port_text();
+    if (knows_all_packets()) return " never sent anything" + aim_text() + port_text();
     if (silent_since) return " did not acknowledge it for more than " + span_text(error_.when - *silent_since);
     return " does not acknowledge it";
   }
@@ -396,6 +400,13 @@ class Search {
     const auto known = recording_.qps.find(error_.qpn);
     return known == recording_.qps.end() || known->second.peer.empty() ? "" : ' ' + known->second.peer;
   }
+  /// A program may have connected to another QP than it wanted.
+  std::string aim_text() const {
+    const Recording::Packet* const packet = last_sent(psn_of_error());
+    if (packet == nullptr) return "";
+    return "; requests go to its QP " +
+           hex(proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::DestQp>());
+  }
   std::string port_text() const {
     const auto known = recording_.qps.find(error_.qpn);
     if (known == recording_.qps.end() || !known->second.port_closed) return "";
@@ -440,8 +451,15 @@ std::string why_failed(const Search& search, WcStatus status) {
     case WcStatus::kBadRespErr:
       return search.answered_wrongly();
     case WcStatus::kLocProtErr:
-      return "the message at PSN " + hex(search.psn_of_error()) +
-             " was not sent: an L_Key of it is wrong, or its range, or its memory is gone";
+      return search.not_sent("an L_Key of it is wrong, or its range, or its memory is gone");
+    case WcStatus::kLocQpOpErr:
+      return search.not_sent(
+          "a READ or an atomic needs max_rd_atomic above 0 (ibv_modify_qp), a datagram an address handle of the QP's "
+          "protection domain");
+    case WcStatus::kLocLenErr:
+      return search.not_sent("a datagram must fit into one packet of the largest path MTU");
+    case WcStatus::kMwBindErr:
+      return search.not_sent("the memory window can't be bound so, or the key not be invalidated");
     default:
       return "the message at PSN " + hex(search.psn_of_error()) + " failed";
   }

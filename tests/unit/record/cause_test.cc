@@ -96,9 +96,9 @@ TEST(Cause, APeerThatFallsSilent) {
 TEST(Cause, APeerThatWasNeverHeard) {
   Flight flight;
   send_in_vain(flight);
-  EXPECT_EQ(
-      sentence(flight),
-      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
+  EXPECT_EQ(sentence(flight),
+            "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent "
+            "anything; requests go to its QP 0x22");
 }
 
 TEST(Cause, AStrangerIsNotThePeer) {
@@ -108,7 +108,8 @@ TEST(Cause, AStrangerIsNotThePeer) {
     flight.drops(when, TraceKind::kDropSource, 17, 0x105, kQpn);
   });
   EXPECT_EQ(sentence(flight), std::string(kInVain) +
-                                  "the peer 127.0.0.2 never sent anything; this NIC dropped 8 packets for the QP from "
+                                  "the peer 127.0.0.2 never sent anything; requests go to its QP 0x22; this NIC "
+                                  "dropped 8 packets for the QP from "
                                   "127.0.0.7: only its peer may send to it");
 }
 
@@ -276,9 +277,9 @@ TEST(Cause, WithoutPacketsTheQpKnowsItsPeer) {
       last_cause(recording)->sentence,
       "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for 500 ms");
   recording.qps[kQpn].last_heard = {};
-  EXPECT_EQ(
-      last_cause(recording)->sentence,
-      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything");
+  EXPECT_EQ(last_cause(recording)->sentence,
+            "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent "
+            "anything");
 }
 
 TEST(Cause, APeerThatIsHeardAfterTheError) {
@@ -345,6 +346,23 @@ std::string sentence_of_invalid(std::optional<nic::RcCheck> check, TraceKind bef
   if (check) flight.drops(2ms, TraceKind::kRefused, static_cast<std::uint64_t>(*check), 0x105, kQpn);
   flight.drops(2ms, TraceKind::kNak, 1, 0x105, kQpn);
   return sentence(flight);
+}
+
+TEST(Cause, WhatCouldNotBeSent) {
+  const auto failed_with = [](WcStatus code) {
+    Flight flight;
+    flight.event(1ms, TraceKind::kSendFailed, status(code), 0x105);
+    return sentence(flight);
+  };
+  EXPECT_EQ(failed_with(WcStatus::kLocQpOpErr),
+            "LOC_QP_OP_ERR on QP 0x11: the message at PSN 0x105 was not sent: a READ or an atomic needs max_rd_atomic "
+            "above 0 (ibv_modify_qp), a datagram an address handle of the QP's protection domain");
+  EXPECT_EQ(failed_with(WcStatus::kLocLenErr),
+            "LOC_LEN_ERR on QP 0x11: the message at PSN 0x105 was not sent: a datagram must fit into one packet of the "
+            "largest path MTU");
+  EXPECT_EQ(failed_with(WcStatus::kMwBindErr),
+            "MW_BIND_ERR on QP 0x11: the message at PSN 0x105 was not sent: the memory window can't be bound so, or "
+            "the key not be invalidated");
 }
 
 TEST(Cause, TheCheckThatRefuses) {
