@@ -336,6 +336,12 @@ FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id) {
   return fields;
 }
 
+FrameFields frame_fields_for(const Path& path, const IcrcCheck& icrc) {
+  FrameFields fields = frame_fields_for(path, icrc.ip_id);
+  fields.ip_flags = icrc.ip_flags;
+  return fields;
+}
+
 std::size_t frame_size(const FrameFields& fields, std::size_t packet_size) {
   const std::size_t network = fields.version == RoceVersion::kV1 ? Grh::kSize
                               : fields.path.destination.is_v4()  ? Ipv4::kSize + Udp::kSize

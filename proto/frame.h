@@ -72,6 +72,8 @@ bool icrc_ok(const FrameView& frame);
 /// Fields of a frame of our own: locally administered MACs 02:00:<last four bytes of the address>, or that of the
 /// multicast group; DF, this IPv4 ID.
 FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id = 0);
+/// The same, with the Identification and the flags for which `icrc` has found the ICRC right.
+FrameFields frame_fields_for(const Path& path, const IcrcCheck& icrc);
 
 /// What a UD receive finds in the 40 bytes before its message: the IPv6 header; or the IPv4 header, from byte 20 on
 /// (IBTA Annex A17.4.5.2; as hardware and rxe do).

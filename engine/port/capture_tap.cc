@@ -63,8 +63,7 @@ void CaptureTap::record(const proto::Path& path, Bytes packet, const proto::Icrc
                         Direction direction) {
   ++unwritten_;
   if (error_) return;
-  proto::FrameFields fields = proto::frame_fields_for(path, icrc.ip_id);
-  fields.ip_flags = icrc.ip_flags;
+  const proto::FrameFields fields = proto::frame_fields_for(path, icrc);
   buffer_.resize(proto::frame_size(fields, packet.size()));
   const std::size_t size = proto::build_frame(fields, packet, buffer_);
   writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment, direction);

@@ -45,10 +45,8 @@ std::int64_t wall_ns(const Recording& recording, Instant when) {
 /// them.
 proto::FrameFields fields_of(const Recording::Packet& packet) {
   const bool is_whole = packet.head.size() >= packet.size;
-  const proto::IcrcCheck icrc = is_whole ? proto::check_icrc(packet.path, packet.head) : proto::IcrcCheck{};
-  proto::FrameFields fields = proto::frame_fields_for(packet.path, icrc.ip_id);
-  fields.ip_flags = icrc.ip_flags;
-  return fields;
+  return proto::frame_fields_for(packet.path,
+                                 is_whole ? proto::check_icrc(packet.path, packet.head) : proto::IcrcCheck{});
 }
 
 std::string member(const char* name, std::uint64_t value) {

@@ -71,14 +71,17 @@ void AddressWatch::abandon_after_fork() {
 void AddressWatch::run() {
   AddressState last = first_;
   const std::array<int, 1> fds{events_.get()};
+  bool is_untold = false;  // Something may have changed that nobody has been told of.
   while (!stop_.load(std::memory_order_relaxed)) {
     try {
-      waiter_.wait(fds, std::nullopt);
+      if (!is_untold) waiter_.wait(fds, std::nullopt);
+      if (stop_.load(std::memory_order_relaxed)) return;
+      is_untold = true;
       drain(events_);
       AddressState state = look_at(addresses_);
-      if (stop_.load(std::memory_order_relaxed) || state == last) continue;
+      if (state != last) on_change_(state);
       last = std::move(state);
-      on_change_(last);
+      is_untold = false;
     } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. It goes on.
       engine::nap();
     }
