@@ -221,6 +221,8 @@ class Search {
       if (!syndrome) continue;
       const bool is_nak = !std::holds_alternative<proto::syndrome::Ack>(*syndrome);
       awaited = is_nak ? psn_of(*packet) : (proto::Psn{psn_of(*packet)} + 1).value();
+      // An answer to what was sent before is only late.
+      if (first_sent(*awaited) || first_sent((proto::Psn{*awaited} - 1).value())) awaited.reset();
     }
     return awaited == psn ? std::nullopt : awaited;
   }

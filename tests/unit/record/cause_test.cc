@@ -146,6 +146,16 @@ TEST(Cause, APeerThatWaitsForAnotherPsn) {
       << "It waits for ours.";
 }
 
+TEST(Cause, ALateAnswerIsNoOtherPsn) {
+  Flight flight;
+  for (const std::uint32_t psn : {0x101u, 0x102u, 0x103u, 0x104u}) flight.sends_write(0ms, psn);
+  send_in_vain(flight, [&](Duration when) {
+    flight.gets_ack(when, 0x101);
+    flight.drops(when, TraceKind::kGhostAck, 0x11, 0x101, kQpn);
+  });
+  EXPECT_THAT(sentence(flight), testing::EndsWith("but does not acknowledge this one"));
+}
+
 TEST(Cause, AnswersThatThisNicDropped) {
   const auto dropped = [](TraceKind kind, std::uint64_t a, std::uint32_t qpn) {
     Flight flight;
