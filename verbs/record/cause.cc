@@ -166,16 +166,11 @@ class Search {
     const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
     if (op == nullptr) return text;
     text += ": " + std::string(op->name);
-    const std::size_t around = op->stack.bytes + proto::kIcrcSize +
-                               proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::PadCount>();
-    if (op->kind == proto::Kind::kReadResponse && packet->size >= around)
-      text += " with " + counted(packet->size - around, "byte");
-    const int aeth = op->stack.offset_of(proto::HeaderId::kAeth);
-    if (aeth <= 0 || packet->head.size() < static_cast<std::size_t>(aeth) + proto::Aeth::kSize) return text;
-    const proto::ConstView<proto::Aeth> view{packet->head.data() + aeth};
-    const proto::Syndrome syndrome = proto::decode_syndrome(view.get<proto::Aeth::SyndromeField>());
-    if (const auto* const nak = std::get_if<proto::syndrome::Nak>(&syndrome))
-      text += ", NAK \"" + std::string(proto::to_string(nak->code)) + '"';
+    const auto bytes = payload_of(*packet, *op);
+    if (op->kind == proto::Kind::kReadResponse && bytes) text += " with " + counted(*bytes, "byte");
+    const auto syndrome = syndrome_of(*packet, *op);
+    const auto* const nak = syndrome ? std::get_if<proto::syndrome::Nak>(&*syndrome) : nullptr;
+    if (nak != nullptr) text += ", NAK \"" + std::string(proto::to_string(nak->code)) + '"';
     return text;
   }
 
@@ -217,23 +212,30 @@ class Search {
       const Recording::Event& each = recording_.events[i];
       if (each.event.kind != TraceKind::kGhostAck || each.event.qpn != error_.qpn || each.event.when < *since) continue;
       const Recording::Packet* const packet = packet_about(each);
-      const auto syndrome = packet == nullptr ? std::nullopt : syndrome_of(*packet);
+      const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
+      if (op == nullptr || op->kind != proto::Kind::kAcknowledge) continue;
+      const auto syndrome = syndrome_of(*packet, *op);
       if (!syndrome) continue;
       const bool is_nak = !std::holds_alternative<proto::syndrome::Ack>(*syndrome);
       awaited = is_nak ? psn_of(*packet) : (proto::Psn{psn_of(*packet)} + 1).value();
-      // An answer to what was sent before is only late.
-      if (first_sent(*awaited) || first_sent((proto::Psn{*awaited} - 1).value())) awaited.reset();
     }
-    return awaited == psn ? std::nullopt : awaited;
+    if (!awaited || *awaited == psn) return std::nullopt;
+    // An answer to what was sent before is only late.
+    const bool is_late = first_sent(*awaited) || first_sent((proto::Psn{*awaited} - 1).value());
+    return is_late ? std::nullopt : awaited;
   }
-  /// Of an ACK or a NAK; nothing for other packets.
-  static std::optional<proto::Syndrome> syndrome_of(const Recording::Packet& packet) {
-    const auto* const op = proto::find_opcode(packet.head[0]);
-    if (op == nullptr || op->kind != proto::Kind::kAcknowledge) return std::nullopt;
-    const auto offset = static_cast<std::size_t>(op->stack.offset_of(proto::HeaderId::kAeth));
-    if (packet.head.size() < offset + proto::Aeth::kSize) return std::nullopt;
-    const proto::ConstView<proto::Aeth> aeth{packet.head.data() + offset};
-    return proto::decode_syndrome(aeth.get<proto::Aeth::SyndromeField>());
+  /// Nothing where it has none, or its head is cut off before.
+  static std::optional<proto::Syndrome> syndrome_of(const Recording::Packet& packet, const proto::OpcodeInfo& op) {
+    const int aeth = op.stack.offset_of(proto::HeaderId::kAeth);
+    if (aeth <= 0 || packet.head.size() < static_cast<std::size_t>(aeth) + proto::Aeth::kSize) return std::nullopt;
+    const proto::ConstView<proto::Aeth> view{packet.head.data() + aeth};
+    return proto::decode_syndrome(view.get<proto::Aeth::SyndromeField>());
+  }
+  /// How many bytes of payload it has; nothing where it is too short for its headers.
+  static std::optional<std::size_t> payload_of(const Recording::Packet& packet, const proto::OpcodeInfo& op) {
+    const std::size_t around = op.stack.bytes + proto::kIcrcSize +
+                               proto::ConstView<proto::Bth>{packet.head.data()}.get<proto::Bth::PadCount>();
+    return packet.size < around ? std::nullopt : std::optional<std::size_t>(packet.size - around);
   }
 
   /// Which check of ours has refused the request, in words.
@@ -262,9 +264,8 @@ class Search {
   static std::string payload_text(const Recording::Packet* packet) {
     const auto* const op = packet == nullptr ? nullptr : proto::find_opcode(packet->head[0]);
     if (op == nullptr || (op->kind != proto::Kind::kSend && op->kind != proto::Kind::kWrite)) return "";
-    const std::size_t around = op->stack.bytes + proto::kIcrcSize +
-                               proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::PadCount>();
-    const std::string bytes = packet->size < around ? "" : "; it has " + counted(packet->size - around, "byte");
+    const auto payload = payload_of(*packet, *op);
+    const std::string bytes = payload ? "; it has " + counted(*payload, "byte") : "";
     return bytes + ", and path_mtu must be the same at both ends (ibv_modify_qp)";
   }
 
@@ -445,9 +446,8 @@ std::string why_failed(const Search& search, WcStatus status) {
       return search.refused(": no region there has this R_Key, range and right");
     case WcStatus::kRemInvReqErr:
       return search.refused(
-          " as invalid: perhaps it is longer than the receive, the path_mtu of the QP there is another one, or that QP "
-          "does "
-          "not allow it");
+          " as invalid: perhaps it is longer than the receive, the path_mtu of the QP there is another one, or that "
+          "QP does not allow it");
     case WcStatus::kRemOpErr:
       return search.refused(": it could not execute it; perhaps memory there is gone");
     case WcStatus::kBadRespErr:
