@@ -5,6 +5,15 @@
 #include "tools/explain/story/story.h"
 
 namespace uroce::explain {
+namespace {
+
+/// Whether the requests of this connection go where the packet comes from.
+bool is_opposite(const Connection& other, const Packet& packet) {
+  return other.left.gid == packet.destination && other.right.gid == packet.source &&
+         other.service == packet.op->service;
+}
+
+}  // namespace
 
 Story::Seat Story::find_seat(const Packet& packet) {
   const auto found = flows_.find({packet.source, packet.destination, packet.dest_qp, 0});
@@ -17,9 +26,7 @@ Story::Seat Story::find_seat(const Packet& packet) {
   // A response tells whose requests it answers: those of another half.
   if (half.stream(!seat.from_left).awaits(packet)) return seat;
   for (Connection* const other : one_sided_) {
-    const bool opposite = other != &half && other->left.gid == packet.destination &&
-                          other->right.gid == packet.source && other->service == packet.op->service;
-    if (!opposite || !other->to_right.awaits(packet)) continue;
+    if (other == &half || !is_opposite(*other, packet) || !other->to_right.awaits(packet)) continue;
     join(*other, half);
     return flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   }
@@ -36,10 +43,9 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
   Connection* best = nullptr;
   std::size_t candidates = 0;
   for (Connection* const other : one_sided_) {
-    const bool opposite = other->left.gid == packet.destination && other->right.gid == packet.source &&
-                          other->service == packet.op->service && !other->left.qpn;
     // A response answers requests; a request may belong to anybody.
-    if (!opposite || (packet.is_response() && !other->to_right.awaits(packet))) continue;
+    if (!is_opposite(*other, packet) || other->left.qpn || (packet.is_response() && !other->to_right.awaits(packet)))
+      continue;
     if (!packet.is_response() && other->to_right.was_answered()) continue;
     best = other;
     ++candidates;
@@ -62,9 +68,7 @@ Connection* Story::only_unheard(const Packet& packet) const {
   if (packet.op->kind != proto::Kind::kAcknowledge) return nullptr;
   Connection* only = nullptr;
   for (Connection* const other : one_sided_) {
-    const bool opposite = other->left.gid == packet.destination && other->right.gid == packet.source &&
-                          other->service == packet.op->service && !other->left.qpn;
-    if (!opposite || !other->to_right.is_unheard(packet.time_ns)) continue;
+    if (!is_opposite(*other, packet) || other->left.qpn || !other->to_right.is_unheard(packet.time_ns)) continue;
     if (only != nullptr) return nullptr;
     only = other;
   }
