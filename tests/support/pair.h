@@ -63,20 +63,14 @@ struct Side {
     qp = *nic.create_qp(init);
   }
 
-  /// From RESET to RTS, an RC QP; `at` has what the transitions need, and its state does not matter.
+  /// From RESET to RTS; `at` has what the transitions need, and its state does not matter.
   void bring_up(uroce::nic::QpAttr at) {
     using namespace uroce::nic;
-    at.state = QpState::kInit;
-    ASSERT_EQ(nic.modify_qp(qp, at, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccess), 0);
-    at.state = QpState::kRtr;
-    ASSERT_EQ(nic.modify_qp(qp, at,
-                            kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
-                                kAttrMinRnrTimer),
-              0);
-    at.state = QpState::kRts;
-    ASSERT_EQ(nic.modify_qp(qp, at,
-                            kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic),
-              0);
+    for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      at.state = to;
+      const std::uint32_t needed = check_transition(qp->type(), qp->state(), to, kAttrState).offending;
+      ASSERT_EQ(nic.modify_qp(qp, at, kAttrState | needed), 0);
+    }
   }
 
   std::uint64_t va() const { return base_; }

@@ -13,6 +13,8 @@ namespace {
 constexpr Rule kFull{"a queue takes what create_qp reported; one more is refused with ENOMEM",
                      "IBTA Vol 1, 10.8.2 ?; kernel and providers: ENOMEM"};
 constexpr Rule kSlots{"a slot is free at the latest when a later completion has been polled", "IBTA Vol 1, 10.8.5.1 ?"};
+constexpr Rule kPolled{"a WR that completes with a completion keeps its slot until that has been polled",
+                       "IBTA Vol 1, 10.8.5.1 ?; mlx4 and mlx5"};
 constexpr Rule kSignalAll{"with sq_sig_all every WR completes", "IBTA Vol 1, 10.8.6 ?; ibv_create_qp(3)"};
 constexpr Rule kRecvSges{"no more SGEs than the QP was made for", "IBTA Vol 1, 11.4.1.2; ibv_post_recv(3)"};
 constexpr Rule kRecvKeys{"keys of a receive are checked when it is used", "IBTA Vol 1, 11.4.1.2; every provider"};
@@ -25,6 +27,8 @@ constexpr Rule kScatter{"a message fills the SGEs in order", "IBTA Vol 1, 10.7.3
 
 constexpr Why kExactDepth =
     choice("both give at least what was asked for: ours exactly that, rxe rounds up to 2^n - 1");
+constexpr Why kPlaces =
+    specification("on rxe a slot is free when the WR has completed: who posts until it is full overruns the CQ");
 constexpr Why kFlags = specification(
     "rxe sets WITH_IMM on the sender's side too, and GRH on an RC receive; the receiver's "
     "src_qp is the peer's, as on mlx5");
@@ -66,6 +70,27 @@ std::string unsignalled_sends() {
     if (error != 0 && error != ENOMEM) break;
   }
   return say({word(error), "accepted " + std::to_string(accepted)});
+}
+
+/// The same, signalled: every completion has been queued, as its event tells, before the next one is posted.
+std::string signalled_writes() {
+  constexpr std::uint64_t kWrites = 40;
+  Link link({.a_side = {.cap = {31, 128, 2, 2, 0}}});
+  struct ibv_sge sge = link.a.sge(0, 8);
+  std::string outcome;
+  std::uint64_t accepted = 0;
+  for (; accepted < kWrites; ++accepted) {
+    EXPECT_EQ(ibv_req_notify_cq(link.a.cq, 0), 0);
+    outcome = post_one(link.a.qp.get(), remote_wr(link, accepted, IBV_WR_RDMA_WRITE, &sge));
+    if (outcome != "ok") break;
+    struct ibv_cq* cq = nullptr;
+    void* cookie = nullptr;
+    EXPECT_EQ(v().ibv_get_cq_event(link.a.channel, &cq, &cookie), 0);
+    v().ibv_ack_cq_events(cq, 1);
+  }
+  const std::size_t polled = take(link.a.cq, accepted).size();
+  return say({outcome, "accepted " + std::to_string(accepted), "polled " + std::to_string(polled),
+              post_one(link.a.qp.get(), remote_wr(link, accepted, IBV_WR_RDMA_WRITE, &sge))});
 }
 
 std::string signal_all() {
@@ -188,6 +213,9 @@ Chapter queues_and_keys() {
                "ENOMEM, bad_wr = wr_id 255; accepted 255", kExactDepth, fill_receive_queue},
               {"40 unsignalled sends, never polling (SQ capacity 31)", kSlots, "ok; accepted 40", "ok; accepted 40",
                kSame, unsignalled_sends},
+              {"40 signalled WRITEs, never polling (SQ capacity 31); then polling", kPolled,
+               "ENOMEM, bad_wr = wr_id 31; accepted 31; polled 31; ok", "ok; accepted 40; polled 40; ok", kPlaces,
+               signalled_writes},
               {"sq_sig_all=1, unsignalled WR", kSignalAll, "SUCCESS wr 1 len 8 SEND", "SUCCESS wr 1 len 8 SEND", kSame,
                signal_all},
               {"post_recv with 3 SGEs, max_recv_sge 2", kRecvSges, "EINVAL, bad_wr = wr_id 1",

@@ -90,6 +90,35 @@ TEST(State, ResetForgetsCompletions) {
   EXPECT_TRUE(pair.run(pair.a).empty());
 }
 
+TEST(State, ResetFreesTheWholeSendQueue) {
+  Pair pair({.max_wr = 4});
+  const auto fill = [&pair] {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      ASSERT_EQ(pair.send(pair.a, remote_wr(i, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), 0);
+    }
+    EXPECT_EQ(pair.world.run_idle(), engine::sim::Outcome::kDone);
+    EXPECT_EQ(pair.send(pair.a, remote_wr(9, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), ENOMEM);
+  };
+  fill();
+  move(pair.a, QpState::kReset);
+  move(pair.b, QpState::kReset);
+  pair.connect(pair.a, pair.b, 5, 6);
+  pair.connect(pair.b, pair.a, 6, 5);
+  fill();
+  EXPECT_EQ(pair.a.poll().size(), 4u);
+}
+
+// They can be polled still (as on rxe), and say nothing to a queue that is no more.
+TEST(State, CompletionsOutliveTheirQp) {
+  Pair pair;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(pair.send(pair.a, remote_wr(i, SendOp::kWrite, pair.b, 0), {pair.a.sge(0, 10)}), 0);
+  }
+  EXPECT_EQ(pair.world.run_idle(), engine::sim::Outcome::kDone);
+  pair.a.nic.destroy_qp(pair.a.qp);
+  EXPECT_EQ(pair.a.poll().size(), 3u);
+}
+
 TEST(State, CqOverflowKillsTheQp) {
   Pair pair({.cqe = 2});
   for (std::uint64_t i = 0; i < 4; ++i) {

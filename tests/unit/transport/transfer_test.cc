@@ -201,6 +201,49 @@ TEST(Transfer, UnsignalledWrsGiveNoCompletionAndFreeTheirSlots) {
   }
 }
 
+class SendQueuePlaces : public testing::TestWithParam<nic::QpType> {
+ protected:
+  Errno write(Pair& pair, std::uint32_t flags = nic::kSignaled) {
+    return pair.send(pair.a, remote_wr(1, SendOp::kWrite, pair.b, kTarget, flags), {pair.a.sge(0, 8)});
+  }
+  /// Posts signalled WRITEs until one is refused, with all the time that they need; returns how many were taken.
+  int fill(Pair& pair) {
+    for (int taken = 0;; ++taken) {
+      if (const Errno error = write(pair)) {
+        EXPECT_EQ(error, ENOMEM);
+        return taken;
+      }
+      EXPECT_EQ(pair.world.run_idle(), engine::sim::Outcome::kDone);
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, SendQueuePlaces, testing::Values(nic::QpType::kRc, nic::QpType::kUc));
+
+// A program that posts until it is refused, and only then polls, can't overrun a CQ as large as its queue.
+TEST_P(SendQueuePlaces, AreFreeWhenTheCompletionHasBeenPolled) {
+  Pair pair({.cqe = 4, .max_wr = 4, .type = GetParam()});
+  EXPECT_EQ(fill(pair), 4);
+  EXPECT_EQ(write(pair, 0), ENOMEM) << "unsignalled ones need a place, too";
+  EXPECT_EQ(pair.a.cq->poll(1, [](const Completion&) {}), 1u);
+  EXPECT_EQ(fill(pair), 1);
+  EXPECT_EQ(pair.a.cq->resize(8), 0);
+  EXPECT_EQ(write(pair), ENOMEM) << "a larger CQ does not make the queue larger";
+  EXPECT_EQ(pair.a.poll().size(), 4u);
+  EXPECT_EQ(fill(pair), 4);
+  EXPECT_TRUE(pair.events(pair.a).empty());
+}
+
+// What a CQ loses nobody can poll.
+TEST_P(SendQueuePlaces, AreNotKeptByCompletionsThatWereLost) {
+  Pair pair({.cqe = 2, .max_wr = 4, .type = GetParam()});
+  pair.a.cq->ignore_overrun();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(write(pair), 0) << i;
+    EXPECT_EQ(pair.world.run_idle(), engine::sim::Outcome::kDone);
+  }
+  EXPECT_EQ(pair.a.poll().size(), 2u);
+}
+
 TEST(Transfer, AcksCoalesceForWhatArrivesTogether) {
   Pair pair;
   for (std::uint64_t i = 0; i < 8; ++i) {

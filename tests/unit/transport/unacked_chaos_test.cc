@@ -37,11 +37,7 @@ class UnackedChaos : public testing::TestWithParam<Shape> {
     attr.dest_qpn = remote.qp->qpn();
     attr.qkey = kQkey;
     attr.rq_psn = attr.sq_psn = Psn{0xFFFFE0};
-    for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      attr.state = to;
-      const auto needs = nic::check_transition(GetParam().type, local.qp->state(), to, nic::kAttrState);
-      ASSERT_EQ(local.nic.modify_qp(local.qp, attr, nic::kAttrState | needs.offending), 0);
-    }
+    local.bring_up(attr);
   }
 };
 

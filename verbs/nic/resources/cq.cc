@@ -34,6 +34,7 @@ Cq::PushResult Cq::push(const Completion& completion) {
   }
   ring_[wrapped(head_ + count_, capacity_)] = completion;
   ++count_;
+  if (completion.unpolled != nullptr) ++*completion.unpolled;
   if (was_empty_) ++unheard_;
   if (armed_ == Armed::kNo || (armed_ == Armed::kSolicited && !is_solicited(completion))) return PushResult::kQueued;
   if (moderate_count_ > 1 && moderate_period_ > Duration{} && ++held_back_ < moderate_count_) {
@@ -78,6 +79,16 @@ void Cq::drop(std::uint32_t qpn) {
   unheard_ = std::min(unheard_, count_);
 }
 
+void Cq::disown(std::uint32_t& unpolled) {
+  for (std::uint32_t i = 0; unpolled > 0; ++i) {
+    UROCE_ASSERT(i < count_);
+    Completion& completion = ring_[wrapped(head_ + i, capacity_)];
+    if (completion.unpolled != &unpolled) continue;
+    completion.unpolled = nullptr;
+    --unpolled;
+  }
+}
+
 void Cq::arm(bool solicited_only) {
   // Asking for less does not take back an earlier request for more (IBTA Vol 1, 11.4.2.2).
   if (!solicited_only) {
@@ -107,14 +118,10 @@ Errno Cq::resize(std::uint32_t capacity) {
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
-  const std::uint32_t kept = count_;
-  const std::uint32_t unheard = unheard_;
-  poll({ring.get(), kept});
+  for (std::uint32_t i = 0; i < count_; ++i) ring[i] = ring_[wrapped(head_ + i, capacity_)];
   ring_ = std::move(ring);
   capacity_ = capacity;
   head_ = 0;
-  count_ = kept;
-  unheard_ = unheard;
   return 0;
 }
 

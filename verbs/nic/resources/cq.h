@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <utility>
 
 #include "verbs/nic/model/types.h"
 #include "verbs/nic/resources/wrapped.h"
@@ -37,7 +36,9 @@ class Cq {
   std::size_t poll(std::size_t most, const Take& take) {
     const std::size_t taken = std::min<std::size_t>(most, count_);
     for (std::size_t i = 0; i < taken; ++i) {
-      take(std::as_const(ring_[head_]));
+      const Completion& completion = ring_[head_];
+      if (completion.unpolled != nullptr) --*completion.unpolled;
+      take(completion);
       head_ = wrapped(head_ + 1, capacity_);
     }
     count_ -= static_cast<std::uint32_t>(taken);
@@ -49,6 +50,8 @@ class Cq {
   std::size_t poll(std::span<Completion> out);
   /// Forgets the queued completions of QP `qpn`.
   void drop(std::uint32_t qpn);
+  /// Counts in `unpolled` no longer, which becomes 0.
+  void disown(std::uint32_t& unpolled);
   /// Asks for one notification at the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
   /// The same for an owner who will not poll again before it waits. A completion that came after the CQ was last polled

@@ -12,6 +12,7 @@
 
 #include "proto/base/check.h"
 #include "verbs/nic/model/types.h"
+#include "verbs/nic/resources/cq.h"
 #include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
@@ -62,8 +63,9 @@ class SendQueue {
         max_sge_(max_sge),
         max_inline_(max_inline) {}
 
-  bool full() const { return room() == 0; }
-  std::uint64_t room() const { return wqes_.size() - (tail_ - head_); }  ///< For how many WRs.
+  /// For how many WRs. One that completes with a completion keeps its place until that is polled (IBTA Vol 1,
+  /// 10.8.5.1 ?; mlx5): so a program that posts until there is no room can't overrun a CQ as large as its queues.
+  std::uint64_t room() const { return wqes_.size() - (tail_ - head_) - unpolled_; }
   bool empty() const { return head_ == tail_; }
   std::uint64_t head() const { return head_; }  ///< Oldest WQE that has not completed.
   std::uint64_t tail() const { return tail_; }  ///< One past the newest.
@@ -82,7 +84,7 @@ class SendQueue {
   /// Takes the place at the tail for a WR whose limits have been checked; copies SGEs, or the data of an inline WR,
   /// `length` bytes. What depends on the transport service is the caller's to fill in.
   SendWqe& push(const SendWr& wr, std::uint64_t length, bool signal_all) {
-    UROCE_ASSERT(!full());
+    UROCE_ASSERT(room() > 0);
     const std::size_t tail = place(tail_);
     // In its place, and each field once: to clear it first, or to copy it there, takes a tenth of all that a WR takes.
     SendWqe& wqe = *new (&wqes_[tail]) SendWqe{.wr_id = wr.wr_id,
@@ -113,12 +115,16 @@ class SendQueue {
     ++tail_;
     return wqe;
   }
+  /// For the completion of a WQE.
+  std::uint32_t* unpolled() { return &unpolled_; }
   void pop() {
     UROCE_ASSERT(!empty());
     ++head_;
     head_place_ = wrapped(head_place_ + 1, wqes_.size());
   }
-  void clear() {
+  /// Forgets all, completions in its CQ too.
+  void clear(Cq& cq) {
+    cq.disown(unpolled_);
     head_place_ = place(tail_);
     head_ = tail_;
   }
@@ -136,6 +142,7 @@ class SendQueue {
   std::uint32_t max_sge_, max_inline_;
   std::uint64_t head_ = 0, tail_ = 0;
   std::size_t head_place_ = 0;
+  std::uint32_t unpolled_ = 0;  ///< Completions of this queue that are in its CQ.
 };
 
 struct RecvWqe {

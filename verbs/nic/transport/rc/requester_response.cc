@@ -211,6 +211,7 @@ void Requester::complete_head(WcStatus status) {
     completion.status = status;
     completion.opcode = opcode_of(wqe.op);
     completion.byte_len = wqe.length;
+    completion.unpolled = sq_.unpolled();
     c_.complete(*c_.init.send_cq, completion);
   }
   const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;

@@ -186,6 +186,7 @@ void UnackedRequester::complete_head(WcStatus status) {
     completion.status = status;
     completion.opcode = write ? WcOpcode::kWrite : WcOpcode::kSend;
     completion.byte_len = wqe.length;
+    completion.unpolled = sq_.unpolled();
     c_.complete(*c_.init.send_cq, completion);
   }
   sq_.pop();
@@ -206,7 +207,7 @@ void UnackedRequester::flush() {
 void UnackedRequester::clear() {
   release_window();
   timers_.stop(Timer::kRoom);
-  sq_.clear();
+  sq_.clear(*c_.init.send_cq);
   packet_ = 0;
   failed_ = false;
 }
