@@ -29,9 +29,9 @@ constexpr std::uint32_t kPublishPackets = 16;
 /// have more patience than that.
 constexpr std::size_t kRoomAgain = kRingBytes / 2;
 constexpr Duration kFullPatience = 100ms;
-/// Packets that nobody acknowledges find room where so much is left for others: RC's windows in both directions. Fewer
-/// of them wait in the ring than receives are posted, mostly.
-constexpr std::size_t kAckedBytes = kRingBytes - 256 * 1024;
+/// Packets that nobody acknowledges find room where so much is left for others. Enough of them are in the ring to keep
+/// its reader busy until room is looked for again, and fewer than receives are posted, mostly.
+constexpr std::size_t kAckedBytes = kRingBytes - 384 * 1024;
 /// How soon it is tried again when nobody polls.
 constexpr Duration kRetryFull = 100us;
 /// After a packet by UDP more of them are expected for so long; else a look now and then is enough, for it is a system

@@ -67,7 +67,7 @@ static_assert(kUnackedWindowBytes / kUnackedElsewhere / kUnackedHostHold.count()
 /// room at once that receives are posted for them. WRITEs need none, and so no pace where there is known to be room.
 inline constexpr std::uint32_t kUnpacedBytes = 2000;
 /// Where there is none, it is looked for again after so long.
-inline constexpr Duration kLookForRoom = std::chrono::microseconds{20};
+inline constexpr Duration kLookForRoom = std::chrono::microseconds{10};
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// Local ACK timeouts shorter than this are raised to it. A peer that nobody polls answers when its background thread
