@@ -156,7 +156,7 @@ TEST_F(ShmPortTest, WhatNobodyAcknowledgesFillsAPartOfTheRing) {
   for (; a_->room(path(1, 2), kQpn) == Room::kEnough; ++count) ASSERT_TRUE(queue(*a_, path(1, 2), count, kSize));
   a_->flush();
   EXPECT_GT(count, engine::kRingBytes / 8 / kSize);
-  EXPECT_LT(count, engine::kRingBytes / 3 / kSize);
+  EXPECT_LT(count, engine::kRingBytes / 2 / kSize);
   EXPECT_EQ(a_->room(path(1, 2), kQpn), Room::kNone);
   EXPECT_EQ(a_->room(path(1, 3), kQpn), Room::kEnough);
 
