@@ -3,7 +3,7 @@
 
 #include <cerrno>
 #include <new>
-#include <type_traits>
+#include <utility>
 
 #include "proto/base/check.h"
 
@@ -17,13 +17,8 @@ bool is_solicited(const Completion& completion) {
 
 }  // namespace
 
-Cq::Cq(std::uint32_t capacity, void* user) : capacity_(capacity), ring_(make_ring(capacity)), user_(user) {
+Cq::Cq(std::uint32_t capacity, void* user) : capacity_(capacity), ring_(capacity), user_(user) {
   UROCE_ASSERT(capacity >= 1);
-}
-
-Cq::Ring Cq::make_ring(std::uint32_t capacity) {
-  static_assert(std::is_trivially_copyable_v<Completion> && std::is_trivially_destructible_v<Completion>);
-  return Ring(static_cast<Completion*>(::operator new(capacity * sizeof(Completion))));
 }
 
 Cq::PushResult Cq::push(const Completion& completion) {
@@ -112,14 +107,13 @@ bool Cq::notify_or_arm(bool solicited_only) {
 
 Errno Cq::resize(std::uint32_t capacity) {
   if (capacity < 1 || capacity < count_) return EINVAL;
-  Ring ring;
   try {
-    ring = make_ring(capacity);
+    RawArray<Completion> ring(capacity);
+    for (std::uint32_t i = 0; i < count_; ++i) ring[i] = ring_[wrapped(head_ + i, capacity_)];
+    ring_ = std::move(ring);
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
-  for (std::uint32_t i = 0; i < count_; ++i) ring[i] = ring_[wrapped(head_ + i, capacity_)];
-  ring_ = std::move(ring);
   capacity_ = capacity;
   head_ = 0;
   return 0;

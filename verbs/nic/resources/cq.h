@@ -5,11 +5,10 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
-#include <new>
 #include <optional>
 
 #include "verbs/nic/model/types.h"
+#include "verbs/nic/resources/raw_array.h"
 #include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
@@ -72,16 +71,8 @@ class Cq {
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
   void notified();
 
-  /// Completions of which none has been made yet: to make a million of them takes 160 ms, and the NIC is locked
-  /// meanwhile.
-  struct Free {
-    void operator()(Completion* ring) const { ::operator delete(ring); }
-  };
-  using Ring = std::unique_ptr<Completion[], Free>;
-  static Ring make_ring(std::uint32_t capacity);
-
   std::uint32_t capacity_;
-  Ring ring_;  ///< Only what push() has written is read.
+  RawArray<Completion> ring_;
   std::size_t head_ = 0;
   std::uint32_t count_ = 0;
   Armed armed_ = Armed::kNo;

@@ -8,11 +8,11 @@
 #include <new>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "proto/base/check.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/nic/resources/cq.h"
+#include "verbs/nic/resources/raw_array.h"
 #include "verbs/nic/resources/wrapped.h"
 
 namespace uroce::nic {
@@ -136,9 +136,9 @@ class SendQueue {
     std::memcpy(&p, &addr, sizeof p);
     return p;
   }
-  std::vector<SendWqe> wqes_;
-  std::vector<Sge> sges_;
-  std::vector<std::uint8_t> inline_;
+  RawArray<SendWqe> wqes_;
+  RawArray<Sge> sges_;
+  RawArray<std::uint8_t> inline_;
   std::uint32_t max_sge_, max_inline_;
   std::uint64_t head_ = 0, tail_ = 0;
   std::size_t head_place_ = 0;
@@ -196,8 +196,8 @@ class RecvQueue {
     std::copy(wr.sges.begin(), wr.sges.end(), sges_.data() + place * max_sge_);
   }
 
-  std::vector<RecvWqe> wqes_;
-  std::vector<Sge> sges_;
+  RawArray<RecvWqe> wqes_;
+  RawArray<Sge> sges_;
   std::uint32_t max_sge_;
   std::size_t head_ = 0, size_ = 0;
 };

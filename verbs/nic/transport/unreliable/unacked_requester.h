@@ -48,7 +48,7 @@ class UnackedRequester final : public RequesterHalf {
   QpContext& c_;
   TimerTable& timers_;
   SendQueue sq_;
-  std::vector<UdTarget> targets_;  ///< UD: of the WQE at the same place.
+  RawArray<UdTarget> targets_;  ///< UD: of the WQE at the same place.
   std::uint32_t packet_ = 0;       ///< In the WQE at the head: the next one to send.
   Psn next_;
   std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
