@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 
-#include "engine/run/pace.h"
 #include "engine/run/tunables.h"
 #include "proto/base/clock.h"
 
@@ -44,19 +43,9 @@ class PlaceWatch {
     return true;
   }
 
-  /// The background thread gave its processor away at `before`, and got it back at `now`. Returns whether it should
-  /// leave it: a peer that polls runs there, perhaps, and another processor has nothing to do. The kernel would see
-  /// that after milliseconds.
-  bool is_taken(Instant before, Instant now) {
-    if (now - before < Pace::of(kSliceOfOthers) || now < left_ + kMovePause) return false;
-    left_ = now;
-    return true;
-  }
-
  private:
   std::atomic<int> program_ = -1;  ///< The processor on which it posted last.
   // The background thread's own:
-  Instant left_{};         ///< When it last left a processor that somebody else had taken.
   int wakes_ = 0;          ///< In a row on the program's processor.
   Instant since_{};        ///< The first of them, ...
   Duration ran_before_{};  ///< ... and how long the program had run by then.

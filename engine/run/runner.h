@@ -655,15 +655,9 @@ class Runner {
     if (!in_stream) received_since_sleep_ = 0;  // One by one they are no stream.
     return true;
   }
-  /// Whether the next packet usually comes soon, behind one that was taken, and nobody else wants this processor, or
-  /// this thread has left it.
+  /// Whether the next packet usually comes soon, behind one that was taken, and nobody else wants this processor.
   bool stays_awake(Instant now) {
-    if (!has_taken_ || masked() || is_sleeper_due_ || one_processor_ || !arrivals_.should_stay_awake(now)) return false;
-    ::sched_yield();
-    const Instant back = os_now();
-    if (!place_.is_taken(now, back)) return arrivals_.on_yield(now, back);
-    leave_processor(::sched_getcpu());
-    return true;
+    return has_taken_ && !masked() && !is_sleeper_due_ && may_stay_awake(arrivals_, now);
   }
   /// Whether what `watch` watches usually comes soon, and nobody else wants this processor, of several.
   bool may_stay_awake(ArrivalWatch& watch, Instant now) const {

@@ -96,9 +96,6 @@ inline constexpr Duration kLockSpin = std::chrono::microseconds(20);
 inline constexpr int kWakesInTheWay = 8;
 /// ... at most once in this time: it takes some 100 us, and the scheduler may want it where it was.
 inline constexpr Duration kMovePause = std::chrono::milliseconds(10);
-/// It moves also, as seldom, when it has waited so long for a processor that it gave away for a moment: whoever has it
-/// wants more than an interrupt's work.
-inline constexpr Duration kSliceOfOthers = std::chrono::microseconds(300);
 
 /// A thread that polls time and again, is then kept from doing so for longer than this, and had to leave its processor
 /// to others: they want it, too. The background thread works for less at a time.

@@ -67,14 +67,6 @@ TEST_F(PlaceWatchTest, AWakeUpForNothingDoesNotCount) {
   EXPECT_EQ(wake(1, kProgram), 1);
 }
 
-// Interrupts take moments; a thread that has it keeps it for a slice.
-TEST_F(PlaceWatchTest, WhoWaitsLongForAProcessorThatItGaveAwayLeavesItButSeldom) {
-  EXPECT_FALSE(watch.is_taken(now - 30us, now));
-  EXPECT_TRUE(watch.is_taken(now - 3ms, now));
-  EXPECT_FALSE(watch.is_taken(now + 1ms, now + 4ms));
-  EXPECT_TRUE(watch.is_taken(now + 10ms, now + 13ms));
-}
-
 TEST(Processors, AThreadLeavesOneAndMayComeBack) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
