@@ -246,6 +246,36 @@ TEST_P(SendQueuePlaces, AreNotKeptByCompletionsThatWereLost) {
   EXPECT_EQ(pair.a.poll().size(), 2u);
 }
 
+TEST(Transfer, ReceivesKeepTheirPlacesUntilTheirCompletionsHaveBeenPolled) {
+  Pair pair({.cqe = 4, .max_wr = 4});
+  const auto post = [&pair] { return pair.receive(pair.b, 7, {pair.b.sge(kTarget, 8)}); };
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(post(), 0);
+    ASSERT_EQ(pair.send(pair.a, wr(1, SendOp::kSend), {pair.a.sge(0, 8)}), 0);
+    EXPECT_EQ(pair.run(pair.a).size(), 1u);
+  }
+  EXPECT_EQ(post(), ENOMEM);
+  EXPECT_EQ(pair.b.cq->poll(1, [](const Completion&) {}), 1u);
+  EXPECT_EQ(post(), 0);
+  EXPECT_EQ(post(), ENOMEM);
+  EXPECT_EQ(pair.b.poll().size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(post(), 0);
+  EXPECT_EQ(post(), ENOMEM);
+}
+
+// In ERR each receive completes at once: to post until none is taken comes to an end.
+TEST(Transfer, SoDoTheyInErr) {
+  Pair pair({.cqe = 4, .max_wr = 4});
+  nic::QpAttr attr;
+  attr.state = nic::QpState::kErr;
+  ASSERT_EQ(pair.a.nic.modify_qp(pair.a.qp, attr, nic::kAttrState), 0);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.receive(pair.a, 7, {}), 0);
+  EXPECT_EQ(pair.receive(pair.a, 7, {}), ENOMEM);
+  EXPECT_EQ(pair.a.poll().size(), 4u);
+  EXPECT_EQ(pair.receive(pair.a, 7, {}), 0);
+  EXPECT_TRUE(pair.events(pair.a).empty());
+}
+
 TEST(Transfer, AcksCoalesceForWhatArrivesTogether) {
   Pair pair;
   for (std::uint64_t i = 0; i < 8; ++i) {

@@ -166,7 +166,7 @@ struct Completion {
   std::uint8_t sl = 0;     ///< WcSl of receives of UD, else 0.
   bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
   Instant when{};          ///< The time that the NIC knew when it was queued. Set by the NIC.
-  /// Of a send WR: where its queue counts those that nobody has polled yet. The CQ keeps count.
+  /// Where its work queue counts those that nobody has polled yet. The CQ keeps count. Null: nowhere.
   std::uint32_t* unpolled = nullptr;
 };
 

@@ -157,6 +157,8 @@ class RecvQueue {
       : wqes_(capacity), sges_(std::size_t{capacity} * max_sge), max_sge_(max_sge) {}
 
   bool full() const { return size_ == wqes_.size(); }
+  /// Whether one more can be posted: as SendQueue::room(), for receives of which completions say unpolled().
+  bool has_room() const { return size_ + unpolled_ < wqes_.size(); }
   bool empty() const { return size_ == 0; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(size_); }
   const RecvWqe& front() const {
@@ -181,7 +183,13 @@ class RecvQueue {
     put(head_, wr, length);
     ++size_;
   }
-  void clear() { size_ = 0; }
+  /// For the completion of a receive.
+  std::uint32_t* unpolled() { return &unpolled_; }
+  /// Forgets all, completions in its CQ too.
+  void clear(Cq& cq) {
+    cq.disown(unpolled_);
+    size_ = 0;
+  }
   /// Changes the capacity, which must be enough for what is queued.
   void resize(std::uint32_t capacity) {
     UROCE_ASSERT(size() <= capacity);
@@ -200,6 +208,7 @@ class RecvQueue {
   RawArray<Sge> sges_;
   std::uint32_t max_sge_;
   std::size_t head_ = 0, size_ = 0;
+  std::uint32_t unpolled_ = 0;  ///< Completions of this queue that are in its CQ.
 };
 
 }  // namespace uroce::nic

@@ -21,7 +21,7 @@ class Receives {
   /// EINVAL: too many SGEs, or the QP has an SRQ; ENOMEM: queue full.
   Errno post(const RecvWr& wr) {
     if (srq() || wr.sges.size() > c_.init.max_recv_sge) return EINVAL;
-    if (c_.init.max_recv_wr == 0 || own_.full()) return ENOMEM;
+    if (c_.init.max_recv_wr == 0 || !own_.has_room()) return ENOMEM;
     own_.push(wr, total_length(wr.sges));
     return 0;
   }
@@ -66,7 +66,10 @@ class Receives {
   /// Completes the receive that is held; wr_id is filled in here.
   void complete(Completion completion) {
     completion.wr_id = front().wr_id;
-    if (!srq()) own_.pop();
+    if (!srq()) {
+      own_.pop();
+      completion.unpolled = own_.unpolled();
+    }
     held_ = false;
     if (completion.status == WcStatus::kSuccess) c_.note<TraceKind::kReceived>(completion.byte_len);
     c_.complete(*c_.init.recv_cq, completion);
@@ -84,7 +87,7 @@ class Receives {
   void clear() {
     if (held_ && srq()) srq()->put_back(front(), sges());
     held_ = false;
-    own_.clear();
+    own_.clear(*c_.init.recv_cq);
   }
 
  private:

@@ -49,7 +49,7 @@ class UnackedRequester final : public RequesterHalf {
   TimerTable& timers_;
   SendQueue sq_;
   RawArray<UdTarget> targets_;  ///< UD: of the WQE at the same place.
-  std::uint32_t packet_ = 0;       ///< In the WQE at the head: the next one to send.
+  std::uint32_t packet_ = 0;    ///< In the WQE at the head: the next one to send.
   Psn next_;
   std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
   std::uint64_t held_ = 0;    ///< Bytes that our packets take of the window.
