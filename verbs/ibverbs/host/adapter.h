@@ -59,6 +59,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// Which of the process' NICs it is.
   std::uint32_t index() const { return index_; }
   const std::array<std::uint8_t, 8>& guid() const { return guid_; }
+  /// Before anybody else has it: what guid() says from now on, instead of what follows from the first address.
+  void be_known_as(const std::array<std::uint8_t, 8>& guid) { guid_ = guid; }
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
   /// The largest path MTU (enum 1..5), which follows the interface.

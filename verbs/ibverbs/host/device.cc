@@ -100,6 +100,8 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   auto made = make_adapter(named);
   if (made.ok()) {
     adapter_ = *made;
+    if (!guid_) guid_ = (*made)->guid();
+    (*made)->be_known_as(*guid_);
   } else if (made.error() != EINVAL) {  // Which settings that make no sense have said already.
     refuse_setting(made.error(), last_error());
   }
@@ -113,7 +115,7 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
     std::string sentence =
         engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error.code().value()).sentence;
     if (error.code().value() == EAGAIN)
-      sentence += "; raise the limit of processes (ulimit -u, or pids of the container)";
+      sentence += "; raise the limit of processes (ulimit -u, or pids of the container) or of memory (ulimit -v)";
     return Err{refuse(error.code().value(), sentence)};
   } catch (const std::bad_alloc&) {
     return Err{refuse(ENOMEM, "no memory for the NIC; raise the limit of memory (ulimit -v)")};
@@ -164,7 +166,16 @@ std::optional<proto::Gid> Device::preferred_loopback() {
   return preferred_;
 }
 
-std::array<std::uint8_t, 8> Device::guid() { return guid_of(main_address(gids())); }
+std::array<std::uint8_t, 8> Device::guid() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (guid_) return *guid_;
+  }
+  const auto now = guid_of(main_address(gids()));
+  const std::scoped_lock lock(mutex_);
+  if (!guid_) guid_ = now;
+  return *guid_;
+}
 
 std::vector<proto::Gid> Device::gids() {
   const std::scoped_lock lock(mutex_);

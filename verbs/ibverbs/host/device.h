@@ -54,7 +54,8 @@ struct Device : ibv_device {
   /// What its port says and what has been counted. When the device is not open in this process: the sum over others of
   /// this user that run a NIC of this name with the same addresses.
   PortView port_view();
-  /// EUI-64 in network order. For an automatic device that is not open: what it would be if it were opened now.
+  /// EUI-64 in network order, of its address when it was asked for or opened first. In this process it remains that:
+  /// librdmacm knows a device by it, and an automatic one may be opened on another address than was free before.
   std::array<std::uint8_t, 8> guid();
 
   /// See Adapter. Not if somebody opens or closes the NIC, or uses it by while_open(), and takes long (kExitWait).
@@ -80,7 +81,8 @@ struct Device : ibv_device {
   HeldAcrossFork held_across_fork_;
   std::shared_ptr<Adapter> forking_;
   std::vector<std::shared_ptr<Adapter>> left_behind_;  ///< In children of fork(): never destroyed.
-  std::optional<proto::Gid> preferred_;                ///< Automatic address that guid() has answered for.
+  std::optional<proto::Gid> preferred_;                ///< Automatic address that gids() has answered with.
+  std::optional<std::array<std::uint8_t, 8>> guid_;    ///< As it has been told.
 };
 
 struct DeviceTable {
