@@ -69,6 +69,24 @@ TEST(Script, EndsThatBeginWithOtherPsnsAreAPair) {
   EXPECT_EQ(failure_of({false, O::kRcAcknowledge, 0x1FF, 0, aeth(0)}), waits_for("0x200"));
 }
 
+/// rnr_retry counts to 6; 7 is for ever.
+TEST(Script, WhoIsRefusedMoreThanSevenTimesDoesNotGiveUp) {
+  const auto failure_after = [](int times) {
+    std::vector<Scripted> packets{{true, O::kRcSendOnly, 99, 4}, {false, O::kRcAcknowledge, 99, 0, aeth(1)}};
+    for (int i = 0; i < times; ++i) {
+      packets.push_back({.op = O::kRcSendOnly, .psn = 100, .payload = 4, .wait_us = 500});
+      packets.push_back({false, O::kRcAcknowledge, 100, 0, rnr_nak(1)});
+    }
+    return retell_bytes(scripted_pcap(packets)).story->connections().at(0)->to_right.failure();
+  };
+  EXPECT_EQ(failure_after(7),
+            "7 transmissions of PSN 0x64, each refused with an RNR NAK: the requester has probably given up "
+            "(RNR_RETRY_EXC_ERR)");
+  EXPECT_EQ(failure_after(8),
+            "8 transmissions of PSN 0x64, each refused with an RNR NAK: with rnr_retry 7 the requester tries for ever, "
+            "until a receive is posted");
+}
+
 TEST(Script, AnAnswerToNobodyGoesToNobodyWhereTwoWait) {
   constexpr std::size_t kFileHeader = 24;
   Octets both = scripted_pcap({{true, O::kRcSendOnly, 100, 4}});

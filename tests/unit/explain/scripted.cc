@@ -40,6 +40,8 @@ Octets reth(std::uint32_t length, std::uint32_t offset) {
 Octets aeth(std::uint32_t msn) { return network().word(0x1F000000u | msn).out; }
 Octets nak(std::uint32_t msn, std::uint32_t code) { return network().word((0x60u | code) << 24 | msn).out; }
 
+Octets rnr_nak(std::uint32_t msn) { return network().word(0x21u << 24 | msn).out; }
+
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
   std::vector<std::pair<std::int64_t, Octets>> frames;
   std::int64_t time_ns = 1'000'000'000;

@@ -29,6 +29,7 @@ Octets reth(std::uint32_t length, std::uint32_t offset = 0);
 Octets aeth(std::uint32_t msn);
 /// Of a NAK; 0: "PSN sequence error".
 Octets nak(std::uint32_t msn, std::uint32_t code = 0);
+Octets rnr_nak(std::uint32_t msn);
 
 struct Ends {
   proto::Gid a = proto::Gid::from_v4(10, 0, 0, 1), b = proto::Gid::from_v4(10, 0, 0, 2);

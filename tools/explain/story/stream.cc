@@ -13,6 +13,8 @@ namespace {
 /// A requester has at most 2^23 PSNs in flight, and hardly ever more than these.
 constexpr PsnIndex kForeign = 1 << 20;
 constexpr std::size_t kMostDamaged = 1024;
+/// With the largest rnr_retry that counts, 6.
+constexpr std::uint32_t kMostRnrTransmissions = 7;
 /// So that indices never get negative.
 constexpr PsnIndex kStart = PsnIndex{1} << 40;
 
@@ -276,7 +278,10 @@ void Stream::finish(std::int64_t now) {
   const bool waiting = evidence_.rnr && evidence_.rnr->index >= una_;
   failure_ = counted(oldest->times, "transmission") + " of PSN " + hex(psn_of(una_)) + ", ";
   if (waiting || rnr) {
-    failure_ += "each refused with an RNR NAK: the requester has probably given up (RNR_RETRY_EXC_ERR)";
+    failure_ += "each refused with an RNR NAK: ";
+    failure_ += oldest->times > kMostRnrTransmissions
+                    ? "with rnr_retry 7 the requester tries for ever, until a receive is posted"
+                    : "the requester has probably given up (RNR_RETRY_EXC_ERR)";
   } else if (awaited_ && evidence_.progress_ns == 0) {
     failure_ += "but the responder waits for PSN " + hex(*awaited_) +
                 ": its rq_psn and the requester's sq_psn must be the same. The requester has probably given up "
