@@ -103,7 +103,9 @@ void add_place(CLI::App& app, Options& o, Role role) {
   add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {
     app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);
-    app.add_flag("--loop", o.loop, "Serve one client after another until interrupted")->group(group);
+    app.add_flag("--loop", o.loop,
+                 "Serve one client after another until interrupted; what the summaries say of the NIC counts on")
+        ->group(group);
   } else {
     app.add_option_function<double>(
            "--connect-timeout",
@@ -195,6 +197,7 @@ void add_output(CLI::App& app, Options& o) {
   app.add_option("--pcap", o.pcap,
                  "Write all RoCE packets to FILE (backend uroce); .pcapng: with comments on injected faults")
       ->type_name("FILE")
+      ->check(not_an_option())
       ->group(group);
   app.add_option("--faults", o.faults,
                  "Inject faults into the NIC and its network, e.g. loss=1%,dup=0.1% (docs/faults.md)")

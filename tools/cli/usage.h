@@ -63,6 +63,17 @@ inline CLI::Validator not_negative() {
   return {check, ""};
 }
 
+/// For options whose values never begin with '-': where the value is missing, CLI11 takes the next option for it, or
+/// the
+/// "--" before a command.
+inline CLI::Validator not_an_option() {
+  const auto check = [](const std::string& value) {
+    if (value.size() < 2 || value[0] != '-') return std::string();
+    return fmt::format("a value is missing before '{}' (a file of that name is ./{})", value, value);
+  };
+  return {check, ""};
+}
+
 /// An option whose value is one of the words of `choices`. (CLI11's own transformer tells its insides in errors.)
 template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::map<std::string, T>& choices,

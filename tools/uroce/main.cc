@@ -48,7 +48,8 @@ void add_settings(CLI::App& run, RunOptions& options) {
     } else {
       run.add_option(fmt::format("--{}", facts.option), options.settings.at(i),
                      fmt::format("{}: {}", facts.name, described(facts)))
-          ->type_name(std::string(facts.value));
+          ->type_name(std::string(facts.value))
+          ->check(not_an_option());
     }
   }
   run.footer(others);
@@ -71,11 +72,13 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_option("--peer", options.peer, "Only connections of this address")->type_name("ADDRESS");
   command.add_flag("--json", options.json, "One JSON document instead of text");
   command.add_option("--html", options.html, "Also write a page for browsers: a ladder of all packets")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_an_option());
   command
       .add_option("--perfetto", options.perfetto,
                   "Also write a trace for https://ui.perfetto.dev: tracks of QPs, for long captures")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_an_option());
   command.add_flag("--follow", options.follow, "Print each packet when it comes, and wait for more, until ^C");
 }
 

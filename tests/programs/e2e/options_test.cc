@@ -89,6 +89,8 @@ TEST_F(OptionsTest, RefusalsSayWhatIsAllowed) {
   EXPECT_EQ(client({"--backend", "rxe"}), "--backend: 'rxe' is not one of ibverbs,uroce" + help);
   EXPECT_EQ(client({"--lang", "fr"}), "--lang: 'fr' is not one of en,zh" + help);
   EXPECT_EQ(client({"--size"}), "--size needs a value" + help);
+  EXPECT_EQ(client({"--pcap", "--json"}),
+            "--pcap: a value is missing before '--json' (a file of that name is ./--json)" + help);
   EXPECT_EQ(client({"--size", "1", "--size", "2"}), "--size is given more than once" + help);
   EXPECT_EQ(client({"--gid-index", "one"}), "--gid-index: 'one' is not a number that is allowed here" + help);
   EXPECT_EQ(client({"--port", "0"}), "--port: '0' is not a number from 1 to 65535" + help);
