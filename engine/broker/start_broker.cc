@@ -150,7 +150,8 @@ std::optional<SetupError> start_helper(const std::string& executable, const char
 
 Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Err{SetupError{errno, "no pipe to a new broker"}};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return Err{SetupError{errno, "no pipe to a new broker; raise the limit of descriptors (ulimit -n)"}};
   Fd reader(ends[0]);
   if (auto error = start_helper(executable, proto::to_string(local).c_str(), Fd(ends[1]))) return Err{*error};
   return BrokerStart(executable, std::move(reader));

@@ -32,7 +32,7 @@ int open_socket() {
   sockaddr_in address{
       .sin_family = AF_INET, .sin_port = htons(kRocePort), .sin_addr = {htonl(0x7F000002)}, .sin_zero = {}};
   if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    std::perror("127.0.0.2:4791");
+    std::perror("127.0.0.2:4791 (does another program have a NIC there? end it)");
     std::exit(1);
   }
   return fd;

@@ -50,7 +50,11 @@ struct Nic {
     }
     if (devices != nullptr) ibv_free_device_list(devices);
     if (context == nullptr) {
-      std::fprintf(stderr, "no RDMA device; on an emulated one: uroce run -- LESSON\n");
+      if (wanted != nullptr && count > 0) {
+        std::fprintf(stderr, "LEARN_DEVICE: no device is called %s; ibv_devices lists them\n", wanted);
+      } else {
+        std::fprintf(stderr, "no RDMA device; on an emulated one: uroce run -- LESSON\n");
+      }
       std::exit(1);
     }
     need_zero(ibv_query_port(context, 1, &port), "ibv_query_port");
