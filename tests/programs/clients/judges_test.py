@@ -81,6 +81,7 @@ class Judges(unittest.TestCase):
         self.objects(judges.perftest("bw", [2, 4, 8], 100), BANDWIDTH)
         self.objects(judges.perftest("bw", [2, 4], 101), BANDWIDTH)
         self.objects(judges.perftest("bw", [2, 4], 100), BANDWIDTH.replace("0.000021", "0.000000"))
+        judges.perftest("bw", [2, 4], 100)("Correlation coefficient r^2: 0.89 < 0.9\n" + BANDWIDTH.replace("0.000021", "0.000000"))
         self.objects(judges.perftest("bw", [2, 4], 100), "Couldn't connect to 127.0.0.1:18515\n")
 
     def test_posting(self):
