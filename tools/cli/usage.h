@@ -63,9 +63,8 @@ inline CLI::Validator not_negative() {
   return {check, ""};
 }
 
-/// For options whose values never begin with '-': where the value is missing, CLI11 takes the next option for it, or
-/// the
-/// "--" before a command.
+/// For options whose values never begin with '-'. Where the value is missing, CLI11 takes the next word for it: an
+/// option, or the "--" before a command.
 inline CLI::Validator not_an_option() {
   const auto check = [](const std::string& value) {
     if (value.size() < 2 || value[0] != '-') return std::string();

@@ -122,7 +122,7 @@ class SendQueue {
     ++head_;
     head_place_ = wrapped(head_place_ + 1, wqes_.size());
   }
-  /// Forgets all, completions in its CQ too.
+  /// Forgets all, also the completions that wait in its CQ, `cq`: they keep no places.
   void clear(Cq& cq) {
     cq.disown(unpolled_);
     head_place_ = place(tail_);
@@ -185,7 +185,7 @@ class RecvQueue {
   }
   /// For the completion of a receive.
   std::uint32_t* unpolled() { return &unpolled_; }
-  /// Forgets all, completions in its CQ too.
+  /// Forgets all, also the completions that wait in its CQ, `cq`: they keep no places.
   void clear(Cq& cq) {
     cq.disown(unpolled_);
     size_ = 0;
