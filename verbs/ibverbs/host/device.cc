@@ -167,18 +167,17 @@ std::optional<proto::Gid> Device::preferred_loopback() {
 }
 
 std::array<std::uint8_t, 8> Device::guid() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (guid_) return *guid_;
-  }
-  const auto now = guid_of(main_address(gids()));
   const std::scoped_lock lock(mutex_);
-  if (!guid_) guid_ = now;
+  if (!guid_) guid_ = guid_of(main_address(gids_now()));
   return *guid_;
 }
 
 std::vector<proto::Gid> Device::gids() {
   const std::scoped_lock lock(mutex_);
+  return gids_now();
+}
+
+std::vector<proto::Gid> Device::gids_now() {
   if (const auto adapter = adapter_.lock()) return adapter->gids();
   std::vector<proto::Gid> table = named_addresses();
   if (table.empty()) table.push_back(preferred_loopback().value_or(loopback(1)));

@@ -75,6 +75,8 @@ struct Device : ibv_device {
   /// As configured, or where place_automatic() wants it; empty = on a free loopback address.
   std::vector<proto::Gid> named_addresses() const;
   std::optional<proto::Gid> preferred_loopback();
+  /// gids(), with mutex_ held.
+  std::vector<proto::Gid> gids_now();
 
   std::mutex mutex_;
   std::weak_ptr<Adapter> adapter_;

@@ -31,7 +31,7 @@ class ProcessSource : public view::NicSource {
     view.firmware = firmware_version();
     view.gids = device.gids();
     const proto::Gid& address = main_address(view.gids);
-    view.guid = guid_of(address);
+    view.guid = device.guid();
     view.interface = interface_name(address).value_or("");
     view.interface_index = ::if_nametoindex(view.interface.c_str());
     if (device_table().lids) view.lid = lid_of(address);
