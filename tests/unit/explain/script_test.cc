@@ -83,8 +83,8 @@ TEST(Script, WhoIsRefusedMoreThanSevenTimesDoesNotGiveUp) {
             "7 transmissions of PSN 0x64, each refused with an RNR NAK: the requester has probably given up "
             "(RNR_RETRY_EXC_ERR)");
   EXPECT_EQ(failure_after(8),
-            "8 transmissions of PSN 0x64, each refused with an RNR NAK: with rnr_retry 7 the requester tries for ever, "
-            "until a receive is posted");
+            "8 transmissions of PSN 0x64, each refused with an RNR NAK: the requester probably tries for ever "
+            "(rnr_retry 7), until a receive is posted");
 }
 
 TEST(Script, AnAnswerToNobodyGoesToNobodyWhereTwoWait) {

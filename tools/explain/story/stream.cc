@@ -280,7 +280,7 @@ void Stream::finish(std::int64_t now) {
   if (waiting || rnr) {
     failure_ += "each refused with an RNR NAK: ";
     failure_ += oldest->times > kMostRnrTransmissions
-                    ? "with rnr_retry 7 the requester tries for ever, until a receive is posted"
+                    ? "the requester probably tries for ever (rnr_retry 7), until a receive is posted"
                     : "the requester has probably given up (RNR_RETRY_EXC_ERR)";
   } else if (awaited_ && evidence_.progress_ns == 0) {
     failure_ += "but the responder waits for PSN " + hex(*awaited_) +
