@@ -43,9 +43,15 @@ TEST(Cq, ForgetsTheCompletionsOfOneQueuePair) {
   cq.push(completion(0));
   cq.push(completion(0));
   EXPECT_EQ(drain(cq).size(), 2u);  // From here on the ring's end lies among them.
-  for (std::uint64_t i = 0; i < 5; ++i) cq.push({.wr_id = i, .qpn = i % 2 == 0 ? 0x11u : 0x12u});
+  std::uint32_t unpolled[2] = {};
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    cq.push({.wr_id = i, .qpn = i % 2 == 0 ? 0x11u : 0x12u, .unpolled = &unpolled[i % 2]});
+  }
+  EXPECT_EQ(unpolled[0], 3u);
   cq.drop(0x11);
   EXPECT_EQ(cq.size(), 2u);
+  EXPECT_EQ(unpolled[0], 0u);
+  EXPECT_EQ(unpolled[1], 2u);
   cq.push({.wr_id = 9, .qpn = 0x11});
   EXPECT_EQ(drain(cq), (Ids{1, 3, 9}));
   cq.drop(0x11);

@@ -291,7 +291,7 @@ Errno Nic::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
 }
 
 void Nic::destroy_qp(Qp* qp) {
-  qp->release();
+  qp->clear();
   core_->forget(*qp);
   --qp->init().pd->users;
   --qp->init().send_cq->users;

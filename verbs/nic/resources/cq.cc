@@ -68,20 +68,15 @@ void Cq::drop(std::uint32_t qpn) {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count_; ++i) {
     const Completion& completion = ring_[wrapped(head_ + i, capacity_)];
-    if (completion.qpn != qpn) ring_[wrapped(head_ + kept++, capacity_)] = completion;
+    if (completion.qpn != qpn) {
+      if (kept != i) ring_[wrapped(head_ + kept, capacity_)] = completion;
+      ++kept;
+    } else if (completion.unpolled != nullptr) {
+      --*completion.unpolled;
+    }
   }
   count_ = kept;
   unheard_ = std::min(unheard_, count_);
-}
-
-void Cq::disown(std::uint32_t& unpolled) {
-  for (std::uint32_t i = 0; unpolled > 0; ++i) {
-    UROCE_ASSERT(i < count_);
-    Completion& completion = ring_[wrapped(head_ + i, capacity_)];
-    if (completion.unpolled != &unpolled) continue;
-    completion.unpolled = nullptr;
-    --unpolled;
-  }
 }
 
 void Cq::arm(bool solicited_only) {

@@ -47,10 +47,8 @@ class Cq {
   }
   /// The same, into `out`.
   std::size_t poll(std::span<Completion> out);
-  /// Forgets the queued completions of QP `qpn`.
+  /// Forgets the queued completions of QP `qpn`: they count as unpolled no longer.
   void drop(std::uint32_t qpn);
-  /// Counts in `unpolled` no longer, which becomes 0.
-  void disown(std::uint32_t& unpolled);
   /// Asks for one notification at the next completion (or the next solicited or failed one).
   void arm(bool solicited_only);
   /// The same for an owner who will not poll again before it waits. A completion that came after the CQ was last polled

@@ -11,7 +11,6 @@
 
 #include "proto/base/check.h"
 #include "verbs/nic/model/types.h"
-#include "verbs/nic/resources/cq.h"
 #include "verbs/nic/resources/raw_array.h"
 #include "verbs/nic/resources/wrapped.h"
 
@@ -122,9 +121,9 @@ class SendQueue {
     ++head_;
     head_place_ = wrapped(head_place_ + 1, wqes_.size());
   }
-  /// Forgets all, also the completions that wait in its CQ, `cq`: they keep no places.
-  void clear(Cq& cq) {
-    cq.disown(unpolled_);
+  /// Forgets all. No completion of it is in its CQ any more.
+  void clear() {
+    UROCE_ASSERT(unpolled_ == 0);
     head_place_ = place(tail_);
     head_ = tail_;
   }
@@ -185,9 +184,9 @@ class RecvQueue {
   }
   /// For the completion of a receive.
   std::uint32_t* unpolled() { return &unpolled_; }
-  /// Forgets all, also the completions that wait in its CQ, `cq`: they keep no places.
-  void clear(Cq& cq) {
-    cq.disown(unpolled_);
+  /// Forgets all. No completion of it is in its CQ any more.
+  void clear() {
+    UROCE_ASSERT(unpolled_ == 0);
     size_ = 0;
   }
   /// Changes the capacity, which must be enough for what is queued.

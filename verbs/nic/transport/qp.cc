@@ -213,16 +213,18 @@ void Qp::take_path() {
   c_.window = c_.env.windows.along(c_.attr.path, type() == QpType::kRc);
 }
 
+void Qp::clear() {
+  init().send_cq->drop(qpn());
+  if (init().recv_cq != init().send_cq) init().recv_cq->drop(qpn());
+  requester_->clear();
+  responder_->clear();
+}
+
 void Qp::enter(QpState from, QpState to, const QpAttr& attr) {
   set_state(to);
   switch (to) {
     case QpState::kReset:
-      requester_->clear();
-      responder_->clear();
-      // Nobody could tell its former completions from those of its next life. (mlx4 and mlx5 forget them too; rxe does
-      // not.)
-      init().send_cq->drop(qpn());
-      init().recv_cq->drop(qpn());
+      clear();
       c_.attr = QpAttr{};
       zero_ids_ = 0;
       last_wqe_told_ = false;

@@ -26,8 +26,10 @@ class Qp {
   Instant next_deadline() const { return timers_.next(); }
   /// Moves to ERR and flushes both queues; `why` is raised when given.
   void enter_error(std::optional<Event::Kind> why);
-  /// Gives back what the QP holds of the NIC, before it is destroyed.
-  void release() { requester_->clear(), responder_->clear(); }
+  /// Forgets its WRs and its completions, in RESET and before it is destroyed: nobody could tell the completions from
+  /// those of its next life, and who has destroyed it may have forgotten what their wr_id means. (IBTA Vol 1 leaves it
+  /// open; mlx4, mlx5, irdma and others do so, rxe does not.)
+  void clear();
 
   /// After post_recv(): true when it led to completions or to a packet.
   bool wants_turn() const { return state() == QpState::kErr || responder_->has_output(); }

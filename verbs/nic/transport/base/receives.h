@@ -87,7 +87,7 @@ class Receives {
   void clear() {
     if (held_ && srq()) srq()->put_back(front(), sges());
     held_ = false;
-    own_.clear(*c_.init.recv_cq);
+    own_.clear();
   }
 
  private:

@@ -105,7 +105,7 @@ void Requester::clear() {
   timers_.stop_all();
   reads_.clear();
   local_error_.reset();
-  sq_.clear(*c_.init.send_cq);
+  sq_.clear();
   cursor_ = sq_.head();
   failed_ = false;
   went_back_ = stalled_ = is_probing_ = false;

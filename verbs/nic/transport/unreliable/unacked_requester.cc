@@ -207,7 +207,7 @@ void UnackedRequester::flush() {
 void UnackedRequester::clear() {
   release_window();
   timers_.stop(Timer::kRoom);
-  sq_.clear(*c_.init.send_cq);
+  sq_.clear();
   packet_ = 0;
   failed_ = false;
 }
