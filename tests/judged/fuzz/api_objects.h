@@ -34,7 +34,6 @@ struct ApiCq {
   ApiContext* context = nullptr;
   ApiChannel* channel = nullptr;
   unsigned unacknowledged = 0;  ///< Events that the program has and has not acknowledged.
-  std::size_t strangers = 0;    ///< At most so many completions of QPs that are gone or were reset may be in it.
   bool may_overflow = false;    ///< More is or was posted than it holds: nothing is certain any more.
 };
 struct ApiQp {

@@ -103,10 +103,8 @@ void ApiProgram::destroy_qp(ApiQp* qp) {
   o_.qps.remove(qp);
 }
 
-/// What has completed is still in the CQs.
+/// What has completed is no longer in the CQs.
 void ApiProgram::forget_work(ApiQp& qp) {
-  qp.send_cq->strangers += qp.sends.size();
-  qp.recv_cq->strangers += qp.receives.size();
   qp.sends.reset();
   qp.receives.reset();
   qp.first_id = next_id_;
@@ -247,7 +245,7 @@ void ApiProgram::post_recvs(ApiQp& qp, Reader& in) {
 
 void ApiProgram::look_for_overflow() {
   for (const auto& cq : o_.cqs) {
-    std::size_t most = cq->strangers;
+    std::size_t most = 0;
     for (const auto& qp : o_.qps) {
       most += qp->send_cq == cq.get() ? qp->sends.size() : 0;
       most += qp->recv_cq == cq.get() ? qp->receives.size() : 0;
@@ -269,11 +267,7 @@ void ApiProgram::poll_cq(ApiCq& cq, int count) {
       const bool uses = (is_receive ? qp->recv_cq : qp->send_cq) == &cq;
       if (uses && qp->verbs->qp_num == wc.qp_num && wc.wr_id / 2 >= qp->first_id) owner = qp.get();
     }
-    if (owner == nullptr) {
-      UROCE_ASSERT((cq.strangers > 0 || cq.may_overflow) && "a completion for nothing");
-      cq.strangers -= cq.strangers > 0 ? 1 : 0;
-      continue;
-    }
+    UROCE_ASSERT(owner != nullptr && "a completion for nothing");
     if (cq.may_overflow) continue;
     const bool is_written = wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
     (is_receive ? owner->receives : owner->sends)
