@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <vector>
+
+#include "tests/unit/engine/waiting_port.h"
 
 namespace uroce::test {
 namespace {
@@ -13,31 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using engine::kPollerTrust;
 using engine::kRelaxedWatch;
-
-/// A port that does nothing but wait.
-class WaitingPort final : public engine::Port {
- public:
-  std::function<void()> during_wait = [] {};
-  std::vector<Instant> put_off_to;
-  int wakes = 0;
-
-  bool wait(std::optional<Instant>) override {
-    during_wait();
-    return false;
-  }
-  void put_off(Instant until) override { put_off_to.push_back(until); }
-  void wake() override { ++wakes; }
-  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t) override { return 0; }
-  void release_source_port(const proto::Gid&, std::uint16_t) override {}
-  MutBytes tx_frame() override { return {}; }
-  void tx_commit(const proto::Transmit&) override {}
-  void flush() override {}
-  std::size_t exchange(engine::DatagramSink&, std::size_t) override { return 0; }
-  void mask_packets(bool) override {}
-  void abandon_after_fork() override {}
-  engine::PortInfo info() const override { return {}; }
-  engine::PortCounters counters() const override { return {}; }
-};
 
 class BackgroundSleepTest : public testing::Test {
  protected:

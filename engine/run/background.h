@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the background thread does: see runner.h.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "engine/os/background_thread.h"
+#include "engine/os/os_clock.h"
+#include "engine/run/arrival_watch.h"
+#include "engine/run/drive.h"
+#include "engine/run/place_watch.h"
+
+namespace uroce::engine {
+
+template <SansIoNic N>
+class Background {
+ public:
+  explicit Background(Drive<N>& drive) : d_(drive) {}
+
+  /// The thread's work, until another one calls stop().
+  void run() {
+    while (!stop_.load(std::memory_order_relaxed)) {
+      if (d_.packets.are_left_to_pollers()) {
+        if (watch_poller()) continue;
+      } else {
+        watches_ = 0;
+        is_relaxed_ = false;
+        poller_ran_ = {};
+      }
+      if (turn() || linger()) continue;
+      const Instant now = os_now();
+      leave_program_alone(now);
+      // While a program polls time and again, to leave it the packets need not wake this thread.
+      if (d_.packets.is_sleeper_due() || d_.polls.is_recent(now, kPollsOver) ||
+          d_.packets.had_sleeper(now, kPollsOver)) {
+        d_.background_sleep.sleep_watching(kPollerTrust);
+      } else if (d_.packets.are_left_to_sleeper()) {
+        d_.background_sleep.sleep_beside_sleeper();
+      } else {
+        d_.background_sleep.sleep();
+      }
+      received_since_sleep_ = 0;
+    }
+  }
+  /// Has run() return.
+  void stop() {
+    stop_.store(true, std::memory_order_relaxed);
+    d_.port->wake();
+  }
+  /// A thread of the program posts something.
+  void on_post() { place_.on_post(); }
+
+ private:
+  /// Packets are left to pollers: sleeps until it is time to look again whether the poller is still there. Returns
+  /// false when it is not.
+  bool watch_poller() {
+    const bool is_there = d_.polls.is_recent(os_now(), kPollerTrust);
+    // After a long sleep nobody knows what the poller did in the end of it.
+    const bool was_long = is_relaxed_;
+    watches_ = is_there ? watches_ + 1 : 0;
+    if (!is_there && !was_long) return false;
+    is_relaxed_ = watches_ > kWatchesToRelax && !was_long;
+    const Duration ran_before = d_.polls.poller_ran();
+    is_relaxed_ ? d_.background_sleep.watch_relaxed() : d_.background_sleep.watch_for(kPollerTrust);
+    poller_ran_ = d_.polls.poller_ran() - ran_before;
+    return true;
+  }
+
+  /// Returns whether another turn is needed before sleeping; if not, Drive::background knows how long.
+  bool turn() {
+    const TurnLock::Held held = d_.lock.queue_up();
+    const Instant now = os_now();
+    if (d_.packets.are_left_to_pollers() && d_.polls.is_recent(now, kPollerTrust))
+      return true;  // It was there, in a long turn of its own.
+    d_.background_sleep.on_turn();
+    const bool took_over = d_.packets.are_left_to_pollers();
+    if (took_over) d_.take_from_pollers();
+    d_.packets.forget_late_sleeper(now);
+    // How long the poller ran while it was watched.
+    const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
+    const bool had_posts = d_.posts_left > 0;
+    const SilentWrites writes(d_.nic);
+    const Progress progress = d_.turn(now, Answers::kAtOnce);
+    received_since_sleep_ += progress.received;
+    has_taken_ = progress.received > 0;
+    if (d_.may_react(writes)) d_.polls.on_written();
+    if (writes.count() > 0 && !d_.one_processor) {
+      d_.writes_after_finds.on_written(now, writes.count());
+      d_.writes_after_posts.on_written(now, writes.count());
+    }
+    if (has_taken_) {
+      d_.packets.dismiss_late_sleeper(now);
+      arrivals_.on_packets(os_now());
+    }
+    const bool was_needed = progress.received > 0 || had_posts;
+    if (took_over && was_needed) d_.polls.on_absence();
+    if (is_deserted && was_needed) d_.polls.on_deserted(now);
+    // In a stream more are there by now. Else the sleep will tell, and a turn for nothing costs as much.
+    if ((progress.received > 0 && is_stream()) || progress.transmitted >= kCrankBurst) return true;
+    d_.background_sleep.plan(now, d_.nic.next_deadline(), progress.received > 0);
+    return false;
+  }
+
+  bool is_stream() const { return received_since_sleep_ >= kStreamPackets; }
+  /// In the midst of a stream, and where requests follow each other, the next packets are here sooner than a sleep and
+  /// a wake-up take, of which the sender, too, pays a part. Looks out for them a little, without the lock. Returns
+  /// whether something came. On a single processor it would keep the sender from sending them.
+  bool linger() {
+    if (d_.one_processor) return false;
+    const Instant start = os_now();
+    const bool in_stream = is_stream();
+    if (!in_stream && !stays_awake(start)) return false;
+    const Instant deadline = d_.background_sleep.wake_at().value_or(Instant::max());
+    // No more yields: on a busy machine each gives the core away for milliseconds.
+    while (!d_.port->wait(start)) {
+      const Instant now = os_now();
+      if (now < std::min(start + Pace::of(kLinger), deadline)) continue;
+      if (!in_stream && now < deadline) arrivals_.on_nothing();
+      return false;
+    }
+    if (!in_stream) received_since_sleep_ = 0;  // One by one they are no stream.
+    return true;
+  }
+  /// Whether the next packet usually comes soon, behind one that was taken, and nobody else wants this processor.
+  bool stays_awake(Instant now) {
+    return has_taken_ && !d_.packets.are_left_to_pollers() && !d_.packets.is_sleeper_due() &&
+           d_.may_stay_awake(arrivals_, now);
+  }
+
+  /// Moves this thread to another processor when it keeps interrupting the program that it works for.
+  void leave_program_alone(Instant now) {
+    if (d_.one_processor) return;
+    const int processor = ::sched_getcpu();
+    if (place_.is_in_the_way(now, processor, received_since_sleep_, [this] { return d_.polls.poller_ran(); })) {
+      leave_processor(processor);
+    }
+  }
+
+  Drive<N>& d_;
+  std::atomic<bool> stop_ = false;
+  PlaceWatch place_;
+  // The thread's own:
+  ArrivalWatch arrivals_;
+  Duration poller_ran_{};                 ///< While it was watched, the last time.
+  bool is_relaxed_ = false;               ///< That was for kRelaxedWatch, else for kPollerTrust.
+  int watches_ = 0;                       ///< In a row at whose end the poller was there.
+  bool has_taken_ = false;                ///< Packets, in its last turn.
+  std::size_t received_since_sleep_ = 0;  ///< Packets.
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/port/port.h"
+
+namespace uroce::test {
+
+/// A port that does nothing but wait.
+class WaitingPort final : public engine::Port {
+ public:
+  std::function<void()> during_wait = [] {};
+  std::vector<Instant> put_off_to;
+  std::vector<bool> masks;  ///< What mask_packets() was told.
+  int wakes = 0;
+
+  bool wait(std::optional<Instant>) override {
+    during_wait();
+    return false;
+  }
+  void put_off(Instant until) override { put_off_to.push_back(until); }
+  void wake() override { ++wakes; }
+  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t) override { return 0; }
+  void release_source_port(const proto::Gid&, std::uint16_t) override {}
+  MutBytes tx_frame() override { return {}; }
+  void tx_commit(const proto::Transmit&) override {}
+  void flush() override {}
+  std::size_t exchange(engine::DatagramSink&, std::size_t) override { return 0; }
+  void mask_packets(bool masked) override { masks.push_back(masked); }
+  void abandon_after_fork() override {}
+  engine::PortInfo info() const override { return {}; }
+  engine::PortCounters counters() const override { return {}; }
+};
+
+}  // namespace uroce::test
