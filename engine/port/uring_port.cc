@@ -57,7 +57,8 @@ UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> r
 
 void UringPort::flush() {
   if (may_send_alone()) return send_alone();
-  if (!queue_.empty()) submit_and_reap(nullptr);
+  // Where the kernel has refused something before, exchange() submits that: receives may be among it.
+  if (!queue_.empty() && is_ring_empty()) submit_and_reap(nullptr);
 }
 
 /// Sends the only packet that is queued without the ring.

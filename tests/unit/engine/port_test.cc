@@ -2,8 +2,10 @@
 // What both engines must do alike, over real sockets on loopback.
 #include "engine/port/port.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -127,6 +129,38 @@ TEST_P(PortTest, FewPacketsAreTakenWithOneSystemCallAndManyInOrder) {
     EXPECT_LE(b_->counters().system_calls - before, count > 5 ? 3u : 1u);
     for (std::uint32_t i = 0; i < count; ++i) EXPECT_EQ(number_of(inbox.packets.at(i)), i);
   }
+}
+
+// A receive that was not submitted must not be with what flush() sends, which has nobody to give the packet to.
+TEST_P(PortTest, LosesNothingWhenTheKernelTakesNoSubmissionsForATime) {
+  if (GetParam().engine != engine::EngineChoice::kIoUring) GTEST_SKIP() << "io_uring only";
+  const engine::Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  std::vector<std::pair<int, engine::Fd>> rings;
+  for (int fd = 3; fd < null.get(); ++fd) {
+    std::array<char, 64> target{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    if (::readlink(link.c_str(), target.data(), target.size() - 1) <= 0) continue;
+    if (std::strcmp(target.data(), "anon_inode:[io_uring]") == 0) rings.emplace_back(fd, engine::Fd(::dup(fd)));
+  }
+  ASSERT_FALSE(rings.empty());
+  Inbox at_b;
+  ASSERT_TRUE(queue(*a_, path(1, 2), 0));
+  a_->flush();
+  receive(*b_, at_b, 1);
+  for (const auto& ring : rings) ASSERT_EQ(::dup2(null.get(), ring.first), ring.first);
+  for (std::uint8_t i = 0; i < 2; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
+  Inbox inbox;
+  EXPECT_EQ(a_->exchange(inbox, 8), 0u);
+  for (const auto& ring : rings) ASSERT_EQ(::dup2(ring.second.get(), ring.first), ring.first);
+
+  ASSERT_TRUE(queue(*b_, path(2, 1), 9));
+  b_->flush();
+  ASSERT_TRUE(queue(*a_, path(1, 2), 2));
+  a_->flush();
+  receive(*a_, inbox, 1);
+  EXPECT_THAT(inbox.packets, SizeIs(1));
+  receive(*b_, at_b, 4);
+  EXPECT_THAT(at_b.packets, SizeIs(4));
 }
 
 TEST_P(PortTest, EmptyAndOverlongDatagramsAreDeliveredAsTheyAre) {
