@@ -150,6 +150,18 @@ TEST(Cq, AndOfSolicitedOnesOnlyIfItAsksForThose) {
   EXPECT_FALSE(cq.notify_or_arm(true));
 }
 
+TEST(Cq, ThoseThatGoWithTheirQpTakeTheNewsAlong) {
+  Cq cq(8, nullptr);
+  cq.arm(false);
+  cq.push({.wr_id = 1, .qpn = 0x11});
+  EXPECT_EQ(drain(cq, 2), Ids{1});  // Polled empty: what comes from here on is news ...
+  cq.push({.wr_id = 2, .qpn = 0x11});
+  EXPECT_TRUE(cq.notify_or_arm(false));  // ... until the owner hears of it.
+  cq.push({.wr_id = 3, .qpn = 0x12});
+  cq.drop(0x12);
+  EXPECT_FALSE(cq.notify_or_arm(false)) << "2 is known";
+}
+
 TEST(Cq, AndNotBeforeEnoughHaveCome) {
   Cq cq(8, nullptr);
   cq.moderate(2, std::chrono::milliseconds(1));

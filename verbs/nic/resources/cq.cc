@@ -65,18 +65,19 @@ std::size_t Cq::poll(std::span<Completion> out) {
 }
 
 void Cq::drop(std::uint32_t qpn) {
+  const std::uint32_t first_unheard = count_ - unheard_;
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count_; ++i) {
     const Completion& completion = ring_[wrapped(head_ + i, capacity_)];
     if (completion.qpn != qpn) {
       if (kept != i) ring_[wrapped(head_ + kept, capacity_)] = completion;
       ++kept;
-    } else if (completion.unpolled != nullptr) {
-      --*completion.unpolled;
+      continue;
     }
+    if (completion.unpolled != nullptr) --*completion.unpolled;
+    if (i >= first_unheard) --unheard_;
   }
   count_ = kept;
-  unheard_ = std::min(unheard_, count_);
 }
 
 void Cq::arm(bool solicited_only) {
