@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "proto/base/directory.h"
 #include "verbs/record/store.h"
 
 namespace uroce::explain {
@@ -57,7 +58,7 @@ bool is_recording(const json& content) {
 std::vector<Document> documents_in(const std::string& directory, std::vector<std::string>& skipped) {
   std::vector<Document> found;
   std::error_code error;
-  const fs::directory_iterator entries(directory, error);
+  const auto entries = entries_of(directory, error);
   if (error) skipped.push_back(directory + ": " + error.message());
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();

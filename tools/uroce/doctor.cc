@@ -24,6 +24,7 @@
 #include "engine/port/open_port.h"
 #include "engine/port/udp_socket.h"
 #include "proto/address.h"
+#include "proto/base/directory.h"
 #include "proto/base/fd.h"
 #include "tools/output/print.h"
 #include "tools/preload/preload.h"
@@ -68,7 +69,7 @@ void check_library(Findings& findings) {
 void check_real_devices(Findings& findings) {
   std::error_code error;
   if (!std::filesystem::exists("/sys/class/infiniband", error)) return;
-  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
+  for (const auto& device : entries_of("/sys/class/infiniband", error)) {
     findings.note("RDMA device of this machine: " + device.path().filename().string(),
                   "nothing to do; programs under `uroce run` see uroce's NICs only");
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "proto/address.h"
+#include "proto/base/directory.h"
 #include "tools/uroce/process_name.h"
 #include "verbs/ibverbs/host/bound_ports.h"
 
@@ -15,10 +16,10 @@ namespace {
 std::map<std::string, std::string> socket_owners() {
   std::map<std::string, std::string> owners;
   std::error_code error;
-  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+  for (const auto& process : entries_of("/proc", error)) {
     const std::string pid = process.path().filename();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    for (const auto& descriptor : std::filesystem::directory_iterator(process.path() / "fd", error)) {
+    for (const auto& descriptor : entries_of(process.path() / "fd", error)) {
       const std::string target = std::filesystem::read_symlink(descriptor.path(), error).string();
       if (!target.starts_with("socket:[")) continue;
       owners[target.substr(8, target.size() - 9)] = process_name(pid) + " (" + pid + ")";

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "proto/base/directory.h"
 #include "proto/timing.h"
 
 namespace uroce::tools {
@@ -26,7 +27,7 @@ std::string first_line(const fs::path& file) {
 std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : entries_of(directory, error)) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() && std::isdigit(static_cast<unsigned char>(a[0])) ? a.size() < b.size() : a < b;
   });

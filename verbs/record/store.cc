@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "proto/base/directory.h"
 #include "proto/base/fd.h"
 #include "proto/quiet_signals.h"
 #include "verbs/record/files.h"
@@ -45,7 +46,7 @@ bool write_all(int fd, const void* data, std::size_t size) {
 std::vector<fs::path> by_age(const std::string& directory, std::string_view suffix) {
   std::error_code error;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  for (const auto& entry : entries_of(directory, error)) {
     if (is_ours(entry.path(), suffix)) found.emplace_back(entry.last_write_time(error), entry.path());
   }
   std::sort(found.begin(), found.end());
@@ -116,7 +117,7 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
 
 void save_left_rings(const std::string& directory) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  for (const auto& entry : entries_of(directory, error)) {
     if (!is_ours(entry.path(), kRingSuffix)) continue;
     const Fd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // Its process lives.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "proto/base/directory.h"
 #include "proto/quiet_signals.h"
 
 namespace uroce::ibv {
@@ -40,11 +41,11 @@ void for_each_open_file(std::uint32_t only_pid, const std::function<bool(const s
                         const std::function<void(int, std::uint32_t)>& see) {
   std::set<std::pair<dev_t, ino_t>> seen;  // A child of fork() has its parent's open as well.
   std::error_code error;
-  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+  for (const auto& process : entries_of("/proc", error)) {
     const std::string pid = process.path().filename().string();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (only_pid != 0 && pid != std::to_string(only_pid)) continue;
-    for (const auto& file : std::filesystem::directory_iterator(process.path() / "fd", error)) {
+    for (const auto& file : entries_of(process.path() / "fd", error)) {
       if (!wanted(std::filesystem::read_symlink(file.path(), error).string())) continue;
       const engine::Fd memory(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
       struct stat status {};
