@@ -107,6 +107,10 @@ struct OpcodeInfo {
   constexpr bool starts() const { return position == Position::kFirst || position == Position::kOnly; }
   constexpr bool ends() const { return position == Position::kLast || position == Position::kOnly; }
   constexpr bool has(HeaderId id) const { return stack.has(id); }
+  /// Answers a request, and carries a PSN of the other direction.
+  constexpr bool is_response() const {
+    return kind == Kind::kReadResponse || kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge;
+  }
 };
 
 // clang-format off

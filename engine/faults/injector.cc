@@ -40,8 +40,7 @@ Seen look_at(Bytes packet) {
   seen.qpn = view->dest_qp();
   seen.psn = view->psn();
   seen.size = static_cast<std::uint32_t>(view->payload().size());
-  seen.is_response = kind == proto::Kind::kAcknowledge || kind == proto::Kind::kReadResponse ||
-                     kind == proto::Kind::kAtomicAcknowledge;
+  seen.is_response = view->op().is_response();
   if (kind == proto::Kind::kReadRequest) seen.read_bytes = view->header<proto::Reth>().get<proto::Reth::DmaLength>();
   if (view->op().service == proto::Service::kUd)
     seen.source_qpn = view->header<proto::Deth>().get<proto::Deth::SourceQp>();

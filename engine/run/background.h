@@ -70,7 +70,7 @@ class Background {
     return true;
   }
 
-  /// Returns whether another turn is needed before sleeping; if not, Drive::background knows how long.
+  /// Returns whether another turn is needed before sleeping; if not, Drive::background_sleep knows how long.
   bool turn() {
     const TurnLock::Held held = d_.lock.queue_up();
     const Instant now = os_now();

@@ -53,13 +53,11 @@ class NicWithCm {
   /// A request that reaches a QP whose REP is out says that the peer has had the REP.
   void tell_first_data(const proto::Datagram& datagram, Instant now) {
     const auto packet = proto::parse_packet(datagram.payload);
-    if (!packet || !is_request(packet->op()) || !proto::check_icrc(datagram).ok) return;
+    if (!packet || !is_connected_request(packet->op()) || !proto::check_icrc(datagram).ok) return;
     cm_.on_data(packet->dest_qp(), datagram.path.source, packet->psn().value(), now);
   }
-  static bool is_request(const proto::OpcodeInfo& op) {
-    if (op.service != proto::Service::kRc && op.service != proto::Service::kUc) return false;
-    return op.kind != proto::Kind::kAcknowledge && op.kind != proto::Kind::kAtomicAcknowledge &&
-           op.kind != proto::Kind::kReadResponse;
+  static bool is_connected_request(const proto::OpcodeInfo& op) {
+    return (op.service == proto::Service::kRc || op.service == proto::Service::kUc) && !op.is_response();
   }
 
   N& nic_;

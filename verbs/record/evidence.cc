@@ -47,8 +47,7 @@ std::uint32_t psn_of(const Recording::Packet& packet) {
 
 bool is_request(const Recording::Packet& packet) {
   const auto* const op = op_of(&packet);
-  return op != nullptr && op->kind != proto::Kind::kAcknowledge && op->kind != proto::Kind::kReadResponse &&
-         op->kind != proto::Kind::kAtomicAcknowledge;
+  return op != nullptr && !op->is_response();
 }
 
 bool comes_from(const std::optional<proto::Gid>& peer, const Recording::Packet& packet) {

@@ -49,8 +49,6 @@ void Tree::add(const std::string& path, Node node) {
   nodes_[path] = std::move(node);
 }
 
-void Tree::add_directory(const std::string& path) { add(path, Node{}); }
-
 void Tree::add_file(const std::string& path, std::function<std::string()> contents) {
   Node node;
   node.kind = Node::Kind::kFile;

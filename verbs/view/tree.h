@@ -46,7 +46,6 @@ class Tree {
   /// exist. What is above is the real file system.
   void add_root(std::string path);
   // Below a root. Directories on the way are made.
-  void add_directory(const std::string& path);
   void add_file(const std::string& path, std::function<std::string()> contents);
   void add_link(const std::string& path, std::string target);
   void add_char_device(const std::string& path, std::uint32_t major, std::uint32_t minor);

@@ -34,10 +34,6 @@ std::uint32_t answers(const proto::PacketView& packet, std::uint32_t mtu) {
   return length == 0 ? 1 : (length - 1) / mtu + 1;
 }
 
-bool is_response(Kind kind) {
-  return kind == Kind::kAcknowledge || kind == Kind::kReadResponse || kind == Kind::kAtomicAcknowledge;
-}
-
 /// A NAK acknowledges what is before it.
 bool acknowledges_itself(const proto::PacketView& response) {
   return !response.has<proto::Aeth>() || (response.header<proto::Aeth>().get<proto::Aeth::SyndromeField>() & 0x60) == 0;
@@ -152,7 +148,7 @@ void Victim::deliver(std::uint8_t index, Bytes packet, const proto::Path& path) 
   const std::vector<std::uint8_t> exact(packet.begin(), packet.end());
   const auto parsed = proto::parse_packet(exact);
   const bool counts = parsed && proto::check_icrc(path, exact).ok && path.source == peer_;
-  const bool is_request = parsed && !is_response(parsed->op().kind);
+  const bool is_request = parsed && !parsed->op().is_response();
   if (counts && type() != nic::QpType::kRc) {
     q.expected = parsed->psn() + 1;
   } else if (counts && is_request && parsed->psn() == q.expected) {
@@ -349,7 +345,7 @@ void Victim::look_at(Bytes bytes, const proto::Path& path) {
     UROCE_ASSERT(is_public(bytes.subspan(proto::Bth::kSize + proto::Aeth::kSize, proto::AtomicAckEth::kSize)));
   }
   if (type() != nic::QpType::kRc) return;  // Nobody answers.
-  is_response(op.kind) ? learn_answer(*it, *packet) : learn_request(*it, *packet);
+  op.is_response() ? learn_answer(*it, *packet) : learn_request(*it, *packet);
 }
 
 /// Sent again, a request is open again, and with it all that were behind it.

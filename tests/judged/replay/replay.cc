@@ -45,12 +45,6 @@ std::vector<Event> events_at(const json& sidecar, Side side) {
   return out;
 }
 
-bool is_response(const PacketView& packet) {
-  const proto::Kind kind = packet.op().kind;
-  return kind == proto::Kind::kAcknowledge || kind == proto::Kind::kReadResponse ||
-         kind == proto::Kind::kAtomicAcknowledge;
-}
-
 bool is_rnr_nak(const PacketView& packet) {
   if (packet.op().kind != proto::Kind::kAcknowledge) return false;
   const auto syndrome = proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
@@ -133,7 +127,7 @@ class Walk {
   std::size_t first_request(Side from, Psn psn) const {
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const PacketView packet = events_[i].packet();
-      if (events_[i].from == from && !is_response(packet) && packet.psn() - psn >= 0) return i;
+      if (events_[i].from == from && !packet.op().is_response() && packet.psn() - psn >= 0) return i;
     }
     return events_.size();
   }
@@ -193,7 +187,7 @@ class Walk {
   /// between the two, which come from the two halves of a QP.
   void expect(std::size_t i, Instant due) {
     const Event& event = events_[i];
-    std::deque<Sent>& ours = sent_[is_response(event.packet())];
+    std::deque<Sent>& ours = sent_[event.packet().op().is_response()];
     run_timers_until(due + kLag, [&] { return !ours.empty(); });
     while (!ours.empty() && is_extra(ours, i)) report_extra(ours, event.name);
     if (ours.empty() || is_missing(ours.front(), i)) {
@@ -256,7 +250,7 @@ class Walk {
     while (const auto out = endpoint_.nic().poll_transmit(now_, buffer)) {
       const Bytes bytes = Bytes(buffer).first(out->size);
       const auto packet = proto::parse_packet(bytes);
-      sent_[packet && is_response(*packet)].push_back({now_, out->path, {bytes.begin(), bytes.end()}});
+      sent_[packet && packet->op().is_response()].push_back({now_, out->path, {bytes.begin(), bytes.end()}});
     }
   }
   void report(Differences differences, const std::string& where) {

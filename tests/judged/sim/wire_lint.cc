@@ -17,11 +17,6 @@ using proto::PacketView;
 
 namespace {
 
-bool is_response(const PacketView& view) {
-  const Kind kind = view.op().kind;
-  return kind == Kind::kReadResponse || kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge;
-}
-
 /// With a shared queue, no receive can be promised (9.7.7.2), and RNR NAK says that there is none for anybody.
 void check_shared(const PacketView& view, const SharedQueue& srq) {
   if (!view.has<proto::Aeth>()) return;
@@ -109,7 +104,7 @@ void WireLint::sent(const Packet& packet, Instant now) {
           if (view->op().service != proto::Service::kRc) incorrect("an opcode of another service");
           if (packet.path != qp->facts.path) incorrect("along another path than the QP's");
           check_frame(*view, packet.path);
-          if (!is_response(*view)) return qp->requests.sent(*view, packet.path, now);
+          if (!view->op().is_response()) return qp->requests.sent(*view, packet.path, now);
           const NodeId node = packet.from;
           const bool flushed = in_error_ && in_error_(node, qp->facts.qpn);
           const SharedQueue* const srq = qp->facts.srq;
@@ -127,7 +122,7 @@ void WireLint::delivered(const Packet& packet, Instant now) {
   if (!view || view->op().service != proto::Service::kRc) return;
   Qp* qp = find(packet.to, view->dest_qp());
   if (qp == nullptr || !qp->connected || qp->silent) return;
-  if (is_response(*view)) return qp->requests.response(*view, now);
+  if (view->op().is_response()) return qp->requests.response(*view, now);
   const Qp* peer = find(qp->facts.peer_node, qp->facts.peer_qpn);
   if (peer != nullptr && peer->connected) qp->responses.request(*view, peer->requests);
 }
@@ -135,7 +130,7 @@ void WireLint::delivered(const Packet& packet, Instant now) {
 Forgery WireLint::forged(const Packet& packet) {
   if (packet.corrupted && !proto::check_icrc(packet.path, packet.bytes).ok) return Forgery::kNothing;
   const auto view = proto::parse_packet(packet.bytes);
-  if (!view || view->op().service != proto::Service::kRc || is_response(*view)) return Forgery::kNothing;
+  if (!view || view->op().service != proto::Service::kRc || view->op().is_response()) return Forgery::kNothing;
   Qp* const qp = find(packet.to, view->dest_qp());
   if (qp == nullptr || !qp->connected || qp->silent) return Forgery::kNothing;
   if (packet.path.source != qp->facts.path.destination) return Forgery::kNothing;

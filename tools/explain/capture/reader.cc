@@ -215,8 +215,8 @@ std::int64_t Reader::time_of(std::uint64_t ticks, const Interface& interface) co
           ? fraction * (kPerSecond / per_second)
           : static_cast<std::uint64_t>(static_cast<double>(fraction) / static_cast<double>(per_second) * 1e9));
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  return clamp_time(static_cast<std::int64_t>(ticks / per_second) + std::clamp(interface.offset_seconds, -kMost, kMost),
-                    nanoseconds);
+  const auto seconds = static_cast<std::int64_t>(std::min<std::uint64_t>(ticks / per_second, kMost));
+  return clamp_time(seconds + std::clamp(interface.offset_seconds, -kMost, kMost), nanoseconds);
 }
 
 /// The first interface of the file that is the same as this one, which may be itself. A capture that was cut into files

@@ -61,7 +61,6 @@ class Reader {
   bool read_pcap_header();
   bool read_pcap(Frame& frame);
   bool read_pcapng(Frame& frame);
-  void start_section(Bytes block);
   void add_interface(Bytes block);
   bool take_packet(Bytes block, std::uint32_t type, Frame& frame);
   bool broken(const std::string& what);

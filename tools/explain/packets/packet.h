@@ -100,10 +100,7 @@ struct Packet {
 
   /// As its receiver sees it.
   Icrc icrc_on_arrival() const { return fate == Fate::kDamaged ? Icrc::kWrong : icrc; }
-  bool is_response() const {
-    return op->kind == proto::Kind::kReadResponse || op->kind == proto::Kind::kAcknowledge ||
-           op->kind == proto::Kind::kAtomicAcknowledge;
-  }
+  bool is_response() const { return op->is_response(); }
   /// For responses with AETH.
   proto::Syndrome decoded() const { return proto::decode_syndrome(syndrome); }
   /// Whether it has an AETH that says no: a NAK or RNR NAK, or data with such a thing, which breaks a rule.

@@ -103,7 +103,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// And the requests for what this listens to, this process, until the result is gone. EADDRINUSE: another process
   /// listens. Nothing to do, and an empty result, when the NIC has its addresses alone.
   Result<std::vector<engine::Fd>, int> claim_requests(const cm::Listen& listen);
-  /// The port's state; it is down only when a fault says so.
+  /// The port's state; it is down when a fault says so, and while the interface is that has the address.
   bool is_port_up();
   // Changes from outside (verbs/ibverbs/control). They have taken effect on return.
 

@@ -51,9 +51,7 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     return;
   }
   if (ip_id != 0) c_.note<TraceKind::kIdRecovered>(ip_id, packet.psn().value());
-  const bool is_response = packet.op().kind == proto::Kind::kReadResponse ||
-                           packet.op().kind == proto::Kind::kAcknowledge ||
-                           packet.op().kind == proto::Kind::kAtomicAcknowledge;
+  const bool is_response = packet.op().is_response();
   if (is_response ? !rights(state()).complete : !rights(state()).respond) {
     c_.note<TraceKind::kDropState>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;

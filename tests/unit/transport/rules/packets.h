@@ -53,11 +53,7 @@ struct Pkt {
   Pkt&& header(std::function<void(proto::PacketBuilder&)> f) && { return header_ = std::move(f), std::move(*this); }
   Pkt&& corrupt(std::function<void(MutBytes)> f) && { return corrupt_ = std::move(f), std::move(*this); }
 
-  bool is_response() const {
-    const proto::Kind kind = proto::info(opcode).kind;
-    return kind == proto::Kind::kReadResponse || kind == proto::Kind::kAcknowledge ||
-           kind == proto::Kind::kAtomicAcknowledge;
-  }
+  bool is_response() const { return proto::info(opcode).is_response(); }
 };
 
 inline Pkt packet(Opcode opcode, std::int64_t psn) {
