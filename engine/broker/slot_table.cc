@@ -3,11 +3,11 @@
 
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/os/known_fd.h"
 #include "engine/os/unix_message.h"
 
 namespace uroce::engine {
@@ -90,10 +90,8 @@ void SlotTable::give_back(std::uint8_t slot) {
 }
 
 bool SlotTable::is_bag(int bag) const {
-  struct stat ours {
-  }, theirs{};
-  return ::fstat(bag_.get(), &ours) == 0 && ::fstat(bag, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-         ours.st_ino == theirs.st_ino;
+  const auto ours = FileIdentity::of(bag_.get());
+  return ours && ours->is_behind(bag);
 }
 
 }  // namespace uroce::engine

@@ -2,7 +2,6 @@
 #include "engine/port/idle_rings.h"
 
 #include <pthread.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,17 +25,9 @@ void forget_in_child() {
 
 }  // namespace
 
-void OpenRing::remember() {
-  struct stat status {};
-  ::fstat(ring.ring_fd, &status);
-  device = status.st_dev;
-  inode = status.st_ino;
-}
+void OpenRing::remember() { file = FileIdentity::of(ring.ring_fd); }
 
-bool OpenRing::is_there() const {
-  struct stat status {};
-  return ::fstat(ring.ring_fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
-}
+bool OpenRing::is_there() const { return file && file->is_behind(ring.ring_fd); }
 
 void CloseRing::operator()(OpenRing* ring) const {
   if (!ring->is_there()) ring->ring.ring_fd = -1;

@@ -6,17 +6,18 @@
 #pragma once
 
 #include <liburing.h>
-#include <sys/types.h>
 
 #include <memory>
+#include <optional>
+
+#include "engine/os/known_fd.h"
 
 namespace uroce::engine {
 
 /// A ring, and by what its descriptor is known: programs close descriptors that are not theirs.
 struct OpenRing {
   io_uring ring;
-  dev_t device;
-  ino_t inode;
+  std::optional<FileIdentity> file;
 
   /// To be called when the ring has just been opened.
   void remember();

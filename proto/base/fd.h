@@ -36,6 +36,8 @@ class Fd {
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
+  /// It is the caller's now.
+  int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (fd_ < 0) return;
     const NoCancellation whole;  // A destructor, through which no thread can be unwound.

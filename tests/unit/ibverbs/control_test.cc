@@ -2,11 +2,13 @@
 // A process under control: from within, through the header that programs include, and by bytes that make no sense.
 #include "verbs/include/uroce/control.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -306,6 +308,40 @@ TEST(Control, ProcessesThatTakeNoCommandsSaySo) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(uroce_control(child, "list", nullptr, 0), ENOENT);
+}
+
+uroce::Duration processor_time_of(pid_t process) {
+  clockid_t clock;
+  timespec used{};
+  EXPECT_EQ(::clock_getcpuclockid(process, &clock), 0);
+  EXPECT_EQ(::clock_gettime(clock, &used), 0);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// As some daemons do. Whoever asks the process then must not make a thread of ours run in circles.
+TEST(Control, AProcessThatHasClosedAllDescriptorsRests) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    open_device(1).release();
+    const auto last = static_cast<unsigned>(ready[1]);
+    ::close_range(STDERR_FILENO + 1, last - 1, 0);
+    ::close_range(last + 1, ~0U, 0);
+    const char byte = 0;
+    [[maybe_unused]] const ssize_t n = ::write(ready[1], &byte, 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_NE(uroce_control(child, "list", nullptr, 0), 0);
+  const uroce::Duration before = processor_time_of(child);
+  ::poll(nullptr, 0, 300);
+  EXPECT_LT(processor_time_of(child) - before, std::chrono::milliseconds(100));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  for (const int fd : ready) ::close(fd);
 }
 
 TEST(Control, AChildOfForkIsAProcessOfItsOwn) {

@@ -16,6 +16,7 @@
 #include "engine/os/bounded_lock.h"
 #include "engine/os/end_of_exit.h"
 #include "engine/os/fd.h"
+#include "engine/os/known_fd.h"
 #include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
@@ -30,6 +31,7 @@ namespace uroce::ibv {
 namespace {
 
 using engine::Fd;
+using engine::KnownFd;
 
 constexpr int kBacklog = 16;
 /// One more, and the first of them has to go: peers that only connect keep nobody away.
@@ -53,21 +55,21 @@ class Server {
   void in_parent() { mutex_.unlock(); }
   /// The thread stayed with the parent, the name belongs to it.
   void in_child() {
-    listener_.reset();
+    listener_ = {};
     connections_.clear();
     mutex_.unlock();
   }
 
  private:
   void run();
-  void serve(std::vector<pollfd>& polled);
+  bool serve(const std::vector<pollfd>& polled);
   void accept_one();
   /// False: the connection is over.
   static bool answer(int connection);
 
   std::mutex mutex_;  ///< Held while a command is executed, and during fork().
-  Fd listener_;
-  std::vector<Fd> connections_;
+  KnownFd listener_;
+  std::vector<KnownFd> connections_;
 };
 
 constinit std::atomic<Server*> the_server = nullptr;
@@ -91,11 +93,11 @@ std::string Server::start() {
       ::listen(listener.get(), kBacklog) != 0) {
     return std::string("UROCE_CONTROL: can't listen on a Unix socket: ") + std::strerror(errno);
   }
-  listener_ = std::move(listener);
+  listener_ = KnownFd(std::move(listener));
   try {
     engine::start_background_thread([this] { run(); })->detach();
   } catch (const std::system_error& error) {
-    listener_.reset();
+    listener_ = {};
     return std::string("UROCE_CONTROL: no thread: ") + error.what();
   }
   return "";
@@ -107,21 +109,30 @@ void Server::run() {
     {
       const std::scoped_lock lock(mutex_);
       polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
-      for (const Fd& connection : connections_)
+      for (const KnownFd& connection : connections_)
         polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
     }
-    if (engine::poll_all(polled, nullptr) <= 0) continue;
-    serve(polled);
+    const int ready = engine::poll_all(polled, nullptr);
+    if (ready < 0) engine::nap();
+    if (ready > 0 && !serve(polled)) return;
   }
 }
 
-void Server::serve(std::vector<pollfd>& polled) {
+/// Returns false when the program has closed the listener, so that nobody connects any more; start() may open another.
+bool Server::serve(const std::vector<pollfd>& polled) {
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = connections_.size(); i > 0; --i) {
-    if (polled[i].revents != 0 && !answer(connections_[i - 1].get()))
+    const KnownFd& connection = connections_[i - 1];
+    if (!connection.is_there() || (polled[i].revents != 0 && !answer(connection.get())))
       connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i - 1));
   }
+  if (!listener_.is_there()) {
+    listener_ = {};
+    connections_.clear();
+    return false;
+  }
   if (polled[0].revents != 0) accept_one();
+  return true;
 }
 
 void Server::accept_one() {
@@ -133,7 +144,7 @@ void Server::accept_one() {
   }
   if (!may_control(connection.get())) return;
   if (connections_.size() == kConnectionsMax) connections_.erase(connections_.begin());
-  connections_.push_back(std::move(connection));
+  connections_.emplace_back(std::move(connection));
 }
 
 bool Server::answer(int connection) {
