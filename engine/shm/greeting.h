@@ -31,6 +31,10 @@ struct LinkName {
   friend bool operator==(const LinkName&, const LinkName&) = default;
 };
 
+/// Whether a packet can go this way: both are addresses that a NIC can have, and of one IP version. Who gets a name
+/// from another process asks this: it becomes the path of packets, and captures build whole frames of them.
+bool is_possible(const LinkName& name);
+
 struct Hello {
   std::uint32_t protocol = kWireProtocol;
   LinkName link;

@@ -191,7 +191,8 @@ bool LinkKeeper::take_hello(Connection& connection) {
   if (!receive_message(connection.fd.get(), hello, descriptors)) return false;
   errno = EPROTO;
   if (hello.protocol != kWireProtocol || descriptors.size() != 1 || hello.link.slot != slot_ ||
-      hello.link.destination != connection.name.destination || !is_shared_memory(descriptors[0].get(), kRingMemory)) {
+      hello.link.destination != connection.name.destination || !is_possible(hello.link) ||
+      !is_shared_memory(descriptors[0].get(), kRingMemory)) {
     return false;
   }
   auto ring = Mapping::make(descriptors[0].get(), kRingHead, kRingBytes, Mapping::Access::kReadWrite);

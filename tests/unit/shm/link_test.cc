@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/os/unix_message.h"
+#include "proto/address.h"
 #include "tests/unit/shm/shm_fixture.h"
 
 namespace uroce::test {
@@ -66,6 +67,23 @@ TEST_F(LinkTest, StrangersGetNoLinkAndDisturbNobody) {
   const Fd silent = visit(2);
   EXPECT_TRUE(link(*a, *b, path(1, 2)));
   EXPECT_TRUE(is_closed(silent)) << "nobody is waited for without end";
+}
+
+// What is captured of such a link would be no frame.
+TEST_F(LinkTest, NobodySendsFromAnAddressThatNoNicHas) {
+  const auto b = open(2);
+  ASSERT_TRUE(b);
+  const Fd ring = engine::make_shared_memory(engine::kRingMemory);
+  for (const char* const source : {"::1", "2001:db8::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "fe80::1"}) {
+    engine::Hello impossible = hello(1, 2);
+    impossible.link.source = proto::parse_gid(source).value();
+    const Fd visitor = visit(2);
+    ASSERT_TRUE(visitor && engine::send_message(visitor.get(), impossible, std::array{ring.get()}));
+    EXPECT_TRUE(is_closed(visitor)) << source;
+  }
+  Inbox inbox;
+  b->exchange(inbox, 64);
+  EXPECT_EQ(b->links_in(), 0u);
 }
 
 /// Another user: takes the name of the NIC at 127.0.0.3, where the kernel lets nobody else have the address, and asks
