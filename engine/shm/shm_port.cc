@@ -134,7 +134,7 @@ bool ShmPort::may_use_link(Peer& peer) {
 
 MutBytes ShmPort::tx_frame() {
   frame_peer_ = nullptr;
-  if (!full_.empty() && is_held_back()) return frame_ = {};
+  if (full_.are_any() && is_held_back()) return frame_ = {};
   frame_ = udp_->tx_frame();
   // Where the last packets went, the next one goes, most likely: it is made there, and not copied.
   if (frame_.empty() || in_row_ < kRow || !last_peer_->uses_link) return frame_;
@@ -158,22 +158,19 @@ void ShmPort::note_room(Peer& peer) {
   if (peer.is_stuck) return;
   peer.is_full = true;
   peer.full_since = os_now();
-  full_.push_back(&peer);
-  is_held_.store(true, std::memory_order_relaxed);
+  full_.add(peer);
 }
 
 /// Whether a full ring is worth waiting for.
 bool ShmPort::is_held_back() {
-  std::erase_if(full_, [](Peer* peer) {
-    if (peer->link && !peer->link->ring.has_room(kRoomAgain)) {
-      peer->is_stuck = peer->link->ring.is_broken() || os_now() - peer->full_since > kFullPatience;
-      if (!peer->is_stuck) return false;
+  return full_.recheck([](Peer& peer) {
+    if (peer.link && !peer.link->ring.has_room(kRoomAgain)) {
+      peer.is_stuck = peer.link->ring.is_broken() || os_now() - peer.full_since > kFullPatience;
+      if (!peer.is_stuck) return false;
     }
-    peer->is_full = false;
+    peer.is_full = false;
     return true;
   });
-  is_held_.store(!full_.empty(), std::memory_order_relaxed);
-  return !full_.empty();
 }
 
 /// Puts the packet in frame_ into the peer's ring.
@@ -288,7 +285,7 @@ void ShmPort::end_link(LinkId id) {
     peer->link.reset();
     peer->uses_link = peer->is_full = peer->is_stuck = false;
     peer->no_room_since = {};
-    std::erase(full_, peer.get());
+    full_.remove(*peer);
   }
   for (const auto& source : sources_) {
     if (source->link->id == id) source->is_over = true;
@@ -389,7 +386,7 @@ void ShmPort::set_waiting(bool waiting) {
 }
 
 bool ShmPort::wait(std::optional<Instant> deadline) {
-  const bool is_held = is_held_.load(std::memory_order_relaxed);
+  const bool is_held = full_.are_any();
   const Instant now = deadline || is_held ? os_now() : Instant{};
   if (is_held) deadline = std::min(deadline.value_or(Instant::max()), now + kRetryFull);
   const bool is_look = deadline && *deadline <= now;

@@ -21,6 +21,7 @@
 
 #include "engine/os/processors.h"
 #include "engine/port/udp_port.h"
+#include "engine/shm/blockers.h"
 #include "engine/shm/link_keeper.h"
 
 namespace uroce::engine {
@@ -116,10 +117,9 @@ class ShmPort final : public Port {
   Peer* frame_peer_ = nullptr;  ///< It is in the ring of this one.
   std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
   Peer* last_peer_ = nullptr;
-  std::uint32_t in_row_ = 0;           ///< Packets to it since there was another.
-  std::vector<Peer*> dirty_;           ///< Written to and not published.
-  std::vector<Peer*> full_;            ///< Whose readers everybody waits for.
-  std::atomic<bool> is_held_ = false;  ///< There are some.
+  std::uint32_t in_row_ = 0;  ///< Packets to it since there was another.
+  std::vector<Peer*> dirty_;  ///< Written to and not published.
+  Blockers<Peer> full_;       ///< Whose readers everybody waits for.
 
   std::vector<std::unique_ptr<Source>> sources_;  ///< Changed with wait_mutex_ held.
   std::size_t next_source_ = 0;

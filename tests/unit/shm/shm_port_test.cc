@@ -332,6 +332,21 @@ TEST_F(ShmPortTest, AFullRingMayEnd) {
   EXPECT_TRUE(link(*a_, *c, path(1, 3))) << "nobody waits for it";
 }
 
+TEST_F(ShmPortTest, WhoHadToWaitForAPeerThatIsGoneSleepsAgain) {
+  ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
+  while (queue(*a_, path(1, 2), 0, proto::kMaxPacketSize)) continue;
+  b_.reset();
+  Inbox nothing;
+  const Instant limit = engine::os_now() + 5s;
+  // No frame is asked for meanwhile: that would tell it that its patience has ended.
+  while (!a_->info().by_shm.empty() && engine::os_now() < limit) a_->exchange(nothing, 64);
+  ASSERT_THAT(a_->info().by_shm, testing::IsEmpty());
+  while (a_->wait(engine::os_now() + 1ms)) a_->exchange(nothing, 64);  // Late news.
+  const Instant begin = engine::os_now();
+  EXPECT_FALSE(a_->wait(begin + 50ms));
+  EXPECT_GE(engine::os_now() - begin, 50ms) << "or it looks for room for ever";
+}
+
 TEST_F(ShmPortTest, ASleeperIsWokenByOneSystemCall) {
   ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
   for (int round = 0; round < 20; ++round) {
