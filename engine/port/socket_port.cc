@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/headers.h"
+
 namespace uroce::engine {
 namespace {
 
-/// Bytes 5 to 7 of the BTH.
 bool same_dest_qp(const iovec& a, const iovec& b) {
-  const auto* x = static_cast<const std::uint8_t*>(a.iov_base);
-  const auto* y = static_cast<const std::uint8_t*>(b.iov_base);
-  return a.iov_len >= 8 && b.iov_len >= 8 && std::memcmp(x + 5, y + 5, 3) == 0;
+  const auto dest_qp = [](const iovec& packet) {
+    return proto::ConstView<proto::Bth>{static_cast<const std::uint8_t*>(packet.iov_base)}.get<proto::Bth::DestQp>();
+  };
+  return std::min(a.iov_len, b.iov_len) >= proto::Bth::kSize && dest_qp(a) == dest_qp(b);
 }
 
 bool same_address(const SocketAddress& a, const SocketAddress& b) {

@@ -10,6 +10,7 @@
 #include "proto/address.h"
 #include "proto/base/copy_packet.h"
 #include "proto/base/mix.h"
+#include "proto/headers.h"
 
 namespace uroce::engine {
 namespace {
@@ -45,8 +46,6 @@ constexpr std::uint32_t kTurnsPerClock = 8;
 /// there can be changed by the wrong one, and has to be copied from lines that are that one's.
 constexpr std::uint32_t kRow = 4;
 
-/// Bytes 5 to 7 of the BTH.
-constexpr std::size_t kDestQp = 5;
 constexpr std::uint32_t kLastManagementQp = 1;
 
 }  // namespace
@@ -89,10 +88,12 @@ ShmPort::ShmPort(std::unique_ptr<UdpPort> udp, Bells bells) : udp_(std::move(udp
 
 /// The peer that gets this packet, if it may have a link.
 ShmPort::Peer* ShmPort::peer_for(const proto::Transmit& transmit, Bytes packet) {
-  if (packet.size() < kDestQp + 3) return nullptr;
+  if (packet.size() < proto::Bth::kSize) return nullptr;
   const proto::Path& path = transmit.path;
-  if (load_be<3>(packet.data() + kDestQp) <= kLastManagementQp || path.destination.is_multicast()) return nullptr;
-  const LinkName name{.source = path.source, .destination = path.destination, .slot = packet[kDestQp]};
+  const auto qpn = proto::ConstView<proto::Bth>{packet.data()}.get<proto::Bth::DestQp>();
+  if (qpn <= kLastManagementQp || path.destination.is_multicast()) return nullptr;
+  const LinkName name{
+      .source = path.source, .destination = path.destination, .slot = static_cast<std::uint8_t>(qpn >> 16)};
   Peer* peer = known_peer(name);
   if (peer == nullptr) {
     if (peers_.size() >= kNamesMost) forget_peers();

@@ -69,12 +69,14 @@ void BothEnds::add(std::unique_ptr<Capture> capture) {
 
 /// Whether `source` has a packet ahead.
 bool BothEnds::peek(Source& source) {
-  if (!source.ahead.empty()) return true;
-  if (source.ended) return false;
+  if (source.ahead.empty() && !source.ended) read_one(source);
+  return !source.ahead.empty();
+}
+
+void BothEnds::read_one(Source& source) {
   auto packet = source.capture->next();
   source.ended = !packet.has_value();
   if (packet) source.ahead.push_back(std::move(*packet));
-  return !source.ended;
 }
 
 /// Looks at the beginning of the captures: do two taps see the same packets, and how do their clocks differ?
@@ -83,11 +85,7 @@ void BothEnds::prepare() {
   twins_used_ = sources_.size() > 1;
   if (live_) return;
   for (Source& source : sources_) {
-    while (!source.ended && source.ahead.size() < kAhead) {
-      auto packet = source.capture->next();
-      source.ended = !packet.has_value();
-      if (packet) source.ahead.push_back(std::move(*packet));
-    }
+    while (!source.ended && source.ahead.size() < kAhead) read_one(source);
     for (const Packet& packet : source.ahead) twins_used_ = twins_used_ || packet.tap != source.ahead.front().tap;
   }
   std::size_t silent = 0;

@@ -76,6 +76,7 @@ class BothEnds {
     bool ended = false;
   };
   bool peek(Source& source);
+  static void read_one(Source& source);
   void prepare();
   bool look_for_doubles(const std::deque<Packet>& packets);
   void rehearse();

@@ -7,6 +7,7 @@
 
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/resources/mr_table.h"
+#include "verbs/nic/resources/sges.h"
 #include "verbs/nic/resources/work_queues.h"
 
 namespace uroce::nic {
@@ -26,9 +27,7 @@ class Srq {
   Errno post(const RecvWr& wr) {
     if (wr.sges.size() > init_.max_sge) return EINVAL;
     if (queue_.size() >= init_.max_wr) return ENOMEM;
-    std::uint64_t length = 0;
-    for (const Sge& sge : wr.sges) length += sge.length;
-    queue_.push(wr, length);
+    queue_.push(wr, total_length(wr.sges));
     return 0;
   }
   bool empty() const { return queue_.empty(); }

@@ -53,6 +53,31 @@ struct alignas(64) SendWqe {
   }
 };
 
+/// What a completion of such a WR tells.
+constexpr WcOpcode opcode_of(SendOp op) {
+  switch (op) {
+    case SendOp::kWrite:
+    case SendOp::kWriteImm:
+      return WcOpcode::kWrite;
+    case SendOp::kRead:
+      return WcOpcode::kRead;
+    case SendOp::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case SendOp::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case SendOp::kBindMw:
+      return WcOpcode::kBindMw;
+    case SendOp::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case SendOp::kFlush:
+      return WcOpcode::kFlush;
+    case SendOp::kAtomicWrite:
+      return WcOpcode::kAtomicWrite;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
 class SendQueue {
  public:
   SendQueue(std::uint32_t capacity, std::uint32_t max_sge, std::uint32_t max_inline)
@@ -114,8 +139,16 @@ class SendQueue {
     ++tail_;
     return wqe;
   }
-  /// For the completion of a WQE.
-  std::uint32_t* unpolled() { return &unpolled_; }
+  /// The completion of the oldest WQE, which ends as `status` says; nothing if that is told by a later one.
+  std::optional<Completion> completion_of_head(WcStatus status) {
+    const SendWqe& wqe = at(head_);
+    if (!wqe.signaled && status == WcStatus::kSuccess) return std::nullopt;
+    return Completion{.wr_id = wqe.wr_id,
+                      .status = status,
+                      .opcode = opcode_of(wqe.op),
+                      .byte_len = wqe.length,
+                      .unpolled = &unpolled_};
+  }
   void pop() {
     UROCE_ASSERT(!empty());
     ++head_;

@@ -182,38 +182,7 @@ void Requester::advance_una(std::uint32_t packets) {
 
 void Requester::complete_head(WcStatus status) {
   const SendWqe& wqe = sq_.at(sq_.head());
-  if (wqe.signaled || status != WcStatus::kSuccess) {
-    constexpr auto opcode_of = [](SendOp op) {
-      switch (op) {
-        case SendOp::kWrite:
-        case SendOp::kWriteImm:
-          return WcOpcode::kWrite;
-        case SendOp::kRead:
-          return WcOpcode::kRead;
-        case SendOp::kCompareSwap:
-          return WcOpcode::kCompareSwap;
-        case SendOp::kFetchAdd:
-          return WcOpcode::kFetchAdd;
-        case SendOp::kBindMw:
-          return WcOpcode::kBindMw;
-        case SendOp::kLocalInv:
-          return WcOpcode::kLocalInv;
-        case SendOp::kFlush:
-          return WcOpcode::kFlush;
-        case SendOp::kAtomicWrite:
-          return WcOpcode::kAtomicWrite;
-        default:
-          return WcOpcode::kSend;
-      }
-    };
-    Completion completion;
-    completion.wr_id = wqe.wr_id;
-    completion.status = status;
-    completion.opcode = opcode_of(wqe.op);
-    completion.byte_len = wqe.length;
-    completion.unpolled = sq_.unpolled();
-    c_.complete(*c_.init.send_cq, completion);
-  }
+  if (const auto completion = sq_.completion_of_head(status)) c_.complete(*c_.init.send_cq, *completion);
   const bool is_send = wqe.op == SendOp::kSend || wqe.op == SendOp::kSendImm || wqe.op == SendOp::kSendInv;
   if (is_send && status == WcStatus::kSuccess) c_.note<TraceKind::kSent>(wqe.length);
   if (!wqe.is_local()) credits_.on_completed(wqe.ssn + (wqe.is_read() ? pieces(wqe.packets) - 1 : 0));

@@ -178,17 +178,7 @@ void UnackedRequester::on_timeout(Instant now) {
 }
 
 void UnackedRequester::complete_head(WcStatus status) {
-  const SendWqe& wqe = sq_.at(sq_.head());
-  if (wqe.signaled || status != WcStatus::kSuccess) {
-    const bool write = wqe.op == SendOp::kWrite || wqe.op == SendOp::kWriteImm;
-    Completion completion;
-    completion.wr_id = wqe.wr_id;
-    completion.status = status;
-    completion.opcode = write ? WcOpcode::kWrite : WcOpcode::kSend;
-    completion.byte_len = wqe.length;
-    completion.unpolled = sq_.unpolled();
-    c_.complete(*c_.init.send_cq, completion);
-  }
+  if (const auto completion = sq_.completion_of_head(status)) c_.complete(*c_.init.send_cq, *completion);
   sq_.pop();
 }
 
