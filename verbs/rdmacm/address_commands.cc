@@ -213,7 +213,7 @@ int listen(const Call& call) {
   if (const int error = call.front.ports().listen(id.source)) return error;
   const bool all = in.backlog == 0 || in.backlog > cm::Cm::kMaxBacklog;
   if (const int error = start_listening(call, id, all ? cm::Cm::kMaxBacklog : in.backlog)) {
-    call.front.stop_listening(id);
+    call.front.stop_listening(id, call.descriptor);
     return error;
   }
   id.stage = Stage::kListening;

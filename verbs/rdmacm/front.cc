@@ -168,7 +168,7 @@ Id& Front::create(const std::shared_ptr<Channel>& channel, std::uint16_t space, 
 }
 
 std::uint32_t Front::destroy(Id& id, int read_end) {
-  stop_listening(id);
+  stop_listening(id, read_end);
   end_connection(id);
   while (!id.groups.empty()) leave(*id.groups.front(), read_end);
   drop_events(id, read_end);
@@ -184,7 +184,8 @@ void Front::place(Id& id, Nic nic) {
   id.nic = std::move(nic);
 }
 
-void Front::stop_listening(Id& id) {
+void Front::stop_listening(Id& id, int read_end) {
+  if (id.listening.empty()) return;
   for (const Listening& one : id.listening) {
     ibv::NicLock lock(*one.adapter);
     {
@@ -196,6 +197,17 @@ void Front::stop_listening(Id& id) {
     lock.posted_now();
   }
   id.listening.clear();
+  drop_requests(id, read_end);
+}
+
+void Front::drop_requests(Id& id, int read_end) {
+  std::deque<QueuedEvent> dropped;
+  {
+    const std::scoped_lock lock(events_);
+    dropped = id.channel->remove_if(
+        read_end, [&id](const QueuedEvent& event) { return event.id == &id && event.child != nullptr; });
+  }
+  for (const QueuedEvent& event : dropped) destroy(*event.child, read_end);
 }
 
 void Front::end_connection(Id& id) {
@@ -211,15 +223,9 @@ void Front::end_connection(Id& id) {
 }
 
 void Front::drop_events(Id& id, int read_end) {
-  std::deque<QueuedEvent> dropped;
-  {
-    const std::scoped_lock lock(events_);
-    id.uid = 0;  // No further events: a removal may come before it is forgotten.
-    dropped = id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id; });
-  }
-  for (const QueuedEvent& event : dropped) {
-    if (event.child != nullptr) destroy(*event.child, read_end);
-  }
+  const std::scoped_lock lock(events_);
+  id.uid = 0;  // No further events: a removal may come before it is forgotten.
+  id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id; });
 }
 
 std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel>& to) {

@@ -65,8 +65,8 @@ class Front final : public ibv::CmSink {
   void expect_requests(Id& id, const ibv::Adapter& adapter, cm::ListenerId listener);
   /// Gives `id` the NIC on which it is from now on.
   void place(Id& id, Nic nic);
-  /// `id` has no listener any more; its requests that nobody has fetched are gone.
-  void stop_listening(Id& id);
+  /// `id` has no listener any more; its requests that nobody has fetched are gone. `read_end`: see destroy().
+  void stop_listening(Id& id, int read_end);
 
   Nics& nics() { return nics_; }
   PortTable& ports() { return ports_; }
@@ -88,7 +88,9 @@ class Front final : public ibv::CmSink {
 
   void on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
   void end_connection(Id& id);
-  /// Drops what is queued for `id`, requests of listeners with their ids.
+  /// Drops the requests that are queued for `id`, with their ids.
+  void drop_requests(Id& id, int read_end);
+  /// Drops what is queued for `id`, which listens no more, and queues nothing from now on.
   void drop_events(Id& id, int read_end);
   void release(const std::shared_ptr<Channel>& channel);
   std::vector<std::shared_ptr<Channel>> channels();

@@ -5,13 +5,17 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "engine/os/os_clock.h"
 #include "proto/address.h"
 #include "tests/unit/rdmacm/two_devices.h"
 #include "verbs/ibverbs/host/adapter.h"
 #include "verbs/rdmacm/front.h"
+#include "verbs/rdmacm/route.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -168,6 +172,49 @@ TEST_F(EventsTest, AListenerThatIsDestroyedRejectsWhatNobodyHasSeen) {
   const auto rejected = client_.next();
   EXPECT_EQ(rejected.event, kRejected);
   EXPECT_EQ(rejected.status, 28u);
+}
+
+/// Between a NIC and the front: whatever waits is let in before the thread that has locked the NIC goes on.
+struct LetsInAtOnce final : ibv::CmSink {
+  explicit LetsInAtOnce(std::shared_ptr<ibv::Adapter> nic) : adapter(std::move(nic)) { adapter->set_cm_sink(this); }
+  ~LetsInAtOnce() override { adapter->set_cm_sink(&Front::get()); }
+  void on_cm_events(ibv::Adapter& from, cm::Cm& cm) override {
+    cm.on_timeout(engine::os_now());
+    Front::get().on_cm_events(from, cm);
+  }
+  void on_removal(ibv::Adapter& from) override { Front::get().on_removal(from); }
+  std::shared_ptr<ibv::Adapter> adapter;
+};
+
+TEST_F(EventsTest, AListenThatFailsLeavesNoRequestBehind) {
+  // For a second after this, requests for the port wait for another listener.
+  ASSERT_EQ(server_.destroy(listening(RDMA_PS_TCP, "0.0.0.0")), 0);
+  const auto first = Front::get().nics().with_address(*proto::parse_gid(kFirst));
+  const auto second = Front::get().nics().with_address(*proto::parse_gid(kSecond));
+  ASSERT_TRUE(first.ok() && second.ok());
+  const auto received = [&] { return ibv::NicLock(*first->adapter).cm().counters().received; };
+  const std::uint64_t before = received();
+  connecting();
+  while (received() == before) std::this_thread::yield();
+
+  const std::uint32_t listener = server_.made();
+  const std::uint32_t next_number = server_.made();
+  ASSERT_EQ(server_.destroy(next_number), 0);
+  ASSERT_EQ(server_.bind(listener, "0.0.0.0", kPort), 0);
+  const auto in_the_way =
+      ibv::NicLock(*second->adapter).cm().listen({.service_id = service_id(RDMA_PS_TCP, kPort), .takes_v4 = true});
+  ASSERT_TRUE(in_the_way.ok());
+  {
+    const LetsInAtOnce sink(first->adapter);
+    EXPECT_EQ(server_.listen(listener), EADDRINUSE);
+  }
+  EXPECT_FALSE(server_.is_readable());
+  EXPECT_EQ(server_.made(), next_number) << "the request's id is gone";
+  const auto rejected = client_.next();
+  EXPECT_EQ(rejected.event, kRejected);
+  EXPECT_EQ(rejected.status, 28u) << "by the listener; without one it is 8";
+  ibv::NicLock(*second->adapter).cm().unlisten(*in_the_way, engine::os_now());
+  EXPECT_EQ(server_.listen(listener), 0) << "it is free to try again";
 }
 
 TEST_F(EventsTest, WhatItHasAcceptedLivesOn) {
