@@ -24,6 +24,7 @@ Result<std::shared_ptr<Channel>, int> channel_behind(Front& front, int descripto
 int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& group, std::uint64_t uid) {
   const bool ready = id.stage == Stage::kBound || id.stage == Stage::kAddressResolved;
   if (!is_datagram(id) || !ready || group.is_any()) return EINVAL;
+  if (response == 0) return EFAULT;  // Nobody would learn the number that it takes to leave.
   const bool is_group = group.address.is_multicast();
   if (is_group) {
     const ibv::NicLock lock(*id.nic.adapter);

@@ -252,6 +252,26 @@ TEST_F(ErrnoTest, MulticastGroups) {
   EXPECT_EQ(device_.join(bound(0), "239.1.2.3", 0), EINVAL) << "RC";
 }
 
+TEST_F(ErrnoTest, AGroupWhoseNumberNobodyWouldLearnIsNotJoined) {
+  sockaddr_in group{};
+  group.sin_family = AF_INET;
+  rdma_ucm_join_mcast in{};
+  in.id = bound(0, RDMA_PS_UDP);
+  in.addr_size = sizeof group;
+  std::memcpy(&in.addr, &group, sizeof group);
+  const auto join_without_response = [&] {
+    return device_.command(RDMA_USER_CM_CMD_JOIN_MCAST, in, sizeof(rdma_ucm_create_id_resp));
+  };
+  EXPECT_EQ(join_without_response(), EINVAL) << "no group: as a kernel, which writes the number last";
+  group.sin_addr.s_addr = ::inet_addr("239.1.2.3");
+  std::memcpy(&in.addr, &group, sizeof group);
+  EXPECT_EQ(join_without_response(), EFAULT);
+  EXPECT_FALSE(device_.is_readable());
+  std::uint32_t number = 77;
+  EXPECT_EQ(device_.join(in.id, "239.1.2.3", 0, &number), 0);
+  EXPECT_EQ(number, 0u) << "the first one";
+}
+
 TEST_F(ErrnoTest, FromOneChannelToAnother) {
   Device other;
   const std::uint32_t id = device_.made();
