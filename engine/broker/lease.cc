@@ -53,13 +53,13 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
     reply.sentence[sizeof reply.sentence - 1] = '\0';
     return Err{SetupError{reply.error, reply.sentence}};
   }
-  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 2) {
-    return Err{SetupError{EMFILE, "the descriptors of a slot don't arrive; raise RLIMIT_NOFILE (ulimit -n)"}};
-  }
+  const Err too_many{SetupError{EMFILE, "the descriptors of a slot don't arrive; raise RLIMIT_NOFILE (ulimit -n)"}};
+  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 2) return too_many;
   lease->slot_ = reply.slot;
   lease->first_local_ = reply.first_local;
   lease->socket_ = std::move(answer->descriptors[0]);
   lease->steering_ = Fd(::fcntl(lease->socket_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!lease->steering_) return too_many;
   lease->bag_ = std::move(answer->descriptors[1]);
   lease->connection_ = std::move(answer->connection);
   lease->thread_ = start_background_thread([raw = lease.get()] { raw->keep(); });

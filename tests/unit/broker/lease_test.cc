@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases and their broker.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <set>
@@ -192,6 +193,29 @@ TEST_F(LeaseTest, WithoutABrokerThereIsNoLease) {
     const SetupError error = refusal(std::nullopt, executable);
     EXPECT_EQ(error.error, ECHILD);
     EXPECT_THAT(error.sentence, HasSubstr(executable));
+  }
+}
+
+TEST_F(LeaseTest, WithoutDescriptorsForAllOfItThereIsNoLease) {
+  const Slot broker_runs = lease();
+  rlimit former{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &former), 0);
+  const Fd next_free(::dup(0));
+  constexpr rlim_t kPlenty = 16;
+  for (rlim_t more = kPlenty;; --more) {
+    ASSERT_GT(more, 0u) << "it can't do without any";
+    rlimit lowered = former;
+    lowered.rlim_cur = static_cast<rlim_t>(next_free.get()) + more;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
+    const auto lease = Lease::acquire(kLocal, std::nullopt, kBroker);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &former), 0);
+    if (!lease) {
+      EXPECT_LT(more, kPlenty);
+      EXPECT_EQ(lease.error().error, EMFILE);
+      EXPECT_THAT(lease.error().sentence, HasSubstr("ulimit -n"));
+      break;
+    }
+    EXPECT_EQ((*lease)->steer_management(), 0) << more << " descriptors were not enough";
   }
 }
 
