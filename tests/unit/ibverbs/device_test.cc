@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listing, opening and querying devices.
+#include "verbs/ibverbs/host/device.h"
+
 #include <arpa/inet.h>
+#include <endian.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +18,7 @@
 #include "proto/packet.h"
 #include "proto/pcap.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/host/adapter.h"
 #include "verbs/nic/model/limits.h"
 
 namespace uroce::ibv::test {
@@ -80,6 +84,10 @@ TEST(Device, TheGuidRemainsWhereItsAddressIsTakenBeforeItIsOpened) {
   ASSERT_EQ(v().ibv_query_device(context.get(), &attr), 0);
   EXPECT_EQ(attr.node_guid, before);
   EXPECT_EQ(v().ibv_get_device_guid(context->device), before);
+  const bool is_open = static_cast<Device*>(context->device)->while_open([before](Adapter& adapter) {
+    EXPECT_EQ(NicLock(adapter).cm().config().guid, be64toh(before)) << "what peers are told";
+  });
+  EXPECT_TRUE(is_open);
   union ibv_gid gid {};
   ASSERT_EQ(v().ibv_query_gid(context.get(), 1, 1, &gid), 0);
   EXPECT_GT(gid.raw[15], kTaken);

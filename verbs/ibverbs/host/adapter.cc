@@ -47,11 +47,12 @@ cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::u
 
 }  // namespace
 
-Adapter::Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
-                 std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-                 const std::string& published_name, std::unique_ptr<FlightRecorder> recorder)
+Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, nic::NicConfig config,
+                 const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port, engine::CaptureTap* tap,
+                 std::string pcap, engine::SlotLeases slot, const std::string& published_name,
+                 std::unique_ptr<FlightRecorder> recorder)
     : index_(index),
-      guid_(guid_of(main_address(config.gids))),
+      guid_(guid),
       pcap_(std::move(pcap)),
       tap_(tap),
       slot_(std::move(slot)),

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// (EADDRINUSE, EADDRNOTAVAIL, EINVAL ...); last_error() tells more.
   /// `sharing` kReusePort: other processes of this user may use the addresses too, if UROCE_BROKER allows it and there
   /// is a broker.
+  /// `guid`: as the device is known already; none: what follows from the first address.
   static Result<std::shared_ptr<Adapter>, int> make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
-                                                    engine::Sharing sharing);
+                                                    engine::Sharing sharing,
+                                                    const std::optional<std::array<std::uint8_t, 8>>& guid);
 
   ~Adapter();
   Adapter(const Adapter&) = delete;
@@ -58,9 +61,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
 
   /// Which of the process' NICs it is.
   std::uint32_t index() const { return index_; }
+  /// What verbs say and what connection managers of peers are told.
   const std::array<std::uint8_t, 8>& guid() const { return guid_; }
-  /// Before anybody else has it: what guid() says from now on, instead of what follows from the first address.
-  void be_known_as(const std::array<std::uint8_t, 8>& guid) { guid_ = guid; }
   /// gid_table() of its addresses.
   const std::vector<proto::Gid>& gids() const { return nic_.config().gids; }
   /// The largest path MTU (enum 1..5), which follows the interface.
@@ -131,9 +133,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   friend class NicLock;
   /// `tap`: the capture that `port` has, if it has one. `slot`: the slot that it receives for, if it has one.
   /// `published_name`: under which others see counters and QPs.
-  Adapter(std::uint32_t index, nic::NicConfig config, const engine::faults::FaultSpec& faults,
-          std::unique_ptr<engine::Port> port, engine::CaptureTap* tap, std::string pcap, engine::SlotLeases slot,
-          const std::string& published_name, std::unique_ptr<FlightRecorder> recorder);
+  Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, nic::NicConfig config,
+          const engine::faults::FaultSpec& faults, std::unique_ptr<engine::Port> port, engine::CaptureTap* tap,
+          std::string pcap, engine::SlotLeases slot, const std::string& published_name,
+          std::unique_ptr<FlightRecorder> recorder);
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
   void carry_out(const engine::faults::TimedFault& fault);
@@ -156,7 +159,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void deposit_last_words();
 
   const std::uint32_t index_;
-  std::array<std::uint8_t, 8> guid_;
+  const std::array<std::uint8_t, 8> guid_;
   std::string pcap_;
   const engine::CaptureTap* tap_;  ///< In the runner's port, or null.
   bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.

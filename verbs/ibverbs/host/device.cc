@@ -100,8 +100,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
   auto made = make_adapter(named);
   if (made.ok()) {
     adapter_ = *made;
-    if (!guid_) guid_ = (*made)->guid();
-    (*made)->be_known_as(*guid_);
+    guid_ = (*made)->guid();
   } else if (made.error() != EINVAL) {  // Which settings that make no sense have said already.
     refuse_setting(made.error(), last_error());
   }
@@ -110,7 +109,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
 
 Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<proto::Gid>& named) {
   try {
-    return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort);
+    return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort, guid_);
   } catch (const std::system_error& error) {
     std::string sentence =
         engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error.code().value()).sentence;
@@ -142,12 +141,12 @@ std::vector<proto::Gid> Device::named_addresses() const {
 
 Result<std::shared_ptr<Adapter>, int> Device::open_automatic() {
   if (const auto first = preferred_loopback()) {
-    auto made = Adapter::make(index, {*first}, engine::Sharing::kNone);
+    auto made = Adapter::make(index, {*first}, engine::Sharing::kNone, guid_);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   for (std::uint8_t n = 1; n <= kLastLoopback; ++n) {
     if (const std::scoped_lock lock(engine::process_mutex); is_reserved(loopback(n))) continue;
-    auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone);
+    auto made = Adapter::make(index, {loopback(n)}, engine::Sharing::kNone, guid_);
     if (made.ok() || made.error() != EADDRINUSE) return made;
   }
   return Err{refuse(EADDRINUSE, "every address from 127.0.0.1 to 127.0.0.254 has its RoCE port in use")};

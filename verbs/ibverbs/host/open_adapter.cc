@@ -88,7 +88,8 @@ Result<std::unique_ptr<engine::Port>, engine::SetupError> with_wire(std::unique_
 }  // namespace
 
 Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const std::vector<proto::Gid>& addresses,
-                                                    engine::Sharing sharing) {
+                                                    engine::Sharing sharing,
+                                                    const std::optional<std::array<std::uint8_t, 8>>& guid) {
   const auto shared = sharing_wanted(setting(Setting::kBroker));
   if (!shared.ok()) return Err{refuse_setting(EINVAL, shared.error())};
   const auto choice = choose_engine(setting(Setting::kEngine), setting(Setting::kOffload));
@@ -132,8 +133,9 @@ Result<std::shared_ptr<Adapter>, int> Adapter::make(std::uint32_t index, const s
       counters_name(index, sharing == engine::Sharing::kNone ? std::vector<proto::Gid>{} : addresses);
   auto recorder = FlightRecorder::make(index, addresses.front(), setting(Setting::kRecord));
   if (!recorder.ok()) return Err{refuse_setting(EINVAL, recorder.error())};
-  std::shared_ptr<Adapter> adapter(new Adapter(index, std::move(config), *faults, std::move(top), tap, std::move(pcap),
-                                               std::move(slot), name, std::move(*recorder)));
+  const auto known_as = guid ? *guid : guid_of(main_address(config.gids));
+  std::shared_ptr<Adapter> adapter(new Adapter(index, known_as, std::move(config), *faults, std::move(top), tap,
+                                               std::move(pcap), std::move(slot), name, std::move(*recorder)));
   adapter->watch(addresses);
   return adapter;
 }
