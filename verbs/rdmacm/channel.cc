@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
 
+#include "engine/os/take_back.h"
 #include "proto/quiet_signals.h"
 
 namespace uroce::rdmacm {
@@ -57,10 +57,7 @@ void Channel::take_back(int read_end) {
     --owed_;
     return;
   }
-  // The program's descriptor may block; this does not, whatever it is set to.
-  char token = 0;
-  iovec to{&token, 1};
-  static_cast<void>(::preadv2(read_end, &to, 1, -1, RWF_NOWAIT));
+  engine::take_back(read_end, 1);  // The program's descriptor may block.
 }
 
 std::optional<ino_t> pipe_behind(int descriptor) {

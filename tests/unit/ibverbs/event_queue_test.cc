@@ -3,6 +3,7 @@
 #include "verbs/ibverbs/objects/event_queue.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>

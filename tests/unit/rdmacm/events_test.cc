@@ -12,6 +12,7 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
+#include "tests/support/old_kernel.h"
 #include "tests/unit/rdmacm/two_devices.h"
 #include "verbs/ibverbs/host/adapter.h"
 #include "verbs/rdmacm/front.h"
@@ -289,6 +290,16 @@ TEST_F(EventsTest, ARequestThatHasMovedOutlivesTheChannelOfItsListener) {
   const auto request = other.next();
   EXPECT_EQ(request.event, kRequest);
   EXPECT_EQ(other.reject(request.id), 0);
+}
+
+// A blocking rdma_get_cm_event() behind a poll() would wait for ever.
+TEST_F(EventsTest, AnOldKernelTakesTheByteOfADroppedEventToo) {
+  const std::uint32_t id = client_.made(RDMA_PS_TCP, 20);
+  ASSERT_EQ(client_.resolve(id, kSecond, kFirst, kPort), 0);
+  ASSERT_TRUE(client_.is_readable());
+  const bool has_run = test::without_nowait_reads([&] { EXPECT_EQ(client_.destroy(id), 0); });
+  if (!has_run) GTEST_SKIP() << "threads can't filter their system calls here";
+  EXPECT_FALSE(client_.is_readable());
 }
 
 // As a signal handler does that interrupted a thread in there: what is open stays so, and the process ends.

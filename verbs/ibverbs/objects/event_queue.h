@@ -3,10 +3,8 @@
 #pragma once
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include <utility>
 
 #include "engine/os/interruption.h"
+#include "engine/os/take_back.h"
 #include "proto/base/fd.h"
 #include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/fork.h"
@@ -157,17 +156,7 @@ class EventQueue {
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
-    with_descriptor([](int fd) { return drop_token_of(fd); });
-  }
-  static bool drop_token_of(int fd) {
-    std::uint64_t one = 0;
-    const iovec to{&one, sizeof one};
-    constexpr off_t kNoOffset = -1;
-    if (preadv2(fd, &to, 1, kNoOffset, RWF_NOWAIT) == sizeof one || errno == EAGAIN) return true;
-    if (errno == EBADF) return false;
-    // A kernel, or a filter of system calls, that can't do this in one step.
-    pollfd look{fd, POLLIN, 0};
-    return poll(&look, 1, 0) != 1 || read(fd, &one, sizeof one) == sizeof one;
+    with_descriptor([](int fd) { return engine::take_back(fd, sizeof(std::uint64_t)); });
   }
 
   const unsigned int forks_ = forks();
