@@ -62,7 +62,9 @@ TEST(Cq, LosesWhatDoesNotFitAndSaysSo) {
   Cq cq(2, nullptr);
   cq.push(completion(1));
   cq.push(completion(2));
+  EXPECT_FALSE(cq.overflowed());
   EXPECT_EQ(cq.push(completion(3)), PushResult::kOverflow);
+  EXPECT_TRUE(cq.overflowed());
   EXPECT_EQ(drain(cq), (Ids{1, 2}));
 }
 

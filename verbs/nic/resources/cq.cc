@@ -23,7 +23,9 @@ Cq::Cq(std::uint32_t capacity, void* user) : capacity_(capacity), ring_(capacity
 
 Cq::PushResult Cq::push(const Completion& completion) {
   if (count_ == capacity_) {
-    return ignore_overrun_ ? PushResult::kQueued : PushResult::kOverflow;
+    if (ignore_overrun_) return PushResult::kQueued;
+    overflowed_ = true;
+    return PushResult::kOverflow;
   }
   ring_[wrapped(head_ + count_, capacity_)] = completion;
   ++count_;

@@ -60,6 +60,8 @@ class Cq {
 
   std::uint32_t capacity() const { return capacity_; }
   std::uint32_t size() const { return count_; }
+  /// Whether it has lost a completion, and that was an error.
+  bool overflowed() const { return overflowed_; }
   void* user() const { return user_; }
   /// QPs attached (twice when one serves both queues): a CQ in use can't be destroyed.
   std::uint32_t users = 0;
@@ -75,6 +77,7 @@ class Cq {
   Armed armed_ = Armed::kNo;
   bool was_empty_ = false;     ///< Polled empty after the last notification.
   std::uint32_t unheard_ = 0;  ///< So many of the newest completions came after that, and no notification was for them.
+  bool overflowed_ = false;
   bool ignore_overrun_ = false;
   std::uint32_t moderate_count_ = 0;
   Duration moderate_period_{};

@@ -53,31 +53,6 @@ struct alignas(64) SendWqe {
   }
 };
 
-/// What a completion of such a WR tells.
-constexpr WcOpcode opcode_of(SendOp op) {
-  switch (op) {
-    case SendOp::kWrite:
-    case SendOp::kWriteImm:
-      return WcOpcode::kWrite;
-    case SendOp::kRead:
-      return WcOpcode::kRead;
-    case SendOp::kCompareSwap:
-      return WcOpcode::kCompareSwap;
-    case SendOp::kFetchAdd:
-      return WcOpcode::kFetchAdd;
-    case SendOp::kBindMw:
-      return WcOpcode::kBindMw;
-    case SendOp::kLocalInv:
-      return WcOpcode::kLocalInv;
-    case SendOp::kFlush:
-      return WcOpcode::kFlush;
-    case SendOp::kAtomicWrite:
-      return WcOpcode::kAtomicWrite;
-    default:
-      return WcOpcode::kSend;
-  }
-}
-
 class SendQueue {
  public:
   SendQueue(std::uint32_t capacity, std::uint32_t max_sge, std::uint32_t max_inline)
@@ -162,6 +137,30 @@ class SendQueue {
   }
 
  private:
+  /// What a completion of such a WR tells.
+  static constexpr WcOpcode opcode_of(SendOp op) {
+    switch (op) {
+      case SendOp::kWrite:
+      case SendOp::kWriteImm:
+        return WcOpcode::kWrite;
+      case SendOp::kRead:
+        return WcOpcode::kRead;
+      case SendOp::kCompareSwap:
+        return WcOpcode::kCompareSwap;
+      case SendOp::kFetchAdd:
+        return WcOpcode::kFetchAdd;
+      case SendOp::kBindMw:
+        return WcOpcode::kBindMw;
+      case SendOp::kLocalInv:
+        return WcOpcode::kLocalInv;
+      case SendOp::kFlush:
+        return WcOpcode::kFlush;
+      case SendOp::kAtomicWrite:
+        return WcOpcode::kAtomicWrite;
+      default:
+        return WcOpcode::kSend;
+    }
+  }
   static const void* address(std::uint64_t addr) {
     const void* p = nullptr;
     static_assert(sizeof p == sizeof addr);
