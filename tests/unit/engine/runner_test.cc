@@ -707,8 +707,9 @@ TEST_P(RunnerTest, ManyThreadsSleepForOneEvent) {
 }
 
 TEST_P(RunnerTest, ASleeperMayBeCancelled) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "The thread sanitizer does not see what a thread that was cancelled in poll() locks afterwards.";
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "The thread sanitizer does not see what a thread that was cancelled in poll() locks afterwards; the "
+                  "address sanitizer takes the stack for that of the functions that were left (as of clang 14).";
 #endif
   Sleeper sleeper(*a);
   ASSERT_EQ(::pthread_cancel(sleeper->native_handle()), 0);
