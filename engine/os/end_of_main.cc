@@ -18,7 +18,6 @@
 
 #include "engine/os/background_thread.h"
 #include "engine/os/own_threads.h"
-#include "proto/base/directory.h"
 
 namespace uroce::engine {
 namespace {
@@ -48,11 +47,12 @@ bool is_of_program(const std::filesystem::path& task) {
 bool are_only_own_threads_left() {
   bool sees_itself = false;  // Else /proc is that of another PID namespace: its numbers say nothing.
   std::error_code error;
-  for (const auto& task : entries_of("/proc/self/task", error)) {
-    const auto thread = static_cast<pid_t>(std::strtol(task.path().filename().c_str(), nullptr, 10));
+  std::filesystem::directory_iterator task("/proc/self/task", error);
+  for (; !error && task != std::filesystem::directory_iterator(); task.increment(error)) {
+    const auto thread = static_cast<pid_t>(std::strtol(task->path().filename().c_str(), nullptr, 10));
     if (is_own_thread(thread)) {
       sees_itself |= thread == ::gettid();
-    } else if (is_of_program(task.path())) {
+    } else if (is_of_program(task->path())) {
       return false;
     }
   }

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 
-#include "proto/base/directory.h"
 #include "proto/base/no_cancellation.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
@@ -68,8 +67,11 @@ bool for_each_named(Do what) {
   const NoCancellation whole;
   std::error_code error;
   // Not /proc/self: that is the main thread, which may have ended.
-  for (const auto& entry : entries_of("/proc/thread-self/fd", error)) {
-    const auto descriptor = static_cast<int>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
+  // Not entries_of(), which would leave as many strings in the program's heap: libiscsi 1.19 crashes, for it reads
+  // memory that it has allocated and never written.
+  std::filesystem::directory_iterator entry("/proc/thread-self/fd", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const auto descriptor = static_cast<int>(std::strtol(entry->path().filename().c_str(), nullptr, 10));
     if (const auto path = path_in_name_of(descriptor)) what(descriptor, *path);
   }
   return !error;
