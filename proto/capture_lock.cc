@@ -12,6 +12,7 @@ namespace {
 
 constexpr off_t kPenByte = 0;
 constexpr off_t kFirstPlace = 1;
+constexpr off_t kLastPlace = 4096;  ///< Who may read the file could lock all bytes of it.
 constexpr auto kPatience = std::chrono::seconds(1);
 constexpr auto kLockNap = std::chrono::microseconds(50);
 
@@ -30,9 +31,10 @@ int try_lock(int fd, short type, off_t byte) {
 }  // namespace
 
 int take_place(int fd) {
-  int error = 0;
-  off_t place = kFirstPlace;
-  while ((error = try_lock(fd, F_WRLCK, place)) == EAGAIN) ++place;
+  int error = EAGAIN;
+  for (off_t place = kFirstPlace; error == EAGAIN && place <= kLastPlace; ++place) {
+    error = try_lock(fd, F_WRLCK, place);
+  }
   return error;
 }
 

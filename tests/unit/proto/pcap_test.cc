@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "proto/base/fd.h"
+#include "proto/capture_lock.h"
 #include "tests/unit/proto/hex.h"
 
 namespace uroce::proto {
@@ -39,6 +41,20 @@ class Pcap : public testing::Test {
 };
 
 constexpr std::int64_t kTime = 1'700'000'000'123'456'789;
+
+// Anybody who may read a capture can lock all of it: that must not be looked through byte by byte, for ever.
+TEST(CaptureLock, WhereEveryPlaceIsTakenThereIsNone) {
+  const std::string name = testing::TempDir() + "places." + std::to_string(::getpid());
+  const Fd writer(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const Fd reader(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  ::unlink(name.c_str());
+  struct flock all {};
+  all.l_type = F_RDLCK;
+  all.l_whence = SEEK_SET;
+  all.l_start = 1;
+  ASSERT_EQ(::fcntl(reader.get(), F_OFD_SETLK, &all), 0);
+  EXPECT_EQ(proto::take_place(writer.get()), EAGAIN);
+}
 
 TEST_F(Pcap, WritesWhatItReads) {
   {
