@@ -114,6 +114,26 @@ Frames frames_in(Octets capture) {
   return frames;
 }
 
+// A Simple Packet Block does not tell how much of the packet it has, and its end is padding.
+TEST(Reader, ASimplePacketEndsWhereItsInterfaceCutsIt) {
+  const auto put = [](Octets& file, std::size_t at, std::uint32_t value) { std::memcpy(&file[at], &value, 4); };
+  Octets file;
+  proto::pcap_format::put_header(proto::pcap_format::Format::kPcapng, file);
+  const std::size_t interface = file.size();
+  proto::pcap_format::put_interface("lo", file);
+  constexpr std::uint32_t kSnapLength = 70, kBlock = 16 + 72;
+  put(file, interface + 12, kSnapLength);
+  const std::size_t packet = file.size();
+  file.resize(packet + kBlock);
+  put(file, packet, 3);
+  put(file, packet + 4, kBlock);
+  put(file, packet + 8, 200);  // On the wire.
+  put(file, packet + kBlock - 4, kBlock);
+  const Frames frames = frames_in(file);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].second.size(), kSnapLength);
+}
+
 /// As `cat first.pcapng second.pcapng` makes it, of a capture that was cut into files. No Identification tells that a
 /// packet was sent again.
 TEST(Reader, SectionsThatFollowEachOtherAreOneTap) {

@@ -182,8 +182,8 @@ struct Reader::Options {
 void Reader::add_interface(Bytes block) {
   if (block.size() < 20 || interfaces_.size() >= kMostInterfaces) return;
   Interface interface {
-    .link_type = half(block, 8), .name = {}, .local = static_cast<std::uint32_t>(interfaces_.size()) - first_interface_,
-    .tap = {}
+    .link_type = half(block, 8), .snap_length = word(block, 12), .name = {},
+    .local = static_cast<std::uint32_t>(interfaces_.size()) - first_interface_, .tap = {}
   };
   Options options{*this, block.subspan(16, block.size() - 20)};
   std::uint16_t code = 0;
@@ -249,7 +249,10 @@ bool Reader::take_packet(Bytes block, std::uint32_t type, Frame& frame) {
   const std::size_t room = block.size() - header - 4;
   frame = {};
   frame.wire_size = word(block, type == kSimplePacket ? 8 : 24);
-  const std::size_t captured = type == kSimplePacket ? std::min<std::size_t>(frame.wire_size, room) : word(block, 20);
+  // A Simple Packet Block does not say how much was captured; it ends with padding.
+  const std::uint32_t most = interface.snap_length == 0 ? UINT32_MAX : interface.snap_length;
+  const std::size_t captured =
+      type == kSimplePacket ? std::min<std::size_t>({frame.wire_size, most, room}) : word(block, 20);
   if (captured > room) return broken("damaged: a packet longer than its block");
   frame.bytes = block.subspan(header, captured);
   frame.wire_size = std::max(frame.wire_size, static_cast<std::uint32_t>(captured));

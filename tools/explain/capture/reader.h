@@ -48,6 +48,7 @@ class Reader {
   static constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min();
   struct Interface {
     std::uint32_t link_type = 0;
+    std::uint32_t snap_length = 0;  ///< Bytes that it captures of a packet, 0: all.
     std::uint64_t ticks_per_second = 1'000'000;
     std::int64_t offset_seconds = 0;
     std::string name;
