@@ -220,8 +220,15 @@ void refuse_qp(const CmRequest& request, const std::string& sentence) {
 }
 
 void await_established(RdmaResources& r, const AwaitReadable& wait) {
-  for (; r.cm_established < r.qps.size(); ++r.cm_established) {
-    expect_event(r, RDMA_CM_EVENT_ESTABLISHED, r.cm_established, wait);
+  while (r.cm_established < r.qps.size()) {
+    const Event event = next_event(r, wait);
+    if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      refuse_qp({event.id, event.private_data}, "all QPs of this session are connected");
+    } else if (event.type == RDMA_CM_EVENT_ESTABLISHED) {
+      ++r.cm_established;
+    } else {
+      throw Failure(kExitUsage, fmt::format("can't connect QP {}: {}", r.cm_established, reason_of(event)));
+    }
   }
   trace_words("all {} QPs are connected", "全部 {} 个 QP 均已连接", r.qps.size());
   print_qp_state(r);
