@@ -58,6 +58,7 @@ Result<Profile, std::string> read(const fs::path& file) {
       profile.others += line + (in.eof() ? "" : "\n");
     }
   }
+  if (in.bad()) return Err{fmt::format("can't read all of {}: {}", file.string(), std::strerror(errno))};
   return profile;
 }
 
