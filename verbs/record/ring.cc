@@ -104,8 +104,10 @@ Recording read_ring(const Ring& copy, std::uint64_t events_after, std::uint64_t 
     if (entry.kind < static_cast<std::uint8_t>(nic::TraceKind::kCount)) recording.events.push_back(event_of(entry));
   }
   for (std::uint64_t i = recording.lost_packets; i < copy.packets; ++i) {
-    recording.packets.push_back(packet_of(copy.packet[i % kPacketsKept]));
-    complete(recording.packets.back(), copy);
+    Recording::Packet packet = packet_of(copy.packet[i % kPacketsKept]);
+    if (packet.path.source.is_v4() != packet.path.destination.is_v4()) continue;  // Of no network.
+    complete(packet, copy);
+    recording.packets.push_back(std::move(packet));
   }
   return recording;
 }

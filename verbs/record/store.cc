@@ -56,11 +56,20 @@ std::vector<fs::path> by_age(const std::string& directory, std::string_view suff
   return paths;
 }
 
-/// Makes room for one more.
+/// A ring whose process has gone, locked; nothing if it lives, or if that is no file (which may be anybody's).
+Fd open_left_ring(const fs::path& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  struct stat facts {};
+  if (!fd || ::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  return fd;
+}
+
+/// Only so many are kept.
 void remove_oldest(const std::string& directory) {
   std::error_code error;
   std::vector<fs::path> found = by_age(directory, kDocument);
-  for (std::size_t left = found.size(); left >= kRecordingsKept; --left) {
+  for (std::size_t left = found.size(); left > kRecordingsKept; --left) {
     fs::path& path = found[found.size() - left];
     fs::remove(path, error);
     fs::remove(path.replace_extension(".pcapng"), error);
@@ -73,7 +82,9 @@ bool is_ring(const std::string& path) { return is_ours(path, kRingSuffix); }
 
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic) {
   std::string safe = program.empty() ? "program" : program;
-  std::replace(safe.begin(), safe.end(), '/', '_');
+  std::replace_if(
+      safe.begin(), safe.end(), [](char c) { return c == '/' || static_cast<unsigned char>(c) < ' ' || c == 0x7F; },
+      '_');
   return std::string(kFilePrefix) + safe + '-' + std::to_string(pid) + '-' + std::to_string(nic);
 }
 
@@ -96,7 +107,6 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
   const auto failed = [](const std::string& path) {
     return Err{"can't write the recording " + path + ": " + std::strerror(errno)};
   };
-  remove_oldest(directory);
   const std::string stem = directory + '/' + stem_of(recording.program, recording.pid, recording.nic) + '-';
   Fd document;
   std::string path;
@@ -105,13 +115,22 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
     document = Fd(::open((path + kDocument).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!document && errno != EEXIST) return failed(path + kDocument);
   }
-  const std::string text = json_of(recording, why);
-  if (!write_all(document.get(), text.data(), text.size())) return failed(path + kDocument);
-  if (!recording.keeps_packets) return path;
   const std::string name = path + ".pcapng";
-  const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  const std::vector<std::uint8_t> bytes = pcapng_of(recording);
-  if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return failed(name);
+  const auto taken_back = [&](const std::string& file) {
+    auto error = failed(file);  // Half of it is worth less than what it would push out.
+    ::unlink((path + kDocument).c_str());
+    ::unlink(name.c_str());
+    return error;
+  };
+  const std::string text = json_of(recording, why);
+  if (!write_all(document.get(), text.data(), text.size())) return taken_back(path + kDocument);
+  if (recording.keeps_packets) {
+    ::unlink(name.c_str());  // Left without its document; or somebody else's, to be written through.
+    const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    const std::vector<std::uint8_t> bytes = pcapng_of(recording);
+    if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return taken_back(name);
+  }
+  remove_oldest(directory);
   return path;
 }
 
@@ -119,8 +138,8 @@ void save_left_rings(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : entries_of(directory, error)) {
     if (!is_ours(entry.path(), kRingSuffix)) continue;
-    const Fd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // Its process lives.
+    const Fd fd = open_left_ring(entry.path());
+    if (!fd) continue;
     const auto recording = read_ring_file(fd.get());
     const bool saved =
         recording && save(*recording, "the process ended without closing its NIC: killed, or crashed", directory).ok();
@@ -134,9 +153,8 @@ void remove_old_rings(const std::string& directory) {
   const std::vector<fs::path> found = by_age(directory, kRingSuffix);
   std::size_t left = 0;
   for (auto path = found.rbegin(); path != found.rend(); ++path) {
-    const Fd fd(::open(path->c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    const bool is_left = fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    if (is_left && ++left > kRingsLeft) fs::remove(*path, error);
+    const Fd fd = open_left_ring(*path);
+    if (fd && ++left > kRingsLeft) fs::remove(*path, error);
   }
 }
 

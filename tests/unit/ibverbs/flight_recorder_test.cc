@@ -165,6 +165,15 @@ TEST_F(Recordings, AFullDiskKeepsNoEmptyFile) {
   EXPECT_EQ(rings(), 0u);
 }
 
+// Of a process of the same number that was killed, or that lives in another container.
+TEST_F(Recordings, AFileThatIsThereIsLeftAlone) {
+  const proto::Gid address = proto::Gid::from_v4(127, 0, 0, 1);
+  const auto first = FlightRecorder::make(0, address, folder);
+  const auto second = FlightRecorder::make(0, address, folder);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(rings(), 2u);
+}
+
 TEST_F(Recordings, ASendOfUcThatFails) {
   {
     Node a(0), b(1);

@@ -70,6 +70,10 @@ TEST(Ring, KeepsMessagesOfTheConnectionManagerWhole) {
 
 TEST(Ring, ForeignOrDamagedMemoryIsNoRecording) {
   Flight flight;
+  flight.sends_write(1ms, 0x105);
+  flight.sends_write(2ms, 0x106);
+  flight.ring->packet[0].source[0] = 0xFD;  // IPv6, while the destination is IPv4.
+  EXPECT_EQ(flight.read().packets.size(), 1u);
   flight.event(1ms, TraceKind::kNak);
   flight.ring->event[0].kind = 0xFF;
   EXPECT_TRUE(flight.read().events.empty());

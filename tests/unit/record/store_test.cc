@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -104,6 +106,48 @@ TEST_F(Store, TheFileOfAProcessThatIsJustOpeningItsNicStays) {
   EXPECT_TRUE(fs::exists(made));
   EXPECT_TRUE(fs::exists(sized));
   EXPECT_EQ(count(".json"), 0u);
+}
+
+// To open it would wait for somebody who writes.
+TEST_F(Store, APipeWithTheNameOfARingIsNone) {
+  ASSERT_EQ(::mkfifo((folder + "/uroce-pipe-1-0.ring").c_str(), 0600), 0);
+  save_left_rings(folder);
+  remove_old_rings(folder);
+  EXPECT_EQ(count(".ring"), 1u);
+}
+
+TEST_F(Store, ACaptureIsNotWrittenThroughALink) {
+  Flight flight;
+  const auto first = save(flight.read(), "a test", folder);
+  ASSERT_TRUE(first.ok());
+  const std::string other = folder + "/other";
+  std::ofstream(other) << "text";
+  ASSERT_TRUE(fs::remove(*first + ".json"));
+  ASSERT_TRUE(fs::remove(*first + ".pcapng"));
+  fs::create_symlink(other, *first + ".pcapng");
+  const auto second = save(flight.read(), "a test", folder);
+  ASSERT_TRUE(second.ok()) << second.error();
+  EXPECT_EQ(*second, *first);
+  EXPECT_FALSE(fs::is_symlink(*second + ".pcapng"));
+  EXPECT_EQ(fs::file_size(other), 4u);
+}
+
+TEST_F(Store, HalfARecordingIsTakenBack) {
+  Flight flight;
+  flight.sends_write(1ms, 0x105);
+  ASSERT_TRUE(save(flight.read(), "a test", folder).ok());
+  const auto error = [&] {
+    rlimit old{};
+    ::getrlimit(RLIMIT_FSIZE, &old);
+    const rlimit little{.rlim_cur = 100, .rlim_max = old.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &little);
+    auto saved = save(flight.read(), "a test", folder);
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    return saved.ok() ? "" : saved.error();
+  }();
+  EXPECT_NE(error.find("File too large"), std::string::npos) << error;
+  EXPECT_EQ(count(".json"), 1u);
+  EXPECT_EQ(count(".pcapng"), 1u);
 }
 
 TEST_F(Store, KilledProcessesDoNotFillTheDisk) {

@@ -30,6 +30,7 @@ using namespace std::chrono_literals;
 constexpr Duration kBetweenSaves = 1s;
 /// The memory's name, where it is no file.
 constexpr const char* kPublished = "uroce-flight";
+constexpr int kNamesMost = 100;  ///< Of files, of which that many are there already.
 
 std::string program() { return program_invocation_short_name; }
 
@@ -48,10 +49,16 @@ void look_at_ports(record::Recording& recording) {
   }
 }
 
-/// A file for the memory; locked for as long as the process lives.
-Result<engine::Fd, std::string> make_file(const std::string& path) {
+/// A file for the memory, STEM.ring; locked for as long as the process lives. `path`: its name. Another name if it is
+/// there: a process with this number was killed, or lives in another container.
+Result<engine::Fd, std::string> make_file(const std::string& stem, std::string& path) {
   const proto::QuietSignals quiet;
-  engine::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  engine::Fd fd;
+  for (int nth = 1; !fd && nth <= kNamesMost; ++nth) {
+    path = stem + (nth == 1 ? "" : "-" + std::to_string(nth)) + std::string(record::kRingSuffix);
+    fd = engine::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd && errno != EEXIST) break;
+  }
   // Its pages must be there: a full disk would be a SIGBUS for the program later.
   const int error = !fd ? errno : ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
   if (error != 0) {
@@ -78,9 +85,8 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
     if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
       return Err{"UROCE_RECORD: can't make the directory " + folder + ": " + std::strerror(errno)};
     }
-    file = folder + '/' + record::stem_of(program(), pid, index) + std::string(record::kRingSuffix);
     record::remove_old_rings(folder);
-    auto made = make_file(file);
+    auto made = make_file(folder + '/' + record::stem_of(program(), pid, index), file);
     if (!made.ok()) return Err{made.error()};
     fd = std::move(*made);
     memory = ::mmap(nullptr, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);

@@ -47,9 +47,9 @@ void for_each_open_file(std::uint32_t only_pid, const std::function<bool(const s
     if (only_pid != 0 && pid != std::to_string(only_pid)) continue;
     for (const auto& file : entries_of(process.path() / "fd", error)) {
       if (!wanted(std::filesystem::read_symlink(file.path(), error).string())) continue;
-      const engine::Fd memory(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+      const engine::Fd memory(::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
       struct stat status {};
-      if (!memory || ::fstat(memory.get(), &status) != 0) continue;
+      if (!memory || ::fstat(memory.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
       if (seen.insert({status.st_dev, status.st_ino}).second) {
         see(memory.get(), static_cast<std::uint32_t>(std::stoul(pid)));
       }
