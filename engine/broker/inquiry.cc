@@ -16,8 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For everything that a broker does before it answers, on a busy machine.
-constexpr Duration kPatience = 10s;
 constexpr Duration kRetry = 1ms;
 /// Somebody may kill a new broker; one that ends by itself each time will not come.
 constexpr int kMostVanished = 2;
@@ -32,12 +30,13 @@ std::string silence_of(pid_t broker) {
 
 }  // namespace
 
-Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor)
+Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor,
+                 Duration patience)
     : local_(local),
       executable_(executable),
       request_(request),
       descriptor_(descriptor),
-      deadline_(os_now() + kPatience),
+      deadline_(os_now() + patience),
       next_(os_now()) {}
 
 int Inquiry::fd() const { return start_ ? start_->fd() : connection_.get(); }
@@ -73,7 +72,7 @@ void Inquiry::connect() {
   const auto descriptors = std::span(&descriptor_, descriptor_ < 0 ? 0 : 1);
   if (!send_message(fd.get(), request_, descriptors)) return try_again_soon();
   connection_ = std::move(fd);
-  next_ = deadline_;
+  next_ = request_.kind == BrokerRequest::Kind::kKeepSlot ? Instant::max() : deadline_;
 }
 
 /// There is no broker.
@@ -102,7 +101,7 @@ void Inquiry::await_reply() {
     result_ = std::move(answer);
   } else if (errno != EAGAIN && errno != EINTR) {
     try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
-  } else if (os_now() >= deadline_) {
+  } else if (os_now() >= next_) {
     fail(address_in_use(local_, silence_of(peer_process(connection_.get()))));
   }
 }

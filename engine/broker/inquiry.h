@@ -2,6 +2,7 @@
 // A question to the broker of an address, from finding or starting it to its reply, in steps that do not block.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,14 +23,19 @@ class Inquiry {
     std::vector<Fd> descriptors;
   };
 
-  /// `descriptor` goes along with the request; -1: none. It must stay open.
-  Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor = -1);
+  /// For everything that a broker does before it answers, on a busy machine.
+  static constexpr Duration kPatience = std::chrono::seconds(10);
+
+  /// `descriptor` goes along with the request; -1: none. It must stay open. A kKeepSlot that has been sent is waited
+  /// for without end: a broker that reads it when we have left takes the slot from a NIC that lives.
+  Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor = -1,
+          Duration patience = kPatience);
 
   /// Does what can be done now; true when the inquiry has come to its end. To be called at first, when `fd()` becomes
   /// readable, and at `next()`; at other times it does no harm. Blocks for as long as it takes to start a process.
   bool advance();
-  int fd() const;  ///< -1: only time will help.
-  Instant next() const { return next_; }
+  int fd() const;                         ///< -1: only time will help.
+  Instant next() const { return next_; }  ///< Instant::max(): only the descriptor will help.
   /// The answer, after the end. Errors are ours and not of the reply: EADDRINUSE, ECHILD (there is no broker and none
   /// can be started), or what the kernel says.
   Result<Answer, SetupError>& result() { return *result_; }
@@ -48,7 +54,7 @@ class Inquiry {
   const int descriptor_;
   const Instant deadline_;
   Instant next_;
-  Fd connection_;                     ///< Asked, no reply yet.
+  Fd connection_;                     ///< Asked, no reply yet; until `next_`.
   std::optional<BrokerStart> start_;  ///< Under way.
   int vanished_ = 0;                  ///< Brokers that were started and ended silently.
   std::optional<Result<Answer, SetupError>> result_;

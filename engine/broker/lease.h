@@ -18,8 +18,9 @@
 namespace uroce::engine {
 
 /// Keeps a slot of one address for this process. When the broker is gone (killed), a thread finds or starts another one
-/// and tells it which slot is taken; packets flow all the while. When that fails, it tries again, every second or so:
-/// the slot stays ours, and a process that comes meanwhile hears that the address is in use.
+/// and tells it which slot is taken; packets flow all the while. It waits for the reply as long as that broker lives,
+/// even if it is stopped. When all that fails, it tries again, every second or so: the slot stays ours, and a process
+/// that comes meanwhile hears that the address is in use.
 class Lease {
  public:
   /// Leases a slot of `local`, or `slot` if there is one; starts the broker (`executable`) when there is none. Waits

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <thread>
 
+#include "engine/broker/broker.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {
@@ -76,6 +78,27 @@ TEST_F(RenewalTest, ABrokerThatSomebodyElseStartedIsNoticed) {
   EXPECT_NE(another.number(), old.number());
   EXPECT_TRUE(receives(old));
   EXPECT_TRUE(eventually([&] { return refusal(old.number()).error == EBUSY; }));
+}
+
+// Only who has no slot yet may leave: the broker gives the slot of one who has left to somebody else.
+TEST_F(RenewalTest, OneThatABrokerHasNotReadYetIsWaitedForWithoutEnd) {
+  BrokerRequest any, keep;
+  keep.kind = BrokerRequest::Kind::kKeepSlot;
+  auto late = Broker::listen(kLocal);  // As one that is stopped.
+  ASSERT_TRUE(late);
+  std::optional<Inquiry> stranger, renewal;
+  stranger.emplace(kLocal, kBroker, any, -1, 0s);
+  renewal.emplace(kLocal, kBroker, keep, -1, 0s);
+  EXPECT_FALSE(stranger->advance()) << "it asks";
+  EXPECT_FALSE(renewal->advance()) << "it asks";
+  EXPECT_TRUE(stranger->advance());
+  EXPECT_FALSE(renewal->advance());
+  stranger.reset();
+  std::thread goes_on([&] { late->run(); });
+  EXPECT_TRUE(eventually([&] { return renewal->advance(); }));
+  EXPECT_TRUE(renewal->result() && renewal->result()->reply.error != 0) << "the reply: there is no such slot";
+  renewal.reset();
+  goes_on.join();
 }
 
 TEST_F(RenewalTest, AForkDoesNotWaitForOneThatHangs) {
