@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <new>
 
 namespace uroce::engine {
 namespace {
@@ -85,16 +86,22 @@ Lease::~Lease() {
 /// The thread: sleeps until the broker is gone, and looks for another one.
 void Lease::keep() {
   while (true) {
-    int fd = -1;
-    std::optional<Instant> until;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-      renew();
-      fd = renewal_ ? renewal_->fd() : connection_.get();
-      if (!connection_) until = renewal_ ? renewal_->next() : renew_at_;
+    try {
+      int fd = -1;
+      std::optional<Instant> until;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_) return;
+        renew();
+        fd = renewal_ ? renewal_->fd() : connection_.get();
+        if (!connection_) until = renewal_ ? renewal_->next() : renew_at_;
+      }
+      waiter_.wait(only(fd), until);
+    } catch (const std::bad_alloc&) {
+      // The program has taken all the memory that it may have. It goes on, and so does a renewal: the broker may
+      // have its request.
+      nap();
     }
-    waiter_.wait(only(fd), until);
   }
 }
 

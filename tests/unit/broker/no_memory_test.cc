@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lease in a program that has taken all the memory that it may have.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/unit/broker/lease_fixture.h"
+
+namespace {
+
+/// Threads other than the main one find no memory.
+std::atomic<bool> is_short{false};
+std::atomic<int> refusals{0};
+
+void* allocate(std::size_t size) noexcept {
+  if (!is_short || ::gettid() == ::getpid()) return std::malloc(size == 0 ? 1 : size);
+  ++refusals;
+  return nullptr;
+}
+
+}  // namespace
+
+// Inlined, GCC takes free() for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (void* const memory = allocate(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace uroce::engine {
+namespace {
+
+using NoMemoryTest = LeaseTest;
+
+TEST_F(NoMemoryTest, ALeaseThatFindsNoneIsRenewedWhenThereIsSome) {
+  const Slot slot = lease();
+  const pid_t old = broker();
+  refusals = 0;
+  is_short = true;
+  ::kill(old, SIGKILL);
+  EXPECT_TRUE(eventually([] { return refusals >= 3; })) << "it goes on trying";
+  is_short = false;
+  EXPECT_TRUE(eventually([old] { return broker() != 0 && broker() != old; }));
+  EXPECT_TRUE(receives(slot));
+  EXPECT_EQ(refusal(slot.number()).error, EBUSY);
+}
+
+}  // namespace
+}  // namespace uroce::engine
