@@ -67,8 +67,7 @@ bool for_each_named(Do what) {
   const NoCancellation whole;
   std::error_code error;
   // Not /proc/self: that is the main thread, which may have ended.
-  // Not entries_of(), which would leave as many strings in the program's heap: libiscsi 1.19 crashes, for it reads
-  // memory that it has allocated and never written.
+  // One by one, and not entries_of(): the heap is the program's, and this may be any call of it.
   std::filesystem::directory_iterator entry("/proc/thread-self/fd", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const auto descriptor = static_cast<int>(std::strtol(entry->path().filename().c_str(), nullptr, 10));

@@ -24,8 +24,10 @@ admin --op bind --mode target --tid 1 --initiator-name $initiator
 
 iscsi-inq --initiator-name=$initiator $disk | grep -q VIRTUAL-DISK
 # It writes 0xa6, reads it, and has tgtd compare that with the disk.
+# libiscsi 1.19 reads memory that it has allocated and never written, and crashes where that is not zero by chance: with
+# 255, glibc has it be zero.
 for test in Write10 Verify10; do
-  iscsi-test-cu --initiator-name=$initiator --dataloss --test=ALL.$test.Simple $disk | grep -q passed
+  MALLOC_PERTURB_=255 iscsi-test-cu --initiator-name=$initiator --dataloss --test=ALL.$test.Simple $disk | grep -q passed
 done
 [ "$(head -c 64K "$folder/disk" | tr -d '\246' | wc -c)" = 0 ]
 echo ok
