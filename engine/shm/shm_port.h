@@ -16,13 +16,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
-#include "engine/os/processors.h"
 #include "engine/port/udp_port.h"
-#include "engine/shm/blockers.h"
 #include "engine/shm/link_keeper.h"
+#include "engine/shm/ring_receiver.h"
+#include "engine/shm/ring_sender.h"
 
 namespace uroce::engine {
 
@@ -42,11 +41,11 @@ class ShmPort final : public Port {
   int join_group(const proto::Gid& group) override { return udp_->join_group(group); }
   void leave_group(const proto::Gid& group) override { udp_->leave_group(group); }
   void follow_addresses() override { udp_->follow_addresses(); }
-  MutBytes tx_frame() override;
-  void tx_commit(const proto::Transmit& transmit) override;
-  proto::Room room(const proto::Path& path, std::uint32_t qpn) override;
+  MutBytes tx_frame() override { return sender_.tx_frame(); }
+  void tx_commit(const proto::Transmit& transmit) override { sender_.tx_commit(transmit); }
+  proto::Room room(const proto::Path& path, std::uint32_t qpn) override { return sender_.room(path, qpn); }
   void flush() override;
-  bool is_idle() const override { return dirty_.empty() && udp_->is_idle(); }
+  bool is_idle() const override { return sender_.is_idle() && udp_->is_idle(); }
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return was_quick_; }
   bool wait(std::optional<Instant> deadline) override;
@@ -61,78 +60,31 @@ class ShmPort final : public Port {
   PortInfo info() const override;
   PortCounters counters() const override;
   /// Rings that others write into.
-  std::size_t links_in() const { return sources_.size(); }
+  std::size_t links_in() const { return receiver_.size(); }
 
  private:
-  /// Where packets with one name go.
-  struct Peer {
-    LinkName name;
-    std::optional<OutgoingLink> link;
-    bool uses_link = false;  ///< Since all that was sent by UDP has left.
-    bool is_dirty = false;   ///< In dirty_.
-    bool is_full = false;    ///< In full_.
-    bool is_stuck = false;   ///< Was full for too long. Until half of the ring is free.
-    Instant full_since{};
-    Instant no_room_since{};  ///< See room(); else Instant{}.
-    Instant ask_again{};      ///< Without a link: not before.
-  };
-  struct Source {
-    std::unique_ptr<IncomingLink> link;
-    bool is_open = false;  ///< What came by UDP before has been received.
-    bool is_over = false;  ///< Its writer is gone.
-  };
-  struct NameHash {
-    std::size_t operator()(const LinkName& name) const;
-  };
-
-  ShmPort(std::unique_ptr<UdpPort> udp, Bells bells);
-  Peer* peer_for(const proto::Transmit& transmit, Bytes packet);
-  Peer* known_peer(const LinkName& name) const;
-  bool may_use_link(Peer& peer);
-  bool put(Peer& peer, const proto::Transmit& transmit);
-  void publish(Peer& peer);
-  void publish_all();
-  void note_room(Peer& peer);
-  static bool is_given_up(const Peer& peer);
-  bool is_held_back();
+  ShmPort(std::unique_ptr<UdpPort> udp, std::unique_ptr<Bells> bells, std::unique_ptr<LinkKeeper> keeper);
   void take_news();
-  void end_link(LinkId id);
-  void forget_peers();
-  std::size_t receive(DatagramSink& sink, std::size_t budget);
-  std::size_t read_from(Source& source, DatagramSink& sink, std::size_t budget);
+  std::size_t receive_by_rings(DatagramSink& sink, std::size_t budget);
   std::size_t exchange_udp(DatagramSink& sink, std::size_t budget);
   bool is_udp_due(std::size_t received);
-  bool has_packets() const;
+  bool has_packets() const { return keeper_->has_news() || receiver_.has_packets(); }
   void set_waiting(bool waiting);
 
   std::unique_ptr<UdpPort> udp_;
-  Bells bells_;
-  /// With a single processor they would only take turns more often.
-  const bool reader_runs_meanwhile_ = !has_one_processor();
+  std::unique_ptr<Bells> bells_;
   std::vector<int> packet_fds_;
   std::unique_ptr<LinkKeeper> keeper_;
-  PortCounters counters_;  ///< What goes through links.
+  RingSender sender_;
+  RingReceiver receiver_;  ///< Gets and loses links with wait_mutex_ held.
 
-  MutBytes frame_;              ///< Lent.
-  Peer* frame_peer_ = nullptr;  ///< It is in the ring of this one.
-  std::unordered_map<LinkName, std::unique_ptr<Peer>, NameHash> peers_;
-  Peer* last_peer_ = nullptr;
-  std::uint32_t in_row_ = 0;  ///< Packets to it since there was another.
-  std::vector<Peer*> dirty_;  ///< Written to and not published.
-  Blockers<Peer> full_;       ///< Whose readers everybody waits for.
-
-  std::vector<std::unique_ptr<Source>> sources_;  ///< Changed with wait_mutex_ held.
-  std::size_t next_source_ = 0;
-  alignas(64) std::array<std::uint8_t, FramePool::kStride> received_;
-
-  bool udp_sent_ = false;   ///< Since the last look.
   bool was_quick_ = false;  ///< The last exchange(), for a NIC that is answered by rings.
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
   std::uint32_t idle_turns_ = 0;
   std::atomic<bool> udp_ready_ = false;  ///< wait() ended for another reason than time.
 
-  mutable std::mutex wait_mutex_;  ///< Guards what follows, and sources_ against wait().
+  mutable std::mutex wait_mutex_;  ///< Guards what follows, and receiver_'s links against wait().
   bool waiting_ = false;
   bool expecting_ = false;    ///< See expect_packets().
   Instant socket_look_at_{};  ///< In a row of wait() that do not sleep.
