@@ -122,6 +122,57 @@ void stop_by_interrupt() {
   ::sigaction(SIGINT, &action, nullptr);
 }
 
+using Outputs = std::vector<std::unique_ptr<Output>>;
+
+/// What was asked for: the one on standard output first.
+Outputs make_outputs(const Options& options, const Names& names, const Filter& filter) {
+  const bool packets = options.packets || filter.only_problems || options.follow;
+  Outputs outputs;
+  if (options.json) {
+    outputs.push_back(std::make_unique<Json>(stdout, names, filter, packets));
+  } else {
+    outputs.push_back(std::make_unique<Text>(stdout, names, filter, Text::Options{.packets = packets}));
+  }
+  if (!options.html.empty()) outputs.push_back(std::make_unique<Html>(options.html, names, filter));
+  if (!options.perfetto.empty()) outputs.push_back(std::make_unique<Perfetto>(options.perfetto, names, filter));
+  return outputs;
+}
+
+/// The first error of any; empty when there is none.
+std::string error_of(const Outputs& outputs) {
+  for (const auto& output : outputs) {
+    if (std::string error = output->error(); !error.empty()) return error;
+  }
+  return {};
+}
+
+/// Tells packet by packet. False: standard output takes no more.
+bool tell(BothEnds& captures, Story& story, const Filter& filter, const Outputs& outputs, bool follow) {
+  const bool wants_packets = std::ranges::any_of(outputs, [](const auto& each) { return each->wants_packets(); });
+  Progress progress(outputs.front()->wants_packets());
+  bool warned = false;
+  while (const auto packet = captures.next()) {
+    if (captures.is_doubled() && !std::exchange(warned, true)) {
+      for (const auto& output : outputs) {
+        output->warn(
+            "packets are in this capture twice, without their directions: it is read as the view of both ends, and "
+            "the earlier sighting is taken for the sender's. A .pcapng tells the ends apart.");
+      }
+    }
+    const Told told = story.tell(*packet);
+    progress.show(captures);
+    if (!wants_packets || !filter.takes(story.connection(told.connection), *packet)) continue;
+    for (const Finished& message : told.finished) {
+      for (const auto& output : outputs) output->finished(message, told.connection, story);
+    }
+    if (filter.only_problems && !told.is_problem()) continue;
+    for (const auto& output : outputs) output->packet(*packet, told, story);
+    if (follow) outputs.front()->flush();
+    if (std::ferror(stdout) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int explain(const Options& options) {
@@ -139,56 +190,15 @@ int explain(const Options& options) {
   }
   if (options.follow) stop_by_interrupt();
   const Names names(input->captures.size() > 1);
-  const bool packets = options.packets || filter.only_problems || options.follow;
-  std::vector<std::unique_ptr<Output>> outputs;
-  if (options.json) {
-    outputs.push_back(std::make_unique<Json>(stdout, names, filter, packets));
-  } else {
-    outputs.push_back(std::make_unique<Text>(stdout, names, filter, Text::Options{.packets = packets}));
-  }
-  Html* page = nullptr;
-  if (!options.html.empty()) {
-    auto html = std::make_unique<Html>(options.html, names, filter);
-    page = html.get();
-    outputs.push_back(std::move(html));
-  }
-  Perfetto* trace = nullptr;
-  if (!options.perfetto.empty()) {
-    auto perfetto = std::make_unique<Perfetto>(options.perfetto, names, filter);
-    trace = perfetto.get();
-    outputs.push_back(std::move(perfetto));
-    if (!trace->error().empty()) return complain(trace->error());
-  }
+  const Outputs outputs = make_outputs(options, names, filter);
+  if (const std::string error = error_of(outputs); !error.empty()) return complain(error);
   for (const auto& output : outputs) output->begin(input->verdicts);
   Story story(names);
-  {
-    Progress progress(packets || options.json);
-    bool warned = false;
-    while (const auto packet = captures.next()) {
-      if (captures.is_doubled() && !std::exchange(warned, true)) {
-        for (const auto& output : outputs)
-          output->warn(
-              "packets are in this capture twice, without their directions: it is read as the view of both ends, and "
-              "the earlier sighting is taken for the sender's. A .pcapng tells the ends apart.");
-      }
-      const Told told = story.tell(*packet);
-      progress.show(captures);
-      if (!packets && page == nullptr && trace == nullptr) continue;
-      if (!filter.takes(story.connection(told.connection), *packet)) continue;
-      for (const Finished& message : told.finished) {
-        for (const auto& output : outputs) output->finished(message, told.connection, story);
-      }
-      if (filter.only_problems && !told.is_problem()) continue;
-      for (const auto& output : outputs) output->packet(*packet, told, story);
-      if (options.follow) outputs.front()->flush();
-      if (std::ferror(stdout) != 0) return 1;  // Nobody can read it; main() says so.
-    }
-  }
+  if (!tell(captures, story, filter, outputs, options.follow)) return 1;  // Nobody can read it; main() says so.
   story.finish();
   const std::vector<FileFacts> facts = captures.facts();
   for (const auto& output : outputs) output->end(story, facts);
-  if (page != nullptr && !page->error().empty()) return complain(page->error());
-  if (trace != nullptr && !trace->error().empty()) return complain(trace->error());
+  if (const std::string error = error_of(outputs); !error.empty()) return complain(error);
   bool whole = story.totals().packets != 0 || !input->verdicts.empty();
   for (const FileFacts& file : facts) whole = whole && file.damage.empty();
   if (story.totals().packets == 0 && input->verdicts.empty()) {

@@ -2,11 +2,14 @@
 #include "tools/explain/capture/input.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -16,11 +19,27 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;
 std::atomic<bool> stopped = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
+/// Readable since stop(); -1 before anything is followed. A signal that comes just before a wait must end it, too.
+std::atomic<int> stop_event = -1;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+/// Waits until there is something to read; returns false after stop().
+bool wait_for(const Fd& fd) {
+  std::array<pollfd, 2> fds{pollfd{fd.get(), POLLIN, 0}, pollfd{stop_event, POLLIN, 0}};
+  while (!stopped && ::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
+  }
+  return !stopped;
+}
 
 }  // namespace
 
-void Input::stop() { stopped = true; }
+void Input::stop() {
+  const int error = errno;
+  stopped = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(stop_event, &one, sizeof one);
+  errno = error;
+}
 
 Result<Input, std::string> Input::open(const std::string& path, bool follow) {
   const auto failed = [&path](const char* what) {
@@ -35,6 +54,8 @@ Result<Input, std::string> Input::open(const std::string& path, bool follow) {
     errno = EISDIR;
     return failed("read");
   }
+  input.follows_ = follow;
+  if (follow && stop_event < 0) stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (!S_ISREG(facts.st_mode)) return input;
   if (!follow) {
     input.size_ = static_cast<std::uint64_t>(facts.st_size);
@@ -67,7 +88,7 @@ bool Input::fill() {
     begin_ = 0;
   }
   if (buffer_.size() < filled_ + kChunk) buffer_.resize(filled_ + kChunk);
-  while (!stopped) {
+  while (!follows_ || wait_for(fd_)) {
     const ssize_t got = ::read(fd_.get(), buffer_.data() + filled_, kChunk);
     if (got > 0) {
       filled_ += static_cast<std::size_t>(got);
@@ -87,7 +108,7 @@ bool Input::wait_for_growth() {
   struct stat facts {};
   if (::fstat(fd_.get(), &facts) != 0 || facts.st_nlink == 0) return false;
   alignas(inotify_event) char events[4096];
-  return ::read(watch_.get(), events, sizeof events) > 0;  // A signal ends the wait.
+  return wait_for(watch_) && ::read(watch_.get(), events, sizeof events) > 0;
 }
 
 }  // namespace uroce::explain

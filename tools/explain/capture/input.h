@@ -15,7 +15,7 @@ namespace uroce::explain {
 
 class Input {
  public:
-  /// "-" is standard input. `follow`: at the end of a file, wait for more of it.
+  /// "-" is standard input. `follow`: at the end of a file, wait for more of it, until stop().
   static Result<Input, std::string> open(const std::string& path, bool follow);
   /// For tests: bytes that are there already.
   explicit Input(std::vector<std::uint8_t> bytes) : buffer_(std::move(bytes)), filled_(buffer_.size()), ended_(true) {}
@@ -32,7 +32,7 @@ class Input {
   /// What reading failed with, if it failed: the capture ends there.
   const std::string& error() const { return error_; }
 
-  /// From now on nobody waits for more bytes. For signal handlers.
+  /// From now on who follows waits for no more bytes. For signal handlers.
   static void stop();
 
  private:
@@ -48,6 +48,7 @@ class Input {
   std::uint64_t position_ = 0;
   std::optional<std::uint64_t> size_;
   std::string error_;
+  bool follows_ = false;
   bool ended_ = false;
 };
 

@@ -20,8 +20,7 @@ class Html : public Output {
   void packet(const Packet& packet, const Told& told, const Story& story) override;
   void warn(const std::string& text) override { warning_ = "WARNING: " + text + "\n\n"; }
   void end(const Story& story, const std::vector<FileFacts>& files) override;
-  /// What went wrong; empty when the page was written.
-  const std::string& error() const { return error_; }
+  std::string error() const override { return error_; }
 
  private:
   std::size_t network(const Packet& packet);

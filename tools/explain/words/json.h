@@ -14,6 +14,7 @@ class Json : public Output {
       : out_(out), names_(&names), filter_(filter), packets_(packets) {}
 
   void begin(const std::vector<Verdict>& verdicts) override { verdicts_ = verdicts; }
+  bool wants_packets() const override { return packets_; }
   void packet(const Packet& packet, const Told& told, const Story& story) override;
   void warn(const std::string& text) override { warnings_.push_back(text); }
   void end(const Story& story, const std::vector<FileFacts>& files) override;

@@ -34,6 +34,8 @@ class Output {
   virtual ~Output() = default;
   /// Before everything else: what recorders say.
   virtual void begin(const std::vector<Verdict>& /*verdicts*/) {}
+  /// Whether it tells single packets and messages, not only the end.
+  virtual bool wants_packets() const { return true; }
   /// Each packet that the filter takes, in the order of the story.
   virtual void packet(const Packet& packet, const Told& told, const Story& story) = 0;
   /// Each message of the connections that the filter takes, when it is completed.
@@ -43,6 +45,8 @@ class Output {
   virtual void end(const Story& story, const std::vector<FileFacts>& files) = 0;
   /// Everything so far is to be seen.
   virtual void flush() {}
+  /// What went wrong with the file that it writes; empty when nothing did so far.
+  virtual std::string error() const { return {}; }
 };
 
 }  // namespace uroce::explain

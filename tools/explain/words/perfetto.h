@@ -29,8 +29,7 @@ class Perfetto : public Output {
   void finished(const Finished& message, std::uint32_t connection, const Story& story) override;
   void warn(const std::string& text) override { warnings_.push_back(text); }
   void end(const Story& story, const std::vector<FileFacts>& files) override;
-  /// What went wrong; empty when all is written so far.
-  const std::string& error() const { return error_; }
+  std::string error() const override { return error_; }
 
  private:
   /// Viewers show no slices that overlap in one track: those that do are put into several.

@@ -20,6 +20,7 @@ class Text : public Output {
       : out_(out), names_(&names), filter_(filter), options_(options) {}
 
   void begin(const std::vector<Verdict>& verdicts) override;
+  bool wants_packets() const override { return options_.packets; }
   void packet(const Packet& packet, const Told& told, const Story& story) override;
   void warn(const std::string& text) override;
   void end(const Story& story, const std::vector<FileFacts>& files) override;
