@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The side that connects: REQ out, REP in, RTU out (IBTA Vol 1, 12.9.5).
 #include <cerrno>
+#include <utility>
 
 #include "verbs/cm/core.h"
 #include "verbs/cm/times.h"
@@ -91,6 +92,8 @@ void Cm::Core::on_mra(const Incoming& in) {
     ++counters.unmatched;
     return;
   }
+  // One, as the kernel: else a peer could have us wait for ever.
+  if (std::exchange(c->has_mra, true)) return void(++counters.duplicates);
   c->wait = scaled(peers_time(mra.get<Mra::ServiceTimeout>()) + timewait(c->info.ack_timeout));
   set_deadline(*c, in.now + c->wait);
 }

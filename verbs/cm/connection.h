@@ -31,6 +31,7 @@ struct Connection {
   std::uint8_t sends_left = 0;
   Duration response_time{};  ///< How long an answer may take.
   Duration wait{};           ///< The same, or as long as an MRA has asked for.
+  bool has_mra = false;      ///< One has come for `message`.
   std::optional<Instant> deadline{};
 
   Gid peer() const { return info.remote.address; }

@@ -199,6 +199,7 @@ void Cm::Core::send_until_answered(Connection& c, const Mad& mad, int retries, I
   c.message = mad;
   c.sends_left = static_cast<std::uint8_t>(retries);
   c.wait = c.response_time;
+  c.has_mra = false;
   send(c, mad);
   set_deadline(c, now + c.wait);
 }

@@ -53,8 +53,9 @@ struct Cm::Core {
   void on_drep(const Incoming& in);
   void on_deadline(Connection& c, Instant now);
   bool is_request_to_nobody(const Connection& c) const;
-  /// REJ 4, from a side that does not know the peer's ID yet: it says whose request it was.
-  Mad withdrawal_of_request(const Connection& c) const;
+  /// REJ 4, which gives up on a REP, or takes back a REQ (About::kOther): then we don't know the peer's ID. The kernel
+  /// finds the connection by our GUID and ID, of either (IBTA Vol 1, 12.6.7).
+  Mad timeout_of(const Connection& c, About about) const;
   /// What the peer has to hear if this end is no more. Nothing if it knows, or nobody waits.
   std::optional<Mad> last_words(const Connection& c) const;
   Errno reject(Connection& c, RejectReason reason, Bytes private_data, Instant now);

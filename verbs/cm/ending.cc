@@ -108,16 +108,17 @@ void Cm::Core::on_drep(const Incoming& in) {
   if (!c->orphan) tell_end(*c);
 }
 
-Mad Cm::Core::withdrawal_of_request(const Connection& c) const {
+Mad Cm::Core::timeout_of(const Connection& c, About about) const {
   std::array<std::uint8_t, 8> guid;
   store_be<8>(guid.data(), config.guid);
-  return make_rej(c.id, 0, c.request_tid, {.reason = RejectReason::kTimeout, .about = About::kOther, .info = guid});
+  const std::uint32_t peers = about == About::kRep ? c.remote_id : 0;
+  return make_rej(c.id, peers, c.request_tid, {.reason = RejectReason::kTimeout, .about = about, .info = guid});
 }
 
 std::optional<Mad> Cm::Core::last_words(const Connection& c) const {
   switch (c.info.state) {
     case State::kReqSent:
-      return withdrawal_of_request(c);
+      return timeout_of(c, About::kOther);
     case State::kReqReceived:
     case State::kRepReceived:
     case State::kRepSent:
@@ -176,9 +177,7 @@ void Cm::Core::on_deadline(Connection& c, Instant now) {
     case State::kReqSent:
     case State::kRepSent:
       if (is_improved()) {  // So that the peer does not wait for what never comes.
-        c.info.state == State::kReqSent ? send(c, withdrawal_of_request(c))
-                                        : send(c, make_rej(c.id, c.remote_id, c.request_tid,
-                                                           {.reason = RejectReason::kTimeout, .about = About::kRep}));
+        send(c, timeout_of(c, c.info.state == State::kReqSent ? About::kOther : About::kRep));
       }
       [[fallthrough]];
     case State::kSidrReqSent:
@@ -241,6 +240,7 @@ void Cm::Core::destroy(Connection& c, Instant now) {
       // The peer has to learn of it: lives on until it has answered.
       if (!is_improved()) return erase(c);
       c.orphan = true;
+      forget_peer(c);  // Its QP may have a new life, in which it connects with us again.
       return;
     case State::kDreqReceived:
       disconnect(c, now);

@@ -215,8 +215,13 @@ TEST_F(Lab, AnUnansweredReplyIsGivenUp) {
   run(70s);
   EXPECT_EQ(times_of("b REP").size(), 16u);
   EXPECT_EQ(expect(b, Kind::kUnreachable).status, -ETIMEDOUT);
-  // The active side hears of it.
+  // The active side hears of it. A kernel finds the connection by the GUID and the ID of who gives up.
   EXPECT_EQ(expect(a, Kind::kRejected).status, 4);
+  const auto rej = last("b REJ");
+  ASSERT_EQ(rej.additional_info().size(), 72u);
+  EXPECT_EQ(load_be<8>(rej.additional_info().data()), 0xBu);
+  EXPECT_EQ(rej.as<wire::Rej>().get<wire::Rej::InfoLength>(), 8);
+  EXPECT_EQ(rej.as<wire::Rej>().get<wire::Rej::LocalId>(), id_b);
   destroy(a, id_a);
   destroy(b, id_b);
   expect_nothing_left();
@@ -270,6 +275,22 @@ TEST_F(Lab, ADuplicateReplyBeforeTheProgramAnswers) {
   EXPECT_EQ(times_of("b REP").size(), 1u);  // The MRA works.
   establish(id);
   expect(b, Kind::kEstablished);
+}
+
+TEST_F(Lab, APeerCanNotMakeUsWaitForEver) {
+  lose("b REP", 1, 100);
+  listen();
+  connect();
+  const Id id_b = expect(b, Kind::kRequest).id;
+  inject(b, kGidA, sent.front().mad);  // So that B has something to send.
+  const std::vector<std::uint8_t> mra = sent.back().mad;
+  for (int i = 0; i < 60 && a.events.empty(); ++i) {
+    run(30s);
+    inject(a, kGidB, mra);
+  }
+  EXPECT_EQ(expect(a, Kind::kUnreachable).status, -ETIMEDOUT);
+  EXPECT_EQ(times_of("a REQ").size(), 16u);
+  static_cast<void>(id_b);
 }
 
 TEST_F(Lab, ADuplicateRtuIsNothing) {

@@ -187,6 +187,20 @@ TEST_F(Lab, ADestroyedIdRepeatsItsDreq) {
   expect_nothing_left();
 }
 
+TEST_F(Lab, ADestroyedIdIsNotInTheWayOfThePeersNextLife) {
+  lose("b DREQ", 1, 100);
+  listen();
+  const auto [id_a, id_b] = established();
+  destroy(b, id_b);
+  CmConfig config = a.cm->config();
+  config.seed = 77;
+  a.cm.emplace(config);  // As after a crash of its host: the same QPN.
+  connect();
+  expect(b, Kind::kRequest);
+  EXPECT_THAT(a.events, IsEmpty());
+  static_cast<void>(id_a);
+}
+
 TEST_F(KernelLab, ADestroyedIdSendsOneDreq) {
   lose("a DREQ");
   listen();
