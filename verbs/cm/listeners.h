@@ -26,21 +26,32 @@ class Listeners {
  public:
   /// Null: the same service and address, or overlapping families of a wildcard, are taken.
   Listener* add(const Listen& what) {
-    std::vector<ListenerId>& same_service = by_service_[what.service_id];
-    for (const ListenerId other : same_service) {
-      if (clash(all_.at(other).what, what)) return nullptr;
+    if (const auto service = by_service_.find(what.service_id); service != by_service_.end()) {
+      for (const ListenerId other : service->second) {
+        if (clash(all_.at(other).what, what)) return nullptr;
+      }
     }
-    same_service.push_back(++last_);
-    return &all_.try_emplace(last_, Listener{last_, what}).first->second;
+    // Each step may find no memory: what there is stays right.
+    const ListenerId id = ++last_;
+    const auto added = all_.try_emplace(id, Listener{id, what}).first;
+    try {
+      std::vector<ListenerId>& same_service = by_service_[what.service_id];
+      same_service.push_back(id);
+    } catch (...) {
+      remove(id);
+      throw;
+    }
+    return &added->second;
   }
   Listener* find(ListenerId id) {
     const auto it = all_.find(id);
     return it == all_.end() ? nullptr : &it->second;
   }
   void remove(ListenerId id) {
-    const auto service = by_service_.find(all_.at(id).what.service_id);
-    std::erase(service->second, id);
-    if (service->second.empty()) by_service_.erase(service);
+    if (const auto service = by_service_.find(all_.at(id).what.service_id); service != by_service_.end()) {
+      std::erase(service->second, id);
+      if (service->second.empty()) by_service_.erase(service);
+    }
     all_.erase(id);
   }
   bool has_service(std::uint64_t service_id) const { return by_service_.contains(service_id); }

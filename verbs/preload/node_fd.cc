@@ -41,7 +41,7 @@ int open_memory(const std::string& path, const std::string& contents, int flags)
   // Again, for reading only: what programs get can't be written to.
   const int again =
       UROCE_NEXT(open)(own_link(made.get()).c_str(), O_RDONLY | (flags & (O_PATH | O_CLOEXEC | O_NONBLOCK)));
-  return again >= 0 ? again : ::dup(made.get());
+  return again >= 0 ? again : made.release();  // Without /proc.
 }
 
 int refuse_open(int error) {

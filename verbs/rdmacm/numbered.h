@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace uroce::rdmacm {
@@ -14,17 +15,17 @@ template <class T>
 class Numbered {
  public:
   T& add() {
-    std::uint32_t number = 0;
+    auto made = std::make_unique<T>();
+    T& one = *made;
     if (free_.empty()) {
-      number = static_cast<std::uint32_t>(all_.size());
-      all_.emplace_back();
+      one.number = static_cast<std::uint32_t>(all_.size());
+      all_.push_back(std::move(made));
     } else {
-      number = *free_.begin();
+      one.number = *free_.begin();
       free_.erase(free_.begin());
+      all_[one.number] = std::move(made);
     }
-    all_[number] = std::make_unique<T>();
-    all_[number]->number = number;
-    return *all_[number];
+    return one;
   }
   T* find(std::uint32_t number) const { return number < all_.size() ? all_[number].get() : nullptr; }
   void remove(std::uint32_t number) {

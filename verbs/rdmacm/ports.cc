@@ -23,7 +23,7 @@ int check(const std::vector<Binding*>& owners, const Binding& binding, bool reus
 int PortTable::bind(Binding& binding) {
   const std::uint16_t port = binding.address.port;
   if (port == 0) return bind_ephemeral(binding);
-  if (port < config_.first_unprivileged) return EACCES;
+  if (port < config_.first_unprivileged && !config_.may_have_all()) return EACCES;
   if (const auto found = owners_.find(key(binding.space, port)); found != owners_.end()) {
     if (const int error = check(found->second, binding, binding.reuse)) return error;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -25,6 +26,8 @@ class PortTable {
   struct Config {
     std::uint16_t first_ephemeral = 32768, last_ephemeral = 60999;
     std::uint16_t first_unprivileged = 1024;
+    /// Whether the caller may have those below. Asked each time: programs give their privileges up.
+    std::function<bool()> may_have_all = [] { return false; };
     std::uint64_t seed = 1;  ///< Where the search for a free port begins.
   };
   explicit PortTable(const Config& config) : config_(config), random_(config.seed) {}
