@@ -6,8 +6,14 @@
 
 namespace uroce::engine {
 
+enum class TakenBack {
+  kToken,
+  kNothing,  ///< Another thread has read it.
+  kNotOpen   ///< `fd` is not open.
+};
+
 /// Reads a token of `size` bytes (8 at most) from a pipe or an eventfd, and throws it away. Never waits for one,
-/// whether the descriptor is non-blocking or not: another thread may have read it. False: `fd` is not open.
-bool take_back(int fd, std::size_t size);
+/// whether the descriptor is non-blocking or not.
+TakenBack take_back(int fd, std::size_t size);
 
 }  // namespace uroce::engine

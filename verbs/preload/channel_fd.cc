@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "proto/base/no_cancellation.h"
+#include "verbs/preload/borrowed_memory.h"
 #include "verbs/rdmacm/front.h"
 
 namespace uroce::preload {
@@ -55,7 +56,7 @@ void note_copy(int of, int copy) {
 void note_close(const std::shared_ptr<rdmacm::Channel>& channel) {
   const NoCancellation whole;
   const int error = errno;
-  rdmacm::Front::get().release_if_closed(channel);
+  if (!borrows_memory()) rdmacm::Front::get().copy_closed(channel);
   errno = error;
 }
 
@@ -63,7 +64,7 @@ void note_closes() {
   if (!used.load(std::memory_order_relaxed)) return;
   const NoCancellation whole;
   const int error = errno;
-  rdmacm::Front::get().release_closed();
+  if (!borrows_memory()) rdmacm::Front::get().release_closed();
   errno = error;
 }
 

@@ -2,7 +2,6 @@
 #include "verbs/preload/working_directory.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,6 +18,7 @@
 #include <string_view>
 
 #include "proto/base/no_cancellation.h"
+#include "verbs/preload/borrowed_memory.h"
 #include "verbs/preload/caller_memory.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/next.h"
@@ -43,17 +43,8 @@ int first_place() {
 constexpr int kUnknown = -2, kNone = -1;
 constinit std::atomic<int> holder = kUnknown;  ///< The descriptor with the name.
 
-/// Whose memory this is, once we are loaded. A child of vfork() has it too, and a working directory and descriptors of
-/// its own.
-constinit std::atomic<pid_t> owner = 0;
-void note_owner() { owner = ::getpid(); }
-[[maybe_unused]] const int kWatchesFork = [] {
-  note_owner();
-  return ::pthread_atfork(nullptr, nullptr, note_owner);
-}();
 /// A child has been somewhere, and `holder` is not all that there is to know.
 constinit std::atomic<bool> was_borrowed = false;
-bool borrows_memory() { return owner != 0 && owner != ::getpid(); }
 
 std::optional<std::string> path_in_name_of(int descriptor) {
   const std::string link = link_of_descriptor(descriptor);

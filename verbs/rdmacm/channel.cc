@@ -18,7 +18,7 @@ std::shared_ptr<Channel> Channel::make(int flags, int& read_end) {
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
   read_end = ends[0];
   std::shared_ptr<Channel> channel(new Channel);
-  channel->write_end_ = engine::Fd(ends[1]);
+  channel->write_end_ = engine::KnownFd(engine::Fd(ends[1]));
   channel->inode_ = pipe_behind(read_end).value_or(0);
   if ((flags & O_NONBLOCK) == 0) ::fcntl(read_end, F_SETFL, 0);
   if ((flags & O_CLOEXEC) == 0) ::fcntl(read_end, F_SETFD, 0);
@@ -26,6 +26,7 @@ std::shared_ptr<Channel> Channel::make(int flags, int& read_end) {
 }
 
 bool Channel::is_closed() const {
+  if (!write_end_.is_there()) return true;
   pollfd end{write_end_.get(), 0, 0};
   return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;
 }
@@ -40,6 +41,10 @@ std::optional<QueuedEvent> Channel::pop() {
     --owed_;
     add_token();
   }
+  if (in_hand_ > 0) {
+    --in_hand_;  // Or that of another thread, which gets the event then.
+    return std::nullopt;
+  }
   if (events_.empty()) return std::nullopt;
   const QueuedEvent event = events_.front();
   events_.pop_front();
@@ -48,8 +53,8 @@ std::optional<QueuedEvent> Channel::pop() {
 
 void Channel::add_token() {
   const std::array<std::uint8_t, 1> token{};
-  // The program may have closed its end.
-  if (proto::write_quietly(write_end_.get(), token) != 1) ++owed_;
+  // The program may have closed its end, or all descriptors, and ours is another file's.
+  if (!write_end_.is_there() || proto::write_quietly(write_end_.get(), token) != 1) ++owed_;
 }
 
 void Channel::take_back(int read_end) {
@@ -57,7 +62,8 @@ void Channel::take_back(int read_end) {
     --owed_;
     return;
   }
-  engine::take_back(read_end, 1);  // The program's descriptor may block.
+  // The program's descriptor may block.
+  if (engine::take_back(read_end, 1) == engine::TakenBack::kNothing) ++in_hand_;
 }
 
 std::optional<ino_t> pipe_behind(int descriptor) {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "engine/os/fd.h"
+#include "engine/os/known_fd.h"
 
 namespace uroce::rdmacm {
 
@@ -48,7 +48,8 @@ class Channel {
   static std::shared_ptr<Channel> make(int flags, int& read_end);
 
   ino_t inode() const { return inode_; }
-  /// Whether the program has closed its last copy of the descriptor, and so have its children.
+  /// Whether the program has closed its last copy of the descriptor, and so have its children; or all descriptors, with
+  /// ours.
   bool is_closed() const;
   /// In a child of fork(): there is nothing behind it any more.
   void abandon() { is_abandoned_ = true; }
@@ -58,6 +59,8 @@ class Channel {
   /// The oldest. Call it after taking a byte out of the pipe; nothing when somebody has removed the event
   /// meanwhile.
   std::optional<QueuedEvent> pop();
+  /// The oldest, which stays.
+  const QueuedEvent* next() const { return events_.empty() ? nullptr : &events_.front(); }
   /// Takes out the events that `which` is true for, and their bytes. `read_end`: any copy of the program's descriptor.
   template <class Which>
   std::deque<QueuedEvent> remove_if(int read_end, Which which) {
@@ -74,11 +77,12 @@ class Channel {
   void add_token();
   void take_back(int read_end);
 
-  engine::Fd write_end_;
+  engine::KnownFd write_end_;
   ino_t inode_ = 0;
   std::deque<QueuedEvent> events_;
   bool is_abandoned_ = false;
-  std::size_t owed_ = 0;  ///< Bytes for which there was no room in the pipe.
+  std::size_t owed_ = 0;     ///< Bytes for which there was no room in the pipe.
+  std::size_t in_hand_ = 0;  ///< Bytes that threads have read whose events are gone since.
 };
 
 /// The pipe behind a descriptor; nothing when it is no pipe. What the kernel says, not what the view does.

@@ -2,6 +2,7 @@
 #include "verbs/rdmacm/commands.h"
 
 #include <array>
+#include <new>
 
 #include "proto/base/no_cancellation.h"
 #include "verbs/rdmacm/call.h"
@@ -35,11 +36,21 @@ int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
   if (handler == nullptr) return ENOSYS;
   const Call call{Front::get(), channel, descriptor, bytes.subspan(sizeof header, header.in), header.out};
   if (channel->is_abandoned()) return run_abandoned(header.cmd, call);
-  if (handler == get_event) return get_event(call);
+  if (handler == get_event) {
+    const int error = get_event(call);
+    // Another thread may have closed it meanwhile; the descriptor was in use then.
+    const NoCancellation whole;
+    call.front.release_if_closed(channel);
+    return error;
+  }
   ::pthread_testcancel();  // write() is a cancellation point; what this does instead can't be left halfway.
   const NoCancellation whole;
   const std::scoped_lock lock(call.front.command_mutex());
-  return handler(call);
+  try {
+    return handler(call);
+  } catch (const std::bad_alloc&) {  // Not everything: write() is C.
+    return ENOMEM;
+  }
 }
 
 }  // namespace

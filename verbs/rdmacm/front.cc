@@ -85,6 +85,7 @@ Front& Front::get() {
 // --- channels -------------------------------------------------------------------------------------------------------
 
 int Front::open_channel(int flags) {
+  look_at_half_closed();  // The program may want their ports now.
   int read_end = -1;
   auto channel = Channel::make(flags, read_end);
   if (!channel) return -1;
@@ -105,6 +106,24 @@ void Front::release_if_closed(const std::shared_ptr<Channel>& channel) {
   if (channel->is_abandoned() || !channel->is_closed()) return;
   const std::scoped_lock lock(commands_);
   release(channel);
+}
+
+void Front::copy_closed(const std::shared_ptr<Channel>& channel) {
+  if (channel->is_abandoned()) return;
+  {
+    const std::scoped_lock lock(events_);
+    half_closed_.insert(channel);
+  }
+  look_at_half_closed();
+}
+
+void Front::look_at_half_closed() {
+  std::unordered_set<std::shared_ptr<Channel>> those;
+  {
+    const std::scoped_lock lock(events_);
+    those = half_closed_;
+  }
+  for (const auto& channel : those) release_if_closed(channel);
 }
 
 void Front::release_closed() {
@@ -143,6 +162,7 @@ void Front::release(const std::shared_ptr<Channel>& channel) {
     if (id.ok()) destroy(**id, -1);
   }
   const std::scoped_lock lock(events_);
+  half_closed_.erase(channel);
   if (channels_.erase(channel->inode()) != 0) pipes_.remove(channel->inode());
 }
 
@@ -186,28 +206,21 @@ void Front::place(Id& id, Nic nic) {
 
 void Front::stop_listening(Id& id, int read_end) {
   if (id.listening.empty()) return;
+  std::vector<Id*> unfetched;
   for (const Listening& one : id.listening) {
     ibv::NicLock lock(*one.adapter);
     {
       const std::scoped_lock events(events_);
       listeners_.erase({one.adapter.get(), one.listener});
+      const auto is_request = [&id](const QueuedEvent& event) { return event.id == &id && event.child != nullptr; };
+      for (const QueuedEvent& event : id.channel->remove_if(read_end, is_request)) unfetched.push_back(event.child);
     }
     if (!lock) continue;
     lock.cm().unlisten(one.listener, engine::os_now());
     lock.posted_now();
   }
   id.listening.clear();
-  drop_requests(id, read_end);
-}
-
-void Front::drop_requests(Id& id, int read_end) {
-  std::deque<QueuedEvent> dropped;
-  {
-    const std::scoped_lock lock(events_);
-    dropped = id.channel->remove_if(
-        read_end, [&id](const QueuedEvent& event) { return event.id == &id && event.child != nullptr; });
-  }
-  for (const QueuedEvent& event : dropped) destroy(*event.child, read_end);
+  for (Id* const request : unfetched) destroy(*request, read_end);
 }
 
 void Front::end_connection(Id& id) {
@@ -239,27 +252,31 @@ std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel
   return id.events_reported;
 }
 
+std::shared_ptr<ibv::Adapter> Front::nic_of_next_request(const Channel& channel) {
+  const std::scoped_lock lock(events_);
+  const QueuedEvent* const next = channel.next();
+  return next == nullptr || next->child == nullptr ? nullptr : next->child->nic.adapter;
+}
+
 std::optional<rdma_ucm_event_resp> Front::fetch(const std::shared_ptr<Channel>& channel) {
-  std::optional<QueuedEvent> fetched;
-  std::shared_ptr<ibv::Adapter> nic_of_request;
-  cm::Id request = 0;
-  {
-    const std::scoped_lock lock(events_);
-    fetched = channel->pop();
+  while (true) {
+    const auto nic = nic_of_next_request(*channel);
+    // Another thread may end the listener, which takes along what nobody has fetched: before this, or not at all.
+    std::optional<ibv::NicLock> lock;
+    if (nic) lock.emplace(*nic);
+    const std::scoped_lock events(events_);
+    const QueuedEvent* const next = channel->next();
+    if (next != nullptr && next->child != nullptr && next->child->nic.adapter != nic) continue;
+    const auto fetched = channel->pop();
     if (!fetched) return std::nullopt;
     ++fetched->id->events_reported;
     if (fetched->multicast != nullptr) ++fetched->multicast->events_reported;
     if (Id* const child = fetched->child) {
       child->channel = channel;
-      nic_of_request = child->nic.adapter;
-      request = child->connection;
+      if (*lock) lock->cm().fetched(child->connection);
     }
+    return fetched->event;
   }
-  // From here on another thread may destroy the ids.
-  if (nic_of_request) {
-    if (const ibv::NicLock lock(*nic_of_request); lock) lock.cm().fetched(request);
-  }
-  return fetched->event;
 }
 
 void Front::raise(Id& id, EventType event, int status) {

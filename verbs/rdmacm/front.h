@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "verbs/rdmacm/nics.h"
@@ -29,6 +30,8 @@ class Front final : public ibv::CmSink {
   std::shared_ptr<Channel> channel_with(ino_t pipe);
   /// Destroys everything on `channel` if the program has closed its last copy.
   void release_if_closed(const std::shared_ptr<Channel>& channel);
+  /// One copy of `channel` has been closed: the same, and for those that others held when it was closed.
+  void copy_closed(const std::shared_ptr<Channel>& channel);
   /// The same for all channels.
   void release_closed();
   /// The process ends: everything on all channels is destroyed, as a kernel does then.
@@ -88,11 +91,12 @@ class Front final : public ibv::CmSink {
 
   void on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
   void end_connection(Id& id);
-  /// Drops the requests that are queued for `id`, with their ids.
-  void drop_requests(Id& id, int read_end);
+  /// The NIC of the request that is next; null: something else is.
+  std::shared_ptr<ibv::Adapter> nic_of_next_request(const Channel& channel);
   /// Drops what is queued for `id`, which listens no more, and queues nothing from now on.
   void drop_events(Id& id, int read_end);
   void release(const std::shared_ptr<Channel>& channel);
+  void look_at_half_closed();
   std::vector<std::shared_ptr<Channel>> channels();
 
   std::mutex commands_;
@@ -104,6 +108,8 @@ class Front final : public ibv::CmSink {
   Numbered<Multicast> groups_;
   ByConnection connections_, listeners_;
   std::unordered_map<ino_t, std::shared_ptr<Channel>> channels_;
+  /// Closed while another copy was open, perhaps of a child, whose close nobody hears.
+  std::unordered_set<std::shared_ptr<Channel>> half_closed_;
   PipeFilter pipes_;  ///< Those of channels_, for who has no lock.
 };
 

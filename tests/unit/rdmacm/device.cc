@@ -42,7 +42,12 @@ void Device::close() {
   if (fd_ < 0) return;
   ::close(fd_);
   fd_ = -1;
-  Front::get().release_if_closed(channel_);
+  Front::get().copy_closed(channel_);
+}
+
+void Device::forget() {
+  fd_ = -1;
+  channel_.reset();
 }
 
 int Device::write(const void* bytes, std::size_t size) {
@@ -193,6 +198,15 @@ int Device::attributes(std::uint32_t id, std::uint32_t state, ib_uverbs_qp_attr&
   out = {};
   return command(RDMA_USER_CM_CMD_INIT_QP_ATTR,
                  rdma_ucm_init_qp_attr{.response = address_of(out), .id = id, .qp_state = state}, out_size);
+}
+
+int Device::raise(std::uint32_t id) {
+  constexpr std::uint32_t kWriteCmEvent = 24;
+  const struct {
+    std::uint32_t id, reserved, event, status;
+    std::uint64_t argument;
+  } body{id, 0, kUser, 0, 0};
+  return command(kWriteCmEvent, body);
 }
 
 int Device::event(rdma_ucm_event_resp& out, std::size_t out_size) {

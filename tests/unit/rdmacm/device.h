@@ -35,7 +35,8 @@ enum : std::uint32_t {
   kEstablished = 9,
   kDisconnected = 10,
   kRemoval = 11,
-  kTimewaitExit = 15
+  kTimewaitExit = 15,
+  kUser = 18
 };
 
 class Device {
@@ -46,6 +47,8 @@ class Device {
   Device& operator=(const Device&) = delete;
   int fd() const { return fd_; }
   void close();
+  /// The descriptor is closed already.
+  void forget();
 
   /// The bytes as they are.
   int write(const void* bytes, std::size_t size);
@@ -79,6 +82,8 @@ class Device {
   int query(std::uint32_t id, rdma_ucm_query_route_resp& out, std::size_t out_size = sizeof(rdma_ucm_query_route_resp));
   int attributes(std::uint32_t id, std::uint32_t state, ib_uverbs_qp_attr& out,
                  std::size_t out_size = sizeof(ib_uverbs_qp_attr));
+  /// Raises kUser.
+  int raise(std::uint32_t id);
   int event(rdma_ucm_event_resp& out, std::size_t out_size = sizeof(rdma_ucm_event_resp));
   /// The next event, which has to come.
   rdma_ucm_event_resp next();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections between two NICs of this process: their events, and how many each id has had.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -218,6 +222,32 @@ TEST_F(EventsTest, AListenThatFailsLeavesNoRequestBehind) {
   EXPECT_EQ(server_.listen(listener), 0) << "it is free to try again";
 }
 
+TEST_F(EventsTest, ARequestThatIsBeingFetchedOutlivesItsListener) {
+  const auto nic = Front::get().nics().with_address(*proto::parse_gid(kFirst));
+  ASSERT_TRUE(nic.ok());
+  const std::uint32_t other = server_.made();
+  for (int round = 0; round < 50; ++round) {
+    const std::uint32_t listener = listening();
+    const std::uint32_t active = connecting();
+    ASSERT_TRUE(server_.is_readable(5000));
+    auto busy = std::make_unique<ibv::NicLock>(*nic->adapter);
+    rdma_ucm_event_resp fetched{};
+    std::thread fetching([&] { EXPECT_EQ(server_.event(fetched), 0); });
+    while (server_.is_readable()) std::this_thread::yield();
+    std::thread destroying([&] { EXPECT_EQ(server_.destroy(listener), 0); });
+    busy.reset();
+    destroying.join();
+    ASSERT_EQ(server_.raise(other), 0);
+    fetching.join();
+    if (fetched.event == kRequest) {
+      ASSERT_EQ(server_.accept(fetched.id, 11), 0) << "in round " << round;
+      EXPECT_EQ(server_.next().event, kUser);
+      EXPECT_EQ(server_.destroy(fetched.id), 0);
+    }
+    EXPECT_EQ(client_.destroy(active), 0);
+  }
+}
+
 TEST_F(EventsTest, WhatItHasAcceptedLivesOn) {
   const std::uint32_t listener = listening();
   const auto [active, passive] = connected();
@@ -235,10 +265,70 @@ TEST_F(EventsTest, TheLastCopyOfAChannelEndsWhatIsOnIt) {
   client_.close();
   EXPECT_FALSE(server_.is_readable(20)) << "there is a copy";
   ::close(copy);
-  Device any;  // The next open or close sees it.
-  any.close();
+  const Device any;  // The next open or close sees it.
+  const auto disconnected = server_.next();
+  EXPECT_EQ(disconnected.event, kDisconnected);
+  EXPECT_EQ(disconnected.id, passive);
   static_cast<void>(active);
-  static_cast<void>(passive);
+}
+
+bool sleeps(pid_t thread) {
+  std::string number, name, state;
+  std::ifstream("/proc/self/task/" + std::to_string(thread) + "/stat") >> number >> name >> state;
+  return state == "S";
+}
+
+TEST_F(EventsTest, AChannelThatIsClosedWhileAThreadWaitsEndsWithTheWait) {
+  listening();
+  const auto [active, passive] = connected();
+  const ino_t pipe = pipe_behind(client_.fd()).value();
+  std::atomic<pid_t> waiter = 0;
+  std::thread waiting([&] {
+    waiter = ::gettid();
+    rdma_ucm_event_resp event{};
+    EXPECT_EQ(client_.event(event), 0);
+    EXPECT_EQ(event.event, kDisconnected);
+  });
+  while (!sleeps(waiter)) std::this_thread::yield();
+  client_.close();
+  EXPECT_NE(Front::get().channel_with(pipe), nullptr) << "the thread has it open";
+  ASSERT_EQ(server_.disconnect(passive), 0);
+  waiting.join();
+  EXPECT_EQ(Front::get().channel_with(pipe), nullptr);
+  static_cast<void>(active);
+}
+
+/// The front's end of the pipe whose other end the program has.
+int write_end_of(int read_end) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    if (fd != read_end && pipe_behind(fd) == pipe_behind(read_end)) return fd;
+  }
+  return -1;
+}
+
+TEST_F(EventsTest, NobodyWritesToAFileThatHasTheNumberOfAChannel) {
+  listening();
+  const auto [active, passive] = connected();
+  const ino_t pipe = pipe_behind(client_.fd()).value();
+  const int end = write_end_of(client_.fd());
+  ASSERT_GE(end, 0);
+  const engine::Fd file(::memfd_create("the program's", MFD_CLOEXEC));
+  ::close(client_.fd());  // As close_range() does, with all others.
+  ASSERT_EQ(::dup2(file.get(), end), end);
+  ASSERT_EQ(server_.disconnect(passive), 0);
+  const auto events = [&] {
+    const auto channel = Front::get().channel_with(pipe);
+    const std::scoped_lock lock(Front::get().event_mutex());
+    return channel->size();
+  };
+  while (events() == 0) std::this_thread::yield();
+  EXPECT_EQ(::lseek(file.get(), 0, SEEK_END), 0);
+  Front::get().release_closed();
+  EXPECT_EQ(server_.next().event, kDisconnected);
+  EXPECT_EQ(Front::get().channel_with(pipe), nullptr);
+  EXPECT_EQ(::close(end), 0) << "it is not ours to close";
+  client_.forget();
+  static_cast<void>(active);
 }
 
 TEST_F(EventsTest, AClosedChannelDisconnects) {
@@ -336,7 +426,7 @@ TEST_F(EventsTest, PipesThatAreNoChannelsNeedNoLock) {
 
 // WRITE_CM_EVENT (Linux 6.17): rdma_write_cm_event(), and what rdma_resolve_addrinfo() tells its own channel.
 TEST_F(EventsTest, AProgramWritesEventsItself) {
-  constexpr std::uint32_t kWriteCmEvent = 24, kUser = 18, kInternal = 19;
+  constexpr std::uint32_t kWriteCmEvent = 24, kInternal = 19;
   struct {
     std::uint32_t id, reserved, event, status;
     std::uint64_t argument;
@@ -344,7 +434,7 @@ TEST_F(EventsTest, AProgramWritesEventsItself) {
   EXPECT_EQ(client_.command(kWriteCmEvent, body), 0);
   body.event = kInternal;
   EXPECT_EQ(client_.command(kWriteCmEvent, body), 0);
-  for (const std::uint32_t event : {kUser, kInternal}) {
+  for (const std::uint32_t event : {std::uint32_t{kUser}, kInternal}) {
     const rdma_ucm_event_resp got = client_.next();
     EXPECT_EQ(got.event, event);
     EXPECT_EQ(got.uid, 4711u);

@@ -156,7 +156,7 @@ class EventQueue {
   }
   void drop_token() {
     // A user who read the descriptor after all took our token; waiting for it would hang.
-    with_descriptor([](int fd) { return engine::take_back(fd, sizeof(std::uint64_t)); });
+    with_descriptor([](int fd) { return engine::take_back(fd, sizeof(std::uint64_t)) != engine::TakenBack::kNotOpen; });
   }
 
   const unsigned int forks_ = forks();
