@@ -20,7 +20,7 @@ class EventQueueTest : public testing::Test {
   /// The counter of the descriptor: how often it can be read.
   int tokens() {
     int count = 0;
-    while (queue.holds_any() && is_readable()) {
+    while (is_readable()) {
       std::uint64_t one = 0;
       EXPECT_EQ(::read(descriptor, &one, sizeof one), static_cast<ssize_t>(sizeof one));
       ++count;
@@ -37,7 +37,7 @@ class EventQueueTest : public testing::Test {
   int take(const std::vector<int>& items = {}, int error = 0) {
     return queue.take(
         taken, [](int) {},
-        [&](int) {
+        [&](int, const auto&) {
           for (const int item : items) queue.push(item);
           EXPECT_FALSE(!items.empty() && is_readable()) << "nobody else need know yet";
           return error;
@@ -83,7 +83,7 @@ TEST_F(EventQueueTest, WhatItBringsGetsOneWhenItIsCancelled) {
   std::thread([this] {
     queue.take(
         taken, [](int) {},
-        [this](int) {
+        [this](int, const auto&) {
           queue.push(1);
           ::pthread_cancel(::pthread_self());
           ::pthread_testcancel();
@@ -112,7 +112,7 @@ TEST_F(EventQueueTest, WhatIsThereIsTakenWholeByAThreadThatIsCancelledMeanwhile)
   int result = -1;
   std::thread([&] {
     result = queue.take(
-        taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int) { return 0; });
+        taken, [](int) { ::pthread_cancel(::pthread_self()); }, [](int, const auto&) { return 0; });
     ::pthread_testcancel();
     ADD_FAILURE() << "it was to be cancelled";
   }).join();
@@ -159,7 +159,7 @@ TEST_F(EventQueueTest, WhatItBringsMayBeRemovedBefore) {
   int waits = 0;
   EXPECT_EQ(queue.take(
                 taken, [](int) {},
-                [&](int) {
+                [&](int, const auto&) {
                   queue.push(2 + waits);
                   if (++waits == 1) queue.remove_if([](int item) { return item == 2; });
                   return 0;
@@ -174,7 +174,7 @@ TEST_F(EventQueueTest, OtherQueuesGetTheirsAtOnce) {
   EventQueue<int> other(others);
   EXPECT_EQ(queue.take(
                 taken, [](int) {},
-                [&](int) {
+                [&](int, const auto&) {
                   other.push(1);
                   pollfd look{others, POLLIN, 0};
                   EXPECT_EQ(::poll(&look, 1, 0), 1);
@@ -182,6 +182,24 @@ TEST_F(EventQueueTest, OtherQueuesGetTheirsAtOnce) {
                   return 0;
                 }),
             0);
+}
+
+// As a thread of a program that waits for events, while another one closes the device.
+TEST(EventQueue, MayEndWhileAThreadSleepsInIt) {
+  for (const int error : {0, EINTR}) {
+    auto of_user = std::make_unique<int>(-1);
+    auto queue = std::make_unique<EventQueue<int>>(*of_user);
+    int taken = 0;
+    const int result = queue->take(
+        taken, [](int) {},
+        [&](int, const auto& holds_any) {
+          queue.reset();
+          of_user.reset();
+          EXPECT_FALSE(holds_any());
+          return error;
+        });
+    EXPECT_EQ(result, error == 0 ? EBADF : EINTR);
+  }
 }
 
 }  // namespace

@@ -33,11 +33,11 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
 int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void** cq_context) {
   CompletionQueue* source = nullptr;
   Adapter& adapter = *context_of(channel->context).adapter;
-  auto& events = own(channel)->events;
-  const int error = events.take(
+  const int error = own(channel)->events.take(
       source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
-      [&](int fd) { return adapter.sleep_until_readable(fd, [&events] { return events.holds_any(); }); });
-  own(channel)->said_again.store(error == EAGAIN, std::memory_order_relaxed);
+      [&](int fd, const auto& holds_any) { return adapter.sleep_until_readable(fd, holds_any); });
+  // After another error there may be no channel any more.
+  if (error == 0 || error == EAGAIN) own(channel)->said_again.store(error == EAGAIN, std::memory_order_relaxed);
   if (error != 0) {
     errno = error;
     return -1;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -29,12 +30,15 @@ namespace uroce::ibv {
 ///
 /// A child of fork() shares the descriptor with its parent, and whatever it would read there, the parent would miss: so
 /// what it inherited gives it nothing, and it leaves it as it is.
+///
+/// A thread may still sleep in take() when its owner ends: it finds the queue closed when it wakes up, or leaves it
+/// alone when it is cancelled. The real call is a read(), which needs nothing but the descriptor.
 template <class Item>
 class EventQueue {
  public:
   /// Sets `descriptor`, where the user finds it, and may set another one that leads to the same file. -1 with errno
   /// when the system refuses.
-  explicit EventQueue(int& descriptor) : descriptor_(descriptor) {
+  explicit EventQueue(int& descriptor) : state_(std::make_shared<State>(descriptor)) {
     descriptor = above_standard(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
   }
   ~EventQueue() { close(); }
@@ -44,127 +48,143 @@ class EventQueue {
   bool is_inherited() const { return forks_ != forks(); }
   /// From here on only remove_if() may be called.
   void close() {
-    if (const int fd = descriptor_.exchange(-1); fd >= 0) ::close(fd);
+    if (is_inherited()) return state_->close();  // Nobody else is here, and who had the mutex may be in the parent.
+    const Exclusive use(*state_);
+    state_->close();
   }
 
   void push(Item item) {
     if (is_inherited()) return;
-    const Exclusive use(*this);
-    items_.push_back(std::move(item));
-    ++untold_;
-    if (taker_in_this_thread_ != this) tell_rest();
+    const Exclusive use(*state_);
+    state_->items.push_back(std::move(item));
+    ++state_->untold;
+    if (taker_in_this_thread_ != state_.get()) state_->tell_rest();
   }
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
-  /// when it is inherited, or EBADF when the user has closed the descriptor. A cancellation point, as read() is.
-  /// `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd)` waits until the descriptor is readable and
-  /// returns 0 or an errno value.
+  /// when it is inherited, or EBADF when the user has closed the descriptor, or another thread the queue. A
+  /// cancellation point, as read() is. `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd, holds_any)`
+  /// waits until the descriptor is readable and returns 0 or an errno value; `holds_any()` says whether there is an
+  /// item.
   template <class OnTaken, class Sleep>
   int take(Item& out, OnTaken on_taken, Sleep sleep) {
     if (is_inherited()) return EIO;
     ::pthread_testcancel();
+    const std::shared_ptr<State> state = state_;  // From here on, there may be no queue any more.
     while (true) {
+      int fd = -1;
       {
-        const Exclusive use(*this);
-        if (!items_.empty()) {
-          out = std::move(items_.front());
-          items_.pop_front();
-          if (untold_ > 0) {
-            --untold_;
+        const Exclusive use(*state);
+        if (state->is_closed) return EBADF;
+        if (!state->items.empty()) {
+          out = std::move(state->items.front());
+          state->items.pop_front();
+          if (state->untold > 0) {
+            --state->untold;
           } else {
-            drop_token();
+            state->drop_token();
           }
-          tell_rest();
+          state->tell_rest();
           on_taken(out);
           return 0;
         }
+        fd = state->descriptor;
       }
-      const int fd = descriptor_;
       const int flags = fcntl(fd, F_GETFL);
       if (flags < 0) return errno;
       if ((flags & O_NONBLOCK) != 0) return EAGAIN;
-      Taker taker(*this);
-      if (const int error = sleep(fd)) return error;
+      Taker taker(*state);
+      if (const int error = sleep(fd, [&state] { return state->holds_any(); })) return error;
       taker.is_awake = true;
     }
   }
   template <class OnTaken>
   int take(Item& out, OnTaken on_taken) {
-    return take(out, on_taken, engine::sleep_until_readable);
-  }
-
-  bool holds_any() {
-    const Exclusive use(*this);
-    return !items_.empty();
+    return take(out, on_taken, [](int fd, const auto&) { return engine::sleep_until_readable(fd); });
   }
 
   /// Returns how many.
   template <class Predicate>
   std::size_t remove_if(Predicate predicate) {
     if (is_inherited()) return 0;
-    const Exclusive use(*this);
-    std::size_t tokens = items_.size() - untold_;
-    const std::size_t removed = std::erase_if(items_, predicate);
-    untold_ = std::min(untold_, items_.size());
-    for (; tokens > items_.size() - untold_; --tokens) drop_token();
+    const Exclusive use(*state_);
+    std::size_t tokens = state_->items.size() - state_->untold;
+    const std::size_t removed = std::erase_if(state_->items, predicate);
+    state_->untold = std::min(state_->untold, state_->items.size());
+    for (; tokens > state_->items.size() - state_->untold; --tokens) state_->drop_token();
     return removed;
   }
 
  private:
+  // The counter of the semaphore equals items.size(): one token an item, so that an edge-triggered epoll sees each.
+  // Except for items that the thread that is about to take one has pushed itself, while it waited: nobody else need
+  // know of the first of them, and the others get their tokens when it has taken that.
+  struct State {
+    explicit State(int& of_user) : descriptor(of_user) {}
+    void close() {
+      is_closed = true;
+      if (const int fd = descriptor.exchange(-1); fd >= 0) ::close(fd);
+    }
+    bool holds_any() {
+      const Exclusive use(*this);
+      return !items.empty();
+    }
+    void tell_rest() {
+      while (untold > 0 && add_token()) --untold;
+    }
+    // Fails where the program has closed the descriptor. Perhaps it is about to set another one.
+    bool add_token() {
+      const std::uint64_t one = 1;
+      return with_descriptor([&one](int fd) { return write(fd, &one, sizeof one) == sizeof one || errno != EBADF; });
+    }
+    /// Until `is_done(fd)`, or there is no other descriptor to try it with.
+    template <class IsDone>
+    bool with_descriptor(IsDone is_done) {
+      for (int tried = -1;;) {
+        const int fd = descriptor;
+        if (fd == tried) return false;
+        if (is_done(fd)) return true;
+        tried = fd;
+      }
+    }
+    void drop_token() {
+      // A user who read the descriptor after all took our token; waiting for it would hang.
+      with_descriptor(
+          [](int fd) { return engine::take_back(fd, sizeof(std::uint64_t)) != engine::TakenBack::kNotOpen; });
+    }
+
+    const std::atomic_ref<int> descriptor;  ///< The user's, at every moment, until it is closed.
+    std::mutex mutex;
+    std::deque<Item> items;
+    std::size_t untold = 0;  ///< How many of them have no token.
+    bool is_closed = false;
+  };
+
   /// Items and tokens change together, or not at all: to read or write the descriptor is a cancellation point.
   struct Exclusive {
-    explicit Exclusive(EventQueue& queue) : lock(queue.mutex_) {}
+    explicit Exclusive(State& state) : lock(state.mutex) {}
     const NoCancellation whole;
     const std::scoped_lock<std::mutex> lock;
   };
   /// What this thread pushes while it waits needs no token. If it ends otherwise than awake, interrupted or cancelled,
   /// it tells what it has pushed.
   struct Taker {
-    explicit Taker(EventQueue& owner) : queue(owner) { taker_in_this_thread_ = &owner; }
+    explicit Taker(State& of) : state(of) { taker_in_this_thread_ = &of; }
     ~Taker() {
       taker_in_this_thread_ = nullptr;
       if (is_awake) return;
-      const Exclusive use(queue);
-      queue.tell_rest();
+      const Exclusive use(state);
+      if (!state.is_closed) state.tell_rest();
     }
     Taker(const Taker&) = delete;
     Taker& operator=(const Taker&) = delete;
-    EventQueue& queue;
+    State& state;
     bool is_awake = false;
   };
 
-  // The counter of the semaphore equals items_.size(): one token an item, so that an edge-triggered epoll sees each.
-  // Except for items that the thread that is about to take one has pushed itself, while it waited: nobody else need
-  // know of the first of them, and the others get their tokens when it has taken that.
-  void tell_rest() {
-    while (untold_ > 0 && add_token()) --untold_;
-  }
-  // Fails where the program has closed the descriptor. Perhaps it is about to set another one.
-  bool add_token() {
-    const std::uint64_t one = 1;
-    return with_descriptor([&one](int fd) { return write(fd, &one, sizeof one) == sizeof one || errno != EBADF; });
-  }
-  /// Until `is_done(fd)`, or there is no other descriptor to try it with.
-  template <class IsDone>
-  bool with_descriptor(IsDone is_done) {
-    for (int tried = -1;;) {
-      const int fd = descriptor_;
-      if (fd == tried) return false;
-      if (is_done(fd)) return true;
-      tried = fd;
-    }
-  }
-  void drop_token() {
-    // A user who read the descriptor after all took our token; waiting for it would hang.
-    with_descriptor([](int fd) { return engine::take_back(fd, sizeof(std::uint64_t)) != engine::TakenBack::kNotOpen; });
-  }
-
   const unsigned int forks_ = forks();
-  const std::atomic_ref<int> descriptor_;  ///< The user's, at every moment.
-  std::mutex mutex_;
-  std::deque<Item> items_;
-  std::size_t untold_ = 0;  ///< How many of them have no token.
-  static inline thread_local EventQueue* taker_in_this_thread_ = nullptr;
+  const std::shared_ptr<State> state_;
+  static inline thread_local State* taker_in_this_thread_ = nullptr;
 };
 
 }  // namespace uroce::ibv
