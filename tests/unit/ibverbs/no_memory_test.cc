@@ -3,6 +3,7 @@
 // finds no descriptor.
 #include <sys/resource.h>
 
+#include <array>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -175,6 +176,36 @@ TEST(NoMemory, PostingNeedsNone) {
     allocations_left = -1;
     ASSERT_EQ(error, 0);
     ASSERT_EQ(wait_completion(p.a.send_cq).wr_id, write.wr_id);
+  }
+}
+
+TEST(NoMemory, BuildersOfWrsSayItAtTheirEnd) {
+  Node node(0);
+  struct ibv_qp_init_attr_ex init {};
+  init.send_cq = node.send_cq;
+  init.recv_cq = node.recv_cq;
+  init.cap = {8, 8, 1, 1, 64};
+  init.qp_type = IBV_QPT_RC;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = node.pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  for (int enough = 0;; ++enough) {
+    const QpPtr qp(front::create_qp_ex(node.context.get(), &init));
+    ASSERT_NE(qp, nullptr);
+    struct ibv_qp_ex* const builder = impl::ibv_qp_to_qp_ex(qp.get());
+    std::array<char, 48> data{};
+    ibv_wr_start(builder);
+    allocations_left = enough;
+    ibv_wr_send(builder);
+    ibv_wr_set_sge(builder, 0, 0, 8);
+    ibv_wr_set_inline_data(builder, data.data(), data.size());
+    const int error = ibv_wr_complete(builder);
+    allocations_left = -1;
+    if (error == EINVAL) {  // It is not connected.
+      EXPECT_GT(enough, 2);
+      break;
+    }
+    ASSERT_EQ(error, ENOMEM) << "with memory for " << enough;
   }
 }
 

@@ -84,5 +84,24 @@ TEST(Threads, OneCqPolledByManyGivesEachCompletionOnce) {
   for (const std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
 }
 
+/// Calls a verb that fails when the thread's own objects end.
+struct Late {
+  ~Late() {
+    refuse(EBUSY, "a sentence that is too long to be kept within an object, and then some");
+    *said = last_error();
+  }
+  std::string* said;
+};
+
+TEST(Threads, AVerbMayFailWhenTheObjectsOfItsThreadHaveEnded) {
+  std::string said;
+  std::thread([&] {
+    static thread_local Late late{&said};
+    static_cast<void>(late.said);
+    refuse(EINVAL, "another sentence that is too long to be kept within an object");
+  }).join();
+  EXPECT_EQ(said, "a sentence that is too long to be kept within an object, and then some");
+}
+
 }  // namespace
 }  // namespace uroce::ibv::test

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/catalogue/errors.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <utility>
+#include <cstring>
 
 namespace uroce::ibv {
 namespace {
 
-thread_local std::string last_sentence;
+/// Without a destructor: destructors of the program call verbs, and come later than those of threads.
+constexpr std::size_t kLongestSentence = 1024;
+thread_local std::array<char, kLongestSentence> last_sentence{};
 bool settings_explained = false;
 
 }  // namespace
 
-std::string last_error() { return last_sentence; }
+std::string last_error() { return last_sentence.data(); }
 
-int refuse(int error, std::string sentence) {
-  last_sentence = std::move(sentence);
+int refuse(int error, std::string_view sentence) {
+  const std::size_t size = std::min(sentence.size(), kLongestSentence - 1);
+  std::memmove(last_sentence.data(), sentence.data(), size);
+  last_sentence.at(size) = '\0';
   errno = error;
   return error;
 }
@@ -27,13 +33,13 @@ void warn(const std::string& sentence) {
   if (settings_explained) std::fprintf(stderr, "uroce: %s\n", sentence.c_str());
 }
 
-int refuse_setting(int error, std::string sentence) {
+int refuse_setting(int error, const std::string& sentence) {
   warn(sentence);
-  return refuse(error, std::move(sentence));
+  return refuse(error, sentence);
 }
 
-std::nullptr_t refuse_null(int error, std::string sentence) {
-  refuse(error, std::move(sentence));
+std::nullptr_t refuse_null(int error, std::string_view sentence) {
+  refuse(error, sentence);
   return nullptr;
 }
 

@@ -2,10 +2,16 @@
 #include "verbs/ibverbs/objects/send_builder.h"
 
 #include <cerrno>
+#include <new>
 
 #include "verbs/ibverbs/catalogue/errors.h"
 
 namespace uroce::ibv {
+namespace {
+
+constexpr const char* kNoMemory = "no memory for the WRs between ibv_wr_start() and ibv_wr_complete()";
+
+}  // namespace
 
 void SendBuilder::start() {
   while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true, std::memory_order_relaxed);
@@ -41,8 +47,14 @@ struct ibv_send_wr* SendBuilder::add(std::uint64_t wr_id, unsigned int flags, en
     fail(ENOMEM, "more WRs between ibv_wr_start() and ibv_wr_complete() than the send queue has room for");
     return nullptr;
   }
-  data_.push_back({sges_.size(), bytes_.size()});
-  struct ibv_send_wr& wr = wrs_.emplace_back();
+  try {
+    data_.push_back({sges_.size(), bytes_.size()});
+    wrs_.emplace_back();
+  } catch (const std::bad_alloc&) {
+    fail(ENOMEM, kNoMemory);
+    return nullptr;
+  }
+  struct ibv_send_wr& wr = wrs_.back();
   wr.wr_id = wr_id;
   wr.opcode = opcode;
   wr.send_flags = flags & ~static_cast<unsigned int>(IBV_SEND_INLINE);  // set_inline() says so.
@@ -64,7 +76,11 @@ void SendBuilder::set_sges(const struct ibv_sge* list, std::size_t count) {
   Data& data = data_.back();
   sges_.resize(data.sge);
   bytes_.resize(data.byte);
-  sges_.insert(sges_.end(), list, list + count);
+  try {
+    sges_.insert(sges_.end(), list, list + count);
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, kNoMemory);
+  }
   data.is_inline = false;
   wr->send_flags &= ~static_cast<unsigned int>(IBV_SEND_INLINE);
   wr->num_sge = static_cast<int>(count);
@@ -86,14 +102,18 @@ void SendBuilder::set_inline(const struct ibv_data_buf* list, std::size_t count,
   Data& data = data_.back();
   sges_.resize(data.sge);
   bytes_.resize(data.byte);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (list[i].length > most - (bytes_.size() - data.byte)) {
-      return fail(EINVAL, "more inline data than max_inline_data");
+  try {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list[i].length > most - (bytes_.size() - data.byte)) {
+        return fail(EINVAL, "more inline data than max_inline_data");
+      }
+      const auto* const from = static_cast<const std::uint8_t*>(list[i].addr);
+      bytes_.insert(bytes_.end(), from, from + list[i].length);
     }
-    const auto* const from = static_cast<const std::uint8_t*>(list[i].addr);
-    bytes_.insert(bytes_.end(), from, from + list[i].length);
+    sges_.push_back({0, static_cast<std::uint32_t>(bytes_.size() - data.byte), 0});
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, kNoMemory);
   }
-  sges_.push_back({0, static_cast<std::uint32_t>(bytes_.size() - data.byte), 0});
   data.is_inline = true;
   wr->send_flags |= IBV_SEND_INLINE;
   wr->num_sge = 1;
