@@ -35,8 +35,10 @@ const char* step_of(CmFault::Kind kind) {
 
 CmFaults::CmFaults(const FaultSpec& spec, std::uint64_t injected) : seed_(spec.seed), injected_(injected) { arm(spec); }
 
-CmFaults::CmFaults(const CmFaults& before, const FaultSpec& more)
-    : seed_(before.seed_), armed_(before.armed_), injected_(before.injected()) {
+CmFaults::CmFaults(const CmFaults& before, const FaultSpec& more) : seed_(before.seed_), injected_(before.injected()) {
+  for (const auto& one : before.armed_) {
+    if (one->seen.load(std::memory_order_relaxed) < one->fault.which.last) armed_.push_back(one);
+  }
   arm(more);
 }
 

@@ -13,7 +13,8 @@ class CmFaults {
  public:
   /// `injected`: how many there have been already.
   explicit CmFaults(const FaultSpec& spec, std::uint64_t injected = 0);
-  /// Those of `before`, which go on counting, and those of `more`, which begin; its seed does not count.
+  /// Those of `before` that may still strike, which go on counting, and those of `more`, which begin; its seed does not
+  /// count.
   CmFaults(const CmFaults& before, const FaultSpec& more);
 
   /// To be called at each step that a fault of `kind` can happen to: at rdma_resolve_addr, rdma_resolve_route and

@@ -30,6 +30,8 @@ void replace_cm_faults(const FaultSpec& spec) {
   faults().replace(std::make_unique<CmFaults>(spec, cm_faults().injected()));
 }
 
-void add_cm_faults(const FaultSpec& more) { faults().replace(std::make_unique<CmFaults>(cm_faults(), more)); }
+void add_cm_faults(const FaultSpec& more) {
+  if (!more.connections.empty()) faults().replace(std::make_unique<CmFaults>(cm_faults(), more));
+}
 
 }  // namespace uroce::ibv
