@@ -57,17 +57,6 @@ std::uint64_t high(const Gid& gid) { return load_be<8>(gid.raw.data()); }
 std::uint64_t low(const Gid& gid) { return load_be<8>(gid.raw.data() + 8); }
 std::uint32_t v4(const Gid& gid) { return static_cast<std::uint32_t>(load_be<4>(gid.v4())); }
 
-/// RFC 1071 over a header of which the checksum field counts as zero.
-std::uint16_t ipv4_checksum(const std::uint8_t* header) {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < Ipv4::kSize; i += 2) {
-    if (i != 10) sum += static_cast<std::uint32_t>(load_be<2>(header + i));
-  }
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
-
 Fault Parser::ethernet(std::uint16_t& type) {
   const auto header = take<Ethernet>();
   if (!header) return FrameError::kEthernetTruncated;
@@ -312,6 +301,16 @@ bool icrc_ok(const FrameView& frame) {
                                   ? icrc_v1(frame.fields.path, covered)
                                   : icrc(frame.fields.path, covered, frame.fields.ip_id, frame.fields.ip_flags);
   return right == load_icrc(frame.packet.last(kIcrcSize));
+}
+
+std::uint16_t ipv4_checksum(const std::uint8_t* header) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < Ipv4::kSize; i += 2) {
+    if (i != 10) sum += static_cast<std::uint32_t>(load_be<2>(header + i));
+  }
+  sum = (sum & 0xFFFF) + (sum >> 16);
+  sum = (sum & 0xFFFF) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
 }
 
 std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id) {

@@ -75,6 +75,9 @@ FrameFields frame_fields_for(const Path& path, std::uint16_t ip_id = 0);
 /// The same, with the Identification and the flags for which `icrc` has found the ICRC right.
 FrameFields frame_fields_for(const Path& path, const IcrcCheck& icrc);
 
+/// RFC 1071 over an IPv4 header of 20 bytes, of which the checksum field counts as zero.
+std::uint16_t ipv4_checksum(const std::uint8_t* header);
+
 /// What a UD receive finds in the 40 bytes before its message: the IPv6 header; or the IPv4 header, from byte 20 on
 /// (IBTA Annex A17.4.5.2; as hardware and rxe do).
 std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id);

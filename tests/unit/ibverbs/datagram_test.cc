@@ -124,6 +124,12 @@ TEST_F(Ud, AnAnswerByTheGrh) {
   const union ibv_gid from = a.gid();
   EXPECT_EQ(std::memcmp(attr.grh.dgid.raw, from.raw, sizeof from.raw), 0);
 
+  // Who keeps the last 20 bytes, which is what the standard defines, may have anything before them.
+  struct ibv_ah_attr same {};
+  std::memset(&grh, 'a', 20);
+  EXPECT_EQ(impl::ibv_init_ah_from_wc(b.context.get(), 1, &wc, &grh, &same), 0) << last_error();
+  EXPECT_EQ(std::memcmp(same.grh.dgid.raw, from.raw, sizeof from.raw), 0);
+
   const AhPtr back(impl::ibv_create_ah_from_wc(b.pd, &wc, &grh, 1));
   ASSERT_NE(back, nullptr) << last_error();
   ASSERT_EQ(post_recv(qa.get(), 8, a.sge(0, 200)), 0);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "proto/entropy.h"
+#include "proto/frame.h"
 #include "proto/headers.h"
 #include "proto/ip_udp.h"
 #include "verbs/ibverbs/catalogue/errors.h"
@@ -36,14 +37,24 @@ proto::Gid gid_from(const std::uint8_t* raw) {
   return gid;
 }
 
-/// RoCEv2 over IPv4 leaves the first 20 bytes of the area alone; they may hold anything, but hardly an IPv6 header.
+/// Whether the last 20 bytes of a GRH area are an IPv4 header.
+bool is_ipv4(const std::uint8_t* header) {
+  const proto::ConstView<proto::Ipv4> v4{header};
+  constexpr std::uint8_t kHeaderWords = proto::Ipv4::kSize / 4;
+  return v4.get<proto::Ipv4::Version>() == 4 && v4.get<proto::Ipv4::HeaderWords>() == kHeaderWords &&
+         v4.get<proto::Ipv4::Checksum>() == proto::ipv4_checksum(header);
+}
+
+/// RoCEv2 over IPv4 leaves the first 20 bytes of the area alone: they may hold anything. Hence the order, which is
+/// rdma-core's.
 Came came_from(const struct ibv_grh& grh) {
   std::array<std::uint8_t, proto::Grh::kSize> area;
   static_assert(sizeof grh == proto::Grh::kSize);
   std::memcpy(area.data(), &grh, area.size());
+  const std::uint8_t* const header = area.data() + (proto::Grh::kSize - proto::Ipv4::kSize);
   const proto::ConstView<proto::Ipv6> v6{area.data()};
   Came came;
-  if (v6.get<proto::Ipv6::Version>() == 6) {
+  if (v6.get<proto::Ipv6::Version>() == 6 && !is_ipv4(header)) {
     came.from = gid_from(area.data() + 8);
     came.to = gid_from(area.data() + 24);
     came.tclass = v6.get<proto::Ipv6::TClass>();
@@ -51,7 +62,6 @@ Came came_from(const struct ibv_grh& grh) {
     came.flow_label = v6.get<proto::Ipv6::FlowLabel>();
     return came;
   }
-  const std::uint8_t* const header = area.data() + (proto::Grh::kSize - proto::Ipv4::kSize);
   const proto::ConstView<proto::Ipv4> v4{header};
   came.from = proto::Gid::from_v4(header[12], header[13], header[14], header[15]);
   came.to = proto::Gid::from_v4(header[16], header[17], header[18], header[19]);
