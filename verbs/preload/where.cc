@@ -63,7 +63,7 @@ Where look(int directory, const char* path, bool follow) {
   Where where;
   if (path == nullptr || !can_read(path) || *path == '\0') return where;
   const int error = errno;
-  if (const std::string full = absolute(directory, path); !full.empty()) {
+  if (const std::string full = absolute(directory, path); !full.empty() && !ibv::is_inside_device()) {
     view::Resolution found = tree().resolve(full, follow);
     where.path = std::move(found.path);
     where.node = found.node;

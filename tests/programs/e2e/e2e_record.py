@@ -46,6 +46,13 @@ def scenario_record():
             check(not [name for name in os.listdir(other) if name.endswith(".ring")], os.listdir(other))
         status, _, error = uroce("record", os.getpid())
         check(status == 1 and "has no NIC" in error, error)
+    # Below /dev, where programs are shown files of ours: what the library itself writes there is real.
+    with tempfile.TemporaryDirectory(prefix="uroce-", dir="/dev/shm") as shared:
+        env = os.environ | {"UROCE_RECORD": shared, "UROCE_PCAP": os.path.join(shared, "uroce.pcapng")}
+        ran = subprocess.run([str(run_pair.BIN / "uroce"), "run", "--", "ibv_devinfo", "-d", "uroce0"], env=env,
+                             capture_output=True, text=True, timeout=30, check=False)
+        check(ran.returncode == 0 and "PORT_ACTIVE" in ran.stdout, ran)
+        check(os.path.getsize(env["UROCE_PCAP"]) > 0, os.listdir(shared))
 
 
 def scenario_device_fatal():

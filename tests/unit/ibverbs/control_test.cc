@@ -2,8 +2,10 @@
 // A process under control: from within, through the header that programs include, and by bytes that make no sense.
 #include "verbs/include/uroce/control.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <string_view>
 #include <thread>
 
 #include "engine/os/fd.h"
@@ -22,7 +25,9 @@
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
+#include "verbs/ibverbs/host/adapter.h"
 #include "verbs/ibverbs/host/device.h"
+#include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -342,6 +347,29 @@ TEST(Control, AProcessThatHasClosedAllDescriptorsRests) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   for (const int fd : ready) ::close(fd);
+}
+
+// As a handler of the program's that forks to look for the reason of a crash inside a verb.
+TEST(Control, AForkInsideACallDoesNotWaitForACommandThatWaitsForTheCall) {
+  const Node node(0);
+  sockaddr_un address{};
+  socklen_t length = 0;
+  ASSERT_EQ(uroce_control_address(0, &address, &length), 0);
+  const engine::Fd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  {
+    const NicLock lock(*context_of(node.context.get()).adapter);
+    constexpr std::string_view kCommand = "nic 0 counters sent_pkts";
+    ASSERT_GT(::send(connection.get(), kCommand.data(), kCommand.size(), 0), 0);
+    for (int unread = 1; unread > 0;) ASSERT_EQ(::ioctl(connection.get(), SIOCOUTQ, &unread), 0);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  char answer[256];
+  EXPECT_GT(::recv(connection.get(), answer, sizeof answer, 0), 0);
 }
 
 TEST(Control, AChildOfForkIsAProcessOfItsOwn) {

@@ -3,6 +3,8 @@
 #include "verbs/ibverbs/host/flight_recorder.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -216,6 +218,25 @@ TEST(FlightRecorder, WithoutADirectoryEventsAreKeptAllTheSame) {
     events += recording.events.size();
   }
   EXPECT_GE(events, 8u);
+}
+
+TEST_F(Recordings, AChildThatWasForkedInsideACallLeavesThatOfItsParent) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  ContextPtr context = open_device(0);
+  ASSERT_EQ(rings(), 1u);
+  pid_t child = -1;
+  {
+    const NicLock lock(*context_of(context.get()).adapter);
+    child = ::fork();
+  }
+  if (child == 0) {
+    context.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(rings(), 1u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <system_error>
@@ -20,6 +21,7 @@
 #include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
+#include "engine/run/turn_lock.h"
 #include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/control/commands.h"
@@ -38,6 +40,8 @@ constexpr int kBacklog = 16;
 constexpr std::size_t kConnectionsMax = 16;
 /// Without free descriptors or memory.
 constexpr int kShortageMs = 100;
+/// How long fork() waits for a command that another thread executes.
+constexpr Duration kCommandWait = std::chrono::seconds(1);
 
 /// Root may look into all processes.
 bool may_control(int connection) {
@@ -51,13 +55,18 @@ class Server {
   /// The process exits: a command that it executes is finished, and answered, and none is begun any more. Unless it
   /// waits for what the exiting thread has.
   void finish() { static_cast<void>(engine::try_lock_for(mutex_, engine::kExitWait)); }
-  void before_fork() { mutex_.lock(); }
-  void in_parent() { mutex_.unlock(); }
-  /// The thread stayed with the parent, the name belongs to it.
-  void in_child() {
+  /// Not where a signal handler forks inside a call on a NIC: a command may wait for that call.
+  void before_fork() {
+    if (!engine::TurnMutex::is_inside()) held_across_fork_.take(mutex_, kCommandWait);
+  }
+  void in_parent() { held_across_fork_.give_back(); }
+  /// The thread stayed with the parent, the name belongs to it. False: the mutex stayed with it, too.
+  bool in_child() {
     listener_ = {};
+    if (!held_across_fork_) return false;
     connections_.clear();
-    mutex_.unlock();
+    held_across_fork_.give_back();
+    return true;
   }
 
  private:
@@ -68,6 +77,7 @@ class Server {
   static bool answer(int connection);
 
   std::mutex mutex_;  ///< Held while a command is executed, and during fork().
+  HeldAcrossFork held_across_fork_;
   KnownFd listener_;
   std::vector<KnownFd> connections_;
 };
@@ -77,6 +87,10 @@ Server& server() { return made_once(the_server); }
 
 void finish_before_exit() {
   if (Server* const made = the_server.load()) made->finish();
+}
+void let_go_in_child() {
+  Server* const inherited = the_server.load();
+  if (inherited != nullptr && !inherited->in_child()) the_server.store(nullptr);  // The child makes its own.
 }
 [[maybe_unused]] const int kFinishesBeforeExit = engine::at_end_of_exit<finish_before_exit>();
 
@@ -167,7 +181,7 @@ std::string start_control() {
   // Registered behind those of the NICs, our handler runs before them: a command may wait for a NIC.
   static constinit std::atomic_flag is_installed;
   if (!is_installed.test_and_set()) {
-    ::pthread_atfork([] { server().before_fork(); }, [] { server().in_parent(); }, [] { server().in_child(); });
+    ::pthread_atfork([] { server().before_fork(); }, [] { server().in_parent(); }, let_go_in_child);
   }
   return server().start();
 }

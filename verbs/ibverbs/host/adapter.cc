@@ -386,7 +386,11 @@ void Adapter::abandon_inside_call() {
 
 NicLock::NicLock(Adapter& adapter, Purpose purpose) : adapter_(adapter) {
   if (engine::TurnMutex::is_inside()) return;
-  if (purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works()) lock_ = adapter.runner_.lock();
+  const auto may = [&] { return purpose == Purpose::kCleanUp ? !adapter.abandoned_ : adapter.works(); };
+  if (!may()) return;
+  lock_ = adapter.runner_.lock();
+  // It may have broken meanwhile, or a signal handler has forked just before, and this is the child.
+  if (!may()) lock_.unlock();
 }
 
 NicLock::~NicLock() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -46,6 +47,22 @@ struct Here {
   ~Here() { opened_here = nullptr; }
 };
 
+/// Locks of devices that this thread has.
+thread_local int locks_here = 0;
+class Inside {
+ public:
+  template <class... Args>
+  explicit Inside(Args&&... args) : lock_(std::forward<Args>(args)...) {
+    ++locks_here;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  ~Inside() { --locks_here; }
+
+ private:
+  std::scoped_lock<std::mutex> lock_;
+};
+
 /// 127.0.0.1 .. 127.0.0.254.
 constexpr std::uint8_t kLastLoopback = 254;
 
@@ -73,6 +90,8 @@ bool is_reserved(const proto::Gid& address) {
 
 }  // namespace
 
+bool is_inside_device() { return locks_here > 0; }
+
 const char* firmware_version() { return "uroce " UROCE_VERSION; }
 
 DeviceTable& device_table() {
@@ -93,13 +112,14 @@ Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addres
 
 Result<std::shared_ptr<Adapter>, int> Device::open() {
   engine::notice_end_of_main();
-  const std::scoped_lock lock(mutex_);
+  const Inside lock(mutex_);
   const Here here(this);
   if (auto adapter = adapter_.lock()) return adapter;
   const auto named = named_addresses();
   auto made = make_adapter(named);
   if (made.ok()) {
     adapter_ = *made;
+    left_behind_.reserve(left_behind_.size() + 2);  // A child of fork() in a signal handler may have no heap.
     guid_ = (*made)->guid();
   } else if (made.error() != EINVAL) {  // Which settings that make no sense have said already.
     refuse_setting(made.error(), last_error());
@@ -122,12 +142,12 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
 }
 
 void Device::close(std::shared_ptr<Adapter> adapter) {
-  const std::scoped_lock lock(mutex_);
+  const Inside lock(mutex_);
   adapter.reset();
 }
 
 bool Device::while_open(const std::function<void(Adapter&)>& use) {
-  const std::scoped_lock lock(mutex_);
+  const Inside lock(mutex_);
   const auto adapter = adapter_.lock();
   if (adapter) use(*adapter);
   return adapter != nullptr;
@@ -166,13 +186,13 @@ std::optional<proto::Gid> Device::preferred_loopback() {
 }
 
 std::array<std::uint8_t, 8> Device::guid() {
-  const std::scoped_lock lock(mutex_);
+  const Inside lock(mutex_);
   if (!guid_) guid_ = guid_of(main_address(gids_now()));
   return *guid_;
 }
 
 std::vector<proto::Gid> Device::gids() {
-  const std::scoped_lock lock(mutex_);
+  const Inside lock(mutex_);
   return gids_now();
 }
 
@@ -186,7 +206,7 @@ std::vector<proto::Gid> Device::gids_now() {
 PortView Device::port_view() {
   std::vector<proto::Gid> named;
   {
-    const std::scoped_lock lock(mutex_);
+    const Inside lock(mutex_);
     if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
     named = named_addresses();
   }
@@ -197,7 +217,7 @@ PortView Device::port_view() {
 
 void Device::send_before_exit() {
   if (!engine::try_lock_for(mutex_, engine::kExitWait)) return;
-  const std::scoped_lock lock(std::adopt_lock, mutex_);
+  const Inside lock(std::adopt_lock, mutex_);
   if (const auto adapter = adapter_.lock()) adapter->send_before_exit();
 }
 
@@ -223,8 +243,11 @@ void Device::after_fork_in_child() {
   held_across_fork_.give_back();
 }
 
-void Device::abandon_inside_call() const {
-  if (const auto adapter = adapter_.lock()) adapter->abandon_inside_call();
+void Device::abandon_inside_call() {
+  auto adapter = adapter_.lock();
+  if (!adapter) return;
+  adapter->abandon_inside_call();
+  left_behind_.push_back(std::move(adapter));  // Its end would take what the parent's goes on with.
 }
 
 bool place_automatic(const std::string& address) {

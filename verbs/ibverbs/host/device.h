@@ -66,7 +66,7 @@ struct Device : ibv_device {
   void after_fork_in_parent();
   void after_fork_in_child();
   /// In the child of a fork() inside a call on a NIC: from now on the NIC refuses to work.
-  void abandon_inside_call() const;
+  void abandon_inside_call();
 
  private:
   /// On these addresses, or on an address of 127.0.0.0/24 that is free.

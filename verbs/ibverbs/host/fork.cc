@@ -69,7 +69,7 @@ void in_child() {
   ++fork_count;
   const AtEnd leaves;
   if (depth > 1 || forks_inside_call) {
-    for (const Device* device : device_table().devices) device->abandon_inside_call();
+    for (Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
   process_held.give_back();

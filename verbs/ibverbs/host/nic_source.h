@@ -8,5 +8,8 @@ namespace uroce::ibv {
 
 /// Never destroyed. None when the environment makes no sense.
 const view::NicSource& nic_source();
+/// Whether this thread is in the middle of something on a device, a recording perhaps: what it asks for then are real
+/// files, and nic_source() would wait for itself.
+bool is_inside_device();
 
 }  // namespace uroce::ibv
