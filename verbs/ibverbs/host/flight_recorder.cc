@@ -60,13 +60,18 @@ Result<engine::Fd, std::string> make_file(const std::string& stem, std::string& 
     if (!fd && errno != EEXIST) break;
   }
   // Its pages must be there: a full disk would be a SIGBUS for the program later.
-  const int error = !fd ? errno : ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
+  int error = errno;
+  if (fd) {
+    do error = ::posix_fallocate(fd.get(), 0, sizeof(record::Ring));
+    while (error == EINTR);
+  }
   if (error != 0) {
     if (fd) ::unlink(path.c_str());
     return Err{"UROCE_RECORD: can't write " + path + ": " + std::strerror(error) + "; each NIC needs " +
                std::to_string(sizeof(record::Ring) >> 10) + " KiB there: make room, or name another directory"};
   }
-  ::flock(fd.get(), LOCK_EX);  // A reader of left rings has it for a moment.
+  while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {  // A reader of left rings has it for a moment.
+  }
   return fd;
 }
 

@@ -125,7 +125,11 @@ bool touch_memory(const void* start, std::size_t length, bool write) {
   const auto at = reinterpret_cast<std::uintptr_t>(start);
   if (length > UINTPTR_MAX - at - page) return false;
   const std::uintptr_t first = at & ~(page - 1), end = (at + length + page - 1) & ~(page - 1);
-  return madvise(reinterpret_cast<void*>(first), end - first, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+  if (madvise(reinterpret_cast<void*>(first), end - first, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
+    return true;
+  }
+  // Before Linux 5.14 there is no such advice, nor is it for the memory of devices.
+  return errno == EINVAL && check_memory(start, length, write) == 0;
 }
 
 }  // namespace uroce::ibv

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -109,8 +110,13 @@ void PublishedQps::hide(const nic::Qp& qp) {
   Record* const record = find(qp.qpn());
   if (record == nullptr) return;
   try {
-    if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
+    gone_order_.push_back(qp.qpn());
     gone_[qp.qpn()] = peer_of(*record);
+    if (gone_order_.size() > kMostGone) {
+      const std::uint32_t oldest = gone_order_.front();
+      gone_order_.pop_front();
+      if (std::ranges::find(gone_order_, oldest) == gone_order_.end()) gone_.erase(oldest);
+    }
   } catch (const std::bad_alloc&) {
     // Recordings do without.
   }

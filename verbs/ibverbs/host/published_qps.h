@@ -2,6 +2,7 @@
 // The QPs of a NIC, for other processes to list and to look into (published_memory.h).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -94,6 +95,7 @@ class PublishedQps {
   std::vector<bool> is_changed_;
   std::vector<bool> is_shown_;  ///< Whether a record is in use: to look there would take memory.
   std::map<std::uint32_t, record::Recording::Qp> gone_;
+  std::deque<std::uint32_t> gone_order_;  ///< Their numbers; one that was used twice is there twice.
 };
 
 /// All QPs under `name` of processes that we may look into.
