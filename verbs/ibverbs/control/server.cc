@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "engine/os/background_thread.h"
@@ -55,17 +56,22 @@ class Server {
   /// The process exits: a command that it executes is finished, and answered, and none is begun any more. Unless it
   /// waits for what the exiting thread has.
   void finish() { static_cast<void>(engine::try_lock_for(mutex_, engine::kExitWait)); }
-  /// Not where a signal handler forks inside a call on a NIC: a command may wait for that call.
+  /// Not where a signal handler forks inside a call on a NIC, since a command may wait for that call, or inside fork().
   void before_fork() {
-    if (!engine::TurnMutex::is_inside()) held_across_fork_.take(mutex_, kCommandWait);
+    if (++forks_here_ > 1 || engine::TurnMutex::is_inside()) return;
+    held_here_ = engine::try_lock_for(mutex_, kCommandWait);
   }
-  void in_parent() { held_across_fork_.give_back(); }
+  void in_parent() {
+    if (--forks_here_ == 0 && std::exchange(held_here_, false)) mutex_.unlock();
+  }
   /// The thread stayed with the parent, the name belongs to it. False: the mutex stayed with it, too.
   bool in_child() {
     listener_ = {};
-    if (!held_across_fork_) return false;
+    const bool is_whole = --forks_here_ == 0 && held_here_;
+    held_here_ = false;
+    if (!is_whole) return false;
     connections_.clear();
-    held_across_fork_.give_back();
+    mutex_.unlock();
     return true;
   }
 
@@ -77,7 +83,9 @@ class Server {
   static bool answer(int connection);
 
   std::mutex mutex_;  ///< Held while a command is executed, and during fork().
-  HeldAcrossFork held_across_fork_;
+  // Of this thread: several may fork at the same time.
+  static inline thread_local int forks_here_ = 0;
+  static inline thread_local bool held_here_ = false;
   KnownFd listener_;
   std::vector<KnownFd> connections_;
 };
