@@ -58,7 +58,9 @@ Statuses End::legal(const Op& op) const {
     set |= only(WcStatus::kRemInvReqErr);
   }
   if (op.is_flush() && peer_->plan_.max_dest_rd_atomic == 0) set |= only(WcStatus::kRemInvReqErr);
-  if (op.windowed && op.is_read() && peer_->window_taken_back_ && faults_ > 0) set |= only(WcStatus::kRemAccessErr);
+  if (op.windowed && op.is_read() && peer_->window_taken_back_ && faults_ > 0) {
+    set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRetryExcErr);
+  }
   if (peer_->may_refuse(op)) set |= only(WcStatus::kRemInvReqErr);
   if (op.is_atomic() && peer_->host_.flickers()) set |= only(WcStatus::kRemOpErr);
   if (peer_->deceived_) set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemInvReqErr);

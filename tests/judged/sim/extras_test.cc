@@ -73,9 +73,10 @@ TEST(Extras, WindowsAreBoundAndGoneThrough) {
   }
 }
 
-/// READs come again when the peer has invalidated the window without a fence, and its owner has not yet seen that.
+/// READs come again when the peer has invalidated the window without a fence, and its owner has not yet seen that. Most
+/// are late doubles, and harm nobody; whose answer was lost does not get it any more.
 TEST(Extras, AWindowMayBeTakenBackUnderALateRead) {
-  std::uint64_t broken = 0;
+  std::uint64_t unanswered = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Scenario scenario = quiet_scenario();
     scenario.seed = seed;
@@ -89,9 +90,11 @@ TEST(Extras, AWindowMayBeTakenBackUnderALateRead) {
       end.windowed = 0.9;
       end.window_change = 0.3;
     }
-    broken += clean_run(scenario).counts["event: QP error"];
+    Tally tally = clean_run(scenario);
+    EXPECT_EQ(tally.counts["event: QP error"], 0u) << "seed " << seed;
+    unanswered += tally.counts["send: RETRY_EXC_ERR"];
   }
-  EXPECT_GT(broken, 0u);
+  EXPECT_GT(unanswered, 0u);
 }
 
 TEST(Extras, NoticesAnInvalidationThatIsNotTold) {

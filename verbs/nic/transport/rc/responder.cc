@@ -159,6 +159,11 @@ TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
     }
     const Verdict verdict = build_read_response(frame, out);
     if (verdict.kind == Verdict::Kind::kContinue) return TxStatus::kSent;
+    if (response.is_duplicate) {
+      // The requester may have had this answer for long, and so have been free to take back what it is made of.
+      responses_.pop();
+      continue;
+    }
     // The region, or its memory, is gone since the request was accepted: all that is left is to say so.
     const Psn psn = response.psn;
     drop_output();
