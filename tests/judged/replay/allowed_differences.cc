@@ -73,8 +73,6 @@ constexpr std::array kAllowed{
                       "a receive with a wrong L_Key or range is a local protection error (11.6.2)"},
     AllowedDifference{"uc_loss_send", "B", "completion", "none", "SUCCESS",
                       "only the message that lacks a packet is lost (9.8.2.2); rxe drops the good one behind it too"},
-    AllowedDifference{"rc_send_inv_mr", "B", "completion status", "REM_INV_REQ_ERR", "WR_FLUSH_ERR",
-                      "follows from the NAK: nothing was received"},
     AllowedDifference{kAccessErrors, "B", "async events", "none", "QP_ACCESS_ERR",
                       "the responder reports an access violation (11.6.3); rxe raises nothing before Linux 7.2"},
     AllowedDifference{"rc_err_*_qp_no_access rc_err_send_*too_long", "B", "async events", "none", "QP_REQ_ERR",

@@ -265,7 +265,7 @@ TEST_F(Data, SendWithInvalidateOfAnOrdinaryRegionIsRefusedByTheReceiver) {
   struct ibv_send_wr wr = send_wr(1, IBV_WR_SEND_WITH_INV, &sge);
   wr.invalidate_rkey = p.b.mr->rkey;
   ASSERT_EQ(post(p.qa.get(), wr), 0);
-  EXPECT_NE(wait_completion(p.b.recv_cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait_completion(p.b.recv_cq).status, IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(state_of(p.qb.get()), IBV_QPS_ERR);
 }
 

@@ -500,13 +500,14 @@ TEST(Invalidate, ByALongMessage) {
   EXPECT_NE(s.mw->mr, nullptr);
 }
 
-// IBTA 10.6.5 and 9.9.3: what can't be invalidated is an access violation, and nothing was received.
+// IBTA 10.6.5, 9.9.3 and 11.6.2: what can't be invalidated is an access violation, and the receive that the message has
+// used says so.
 TEST(Invalidate, ByThePeerRefused) {
   const auto refused = [](WithWindow& s, std::uint32_t rkey) {
     s.post_recv(7, 100);
     s.recv(send_invalidate(0, rkey).bytes(4).ack_req());
     s.expect_refused();
-    s.expect_done(7, WcStatus::kWrFlushErr);
+    s.expect_done(7, WcStatus::kRemInvReqErr);
   };
   WithWindow region;
   refused(region, region.mr->key);
@@ -531,6 +532,21 @@ TEST(Invalidate, Sending) {
   s.expect(last);
   s.recv(ack(1).msn(1));
   s.expect_done(1, WcStatus::kSuccess);
+}
+
+// The requester repeats a READ while the answer is on its way to it, and then takes the window back: the READ that
+// comes late must not undo what has been done since.
+TEST(Invalidate, BehindAReadThatIsRepeated) {
+  WithWindow s;
+  s.bind();
+  s.post_recv(7, 100);
+  const Pkt read = read_request(0, 8).at(s.kAt).rkey(s.mw->key);
+  s.recv(read);
+  s.expect(read_only(0));
+  s.recv_together({read, send_invalidate(1, s.mw->key).bytes(8).ack_req()});
+  s.expect(ack(1).msn(2));
+  s.expect_done(7, WcStatus::kSuccess);
+  s.expect_state(QpState::kRts);
 }
 
 // A READ whose window is taken back before its answer is complete ends with a NAK (9.7.4.1.5).

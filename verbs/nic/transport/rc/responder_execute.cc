@@ -51,6 +51,7 @@ Responder::Verdict Responder::execute_send(const PacketView& packet) {
   if (packet.op().ends()) {
     // IBTA Vol 1, 9.4.1.1 and 10.6.5: before the receive completes. What can't be invalidated is an access violation.
     if (packet.has<proto::Ieth>() && !c_.invalidate(packet.header<proto::Ieth>().get<proto::Ieth::RKey>())) {
+      fail_receive(WcStatus::kRemInvReqErr);  // 11.6.2: an operation that the responder could not do.
       return Verdict::nak(NakCode::kRemoteAccessError);
     }
     receives_.complete(receive_of(packet, c_.attr.dest_qpn, message_.offset));
