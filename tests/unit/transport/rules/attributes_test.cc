@@ -111,6 +111,20 @@ TEST(MaxRdAtomic, RaisedAndLowered) {
   s.expect_done(4, WcStatus::kSuccess);
 }
 
+// IBTA 10.3.1.5: in SQD nothing begins, so nothing can fail because it could not. Without any, the first one fails when
+// its turn has come.
+TEST(MaxRdAtomic, NoneInSqd) {
+  Script s;
+  s.move_to(QpState::kSqd);
+  s.post_send(1, SendOp::kRead, 8);
+  s.move_to(QpState::kSqd, nic::kAttrMaxRdAtomic, [](nic::QpAttr& a) { a.max_rd_atomic = 0; });
+  s.expect_not_done();
+  s.expect_state(QpState::kSqd);
+  s.move_to(QpState::kRts);
+  s.expect_done(1, WcStatus::kLocQpOpErr);
+  s.expect_state(QpState::kErr);
+}
+
 // Also for what waits for its ACK already: SQD lets it finish, under the timeout that holds now.
 TEST(Timeout, ChangedWhileARequestIsOutstanding) {
   for (const std::uint8_t before : {std::uint8_t{0}, std::uint8_t{20}}) {

@@ -74,8 +74,7 @@ bool Requester::blocked(const SendWqe& wqe, bool no_new_messages) const {
   const bool at_start = next_ == wqe.first_psn;
   if (no_new_messages && at_start && next_ == max_) return true;
   // IBTA Vol 1, 10.8.3.3: a fenced WR waits for the READs and atomics before it.
-  if (wqe.fence && at_start && !reads_.empty()) return true;
-  return wqe.needs_response() && reads_.size() >= c_.attr.max_rd_atomic;
+  return wqe.fence && at_start && !reads_.empty();
 }
 
 /// IBTA Vol 1, 9.7.7.2. A limited SEND sends its first packet only, to ask whether there is a receive; a limited
@@ -113,11 +112,11 @@ bool Requester::execute_local() {
 bool Requester::may_proceed(bool no_new_messages) {
   if (cursor_ == sq_.tail()) return false;
   const SendWqe& wqe = sq_.at(cursor_);
-  if (wqe.needs_response() && c_.attr.max_rd_atomic == 0 && !local_error_) {
-    fail_locally(WcStatus::kLocQpOpErr);  // It could never be sent.
+  if (blocked(wqe, no_new_messages)) return false;
+  if (wqe.needs_response() && reads_.size() >= c_.attr.max_rd_atomic) {
+    if (c_.attr.max_rd_atomic == 0) fail_locally(WcStatus::kLocQpOpErr);  // It could never be sent.
     return false;
   }
-  if (blocked(wqe, no_new_messages)) return false;
   if (wqe.injected_status) {
     fail_locally(*wqe.injected_status);
     return false;
