@@ -3,9 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
+#include "tests/support/operator_new.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace {
@@ -14,22 +13,13 @@ namespace {
 std::atomic<bool> is_short{false};
 std::atomic<int> refusals{0};
 
-void* allocate(std::size_t size) noexcept {
-  if (!is_short || ::gettid() == ::getpid()) return std::malloc(size == 0 ? 1 : size);
-  ++refusals;
-  return nullptr;
-}
-
 }  // namespace
 
-// Inlined, GCC takes free() for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (void* const memory = allocate(size)) return memory;
-  throw std::bad_alloc();
+bool uroce::test::may_allocate() {
+  if (!is_short || ::gettid() == ::getpid()) return true;
+  ++refusals;
+  return false;
 }
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace uroce::engine {
 namespace {

@@ -4,10 +4,9 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "tests/support/operator_new.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
 
@@ -16,22 +15,13 @@ namespace {
 /// How often memory can be had in this thread; -1: always.
 thread_local int allocations_left = -1;
 
-void* allocate(std::size_t size) noexcept {
-  if (allocations_left == 0) return nullptr;
-  if (allocations_left > 0) --allocations_left;
-  return std::malloc(size == 0 ? 1 : size);
-}
-
 }  // namespace
 
-// Of this program, which has the library linked in. Inlined, GCC takes free() for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (void* const memory = allocate(size)) return memory;
-  throw std::bad_alloc();
+bool uroce::test::may_allocate() {
+  if (allocations_left <= 0) return allocations_left < 0;
+  --allocations_left;
+  return true;
 }
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace uroce::ibv::test {
 namespace {

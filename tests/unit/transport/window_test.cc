@@ -192,6 +192,7 @@ TEST_F(WindowOnAPath, SilenceCountsOnlyWhenNobodyIsAnswered) {
 
 TEST_F(WindowOnAPath, TellsOnceThatThereIsRoomForThoseWhoWait) {
   window.take(kQueue);
+  window.waiting.reserve(1);
   window.waiting.push_back(nullptr);
   EXPECT_TRUE(opened.empty());
   window.give_back(kPacket);

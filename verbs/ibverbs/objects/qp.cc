@@ -157,6 +157,7 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   lock->set_time(engine::os_now());  // Completions of a flush bear it.
   if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
     release(lock, held);
+    if (error == ENOMEM) return error;  // No sentence: to make one takes memory.
     return refuse(error, explain(type, from, to, mask));
   }
   if (to == nic::QpState::kReset) {

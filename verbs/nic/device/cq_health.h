@@ -13,6 +13,12 @@ namespace uroce::nic {
 
 class CqHealth {
  public:
+  /// Before there are `count` CQs.
+  void reserve(std::size_t count) {
+    for (std::vector<Cq*>* cqs : {&overflowed_, &dead_, &moderated_}) {
+      if (count > cqs->capacity()) cqs->reserve(std::max(count, 2 * cqs->capacity()));
+    }
+  }
   /// `cq` has lost a completion, or has got one although it is dead; take_overflowed() will name it.
   void overflow(Cq& cq) {
     if (!contains(overflowed_, cq)) overflowed_.push_back(&cq);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <new>
 #include <unordered_map>
 
@@ -14,6 +13,7 @@
 #include "verbs/nic/device/multicast.h"
 #include "verbs/nic/device/qp_table.h"
 #include "verbs/nic/device/scheduler.h"
+#include "verbs/nic/resources/line.h"
 
 namespace uroce::nic {
 namespace {
@@ -66,11 +66,23 @@ struct Nic::Core final : QpEnv {
     if (pushed == Cq::PushResult::kNotify) notify(cq);
     if (pushed == Cq::PushResult::kOverflow || cq_health.is_dead(cq)) cq_health.overflow(cq);
   }
-  void raise(Event::Kind kind, Qp* qp) override { events.push_back({kind, nullptr, qp}); }
-  void raise_limit_reached(Srq& srq) override {
-    events.push_back({Event::Kind::kSrqLimitReached, nullptr, nullptr, &srq});
+  void raise(Event::Kind kind, Qp* qp) override { tell({kind, nullptr, qp}); }
+  void raise_limit_reached(Srq& srq) override { tell({Event::Kind::kSrqLimitReached, nullptr, nullptr, &srq}); }
+  void notify(Cq& cq) { tell({Event::Kind::kCqNotify, &cq, nullptr}); }
+  /// Never throws: who raises an event is in the middle of something.
+  void tell(const Event& event) noexcept {
+    try {
+      events.reserve(events.size() + 1);
+    } catch (const std::bad_alloc&) {
+      return;  // Lost. Only from an owner who lets them pile up: reserve_for_events() sees to the others.
+    }
+    events.push_back(event);
   }
-  void notify(Cq& cq) { events.push_back({Event::Kind::kCqNotify, &cq, nullptr}); }
+  /// Before there is one more object that can have events.
+  void reserve_for_events() {
+    constexpr std::size_t kEach = 2;  // All QPs may break at once, and with an SRQ have taken their last WQEs.
+    events.reserve(kEach * (qps.size() + cqs.size() + srqs.size() + 1));
+  }
 
   /// After anything that may have given a QP something to send, a new deadline or an error.
   void touched(Qp& qp) {
@@ -82,7 +94,7 @@ struct Nic::Core final : QpEnv {
   /// come again from RESET, with the next completion. Deferred, as flushing fills CQs too.
   void fail_overflowed() {
     while (Cq* const cq = cq_health.take_overflowed()) {
-      if (cq_health.kill(*cq)) events.push_back({Event::Kind::kCqErr, cq, nullptr});
+      if (cq_health.kill(*cq)) tell({Event::Kind::kCqErr, cq, nullptr});
       qps.for_each([&](Qp& qp) {
         const bool uses = qp.init().send_cq == cq || qp.init().recv_cq == cq;
         if (!uses || qp.state() == QpState::kErr || qp.state() == QpState::kReset) return;
@@ -96,7 +108,7 @@ struct Nic::Core final : QpEnv {
     deadlines.remove(qp);
     scheduler.forget(qp);
     multicast.forget(&qp);
-    std::erase_if(events, [&qp](const Event& e) { return e.qp == &qp; });
+    events.erase_if([&qp](const Event& e) { return e.qp == &qp; });
   }
 
   QpTable qps;
@@ -104,7 +116,7 @@ struct Nic::Core final : QpEnv {
   DeadlineHeap deadlines;
   MulticastTable multicast;
   CqHealth cq_health;
-  std::deque<Event> events;
+  Line<Event> events;
   Owned<Pd> pds;
   Owned<Cq> cqs;
   Owned<Srq> srqs;
@@ -225,6 +237,8 @@ void Nic::remove_ah(Pd* pd) {
 Result<Cq*, Errno> Nic::create_cq(std::uint32_t capacity, void* user) {
   if (capacity < 1 || capacity > kMaxCqe) return Err{EINVAL};
   if (core_->cqs.size() == kMaxCq) return Err{ENOMEM};
+  core_->reserve_for_events();
+  core_->cq_health.reserve(core_->cqs.size() + 1);
   auto cq = try_to_make<Cq>(capacity, user);
   if (!cq) return Err{ENOMEM};
   return keep(core_->cqs, std::move(cq));
@@ -235,7 +249,7 @@ void Nic::moderate_cq(Cq* cq, std::uint32_t count, Duration period) { core_->cq_
 Errno Nic::destroy_cq(Cq* cq) {
   if (cq->users != 0) return EBUSY;
   core_->cq_health.forget(cq);
-  std::erase_if(core_->events, [cq](const Event& e) { return e.cq == cq; });
+  core_->events.erase_if([cq](const Event& e) { return e.cq == cq; });
   return core_->cqs.erase(cq) != 0 ? 0 : EINVAL;
 }
 
@@ -244,6 +258,7 @@ Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
     return Err{EINVAL};
   }
   if (core_->srqs.size() == kMaxSrq) return Err{ENOMEM};
+  core_->reserve_for_events();
   auto srq = try_to_make<Srq>(init, core_->next_srq_number++);
   if (!srq) return Err{ENOMEM};
   Srq* const kept = keep(core_->srqs, std::move(srq));
@@ -253,7 +268,7 @@ Result<Srq*, Errno> Nic::create_srq(const SrqInit& init) {
 
 Errno Nic::destroy_srq(Srq* srq) {
   if (srq->users != 0) return EBUSY;
-  std::erase_if(core_->events, [srq](const Event& e) { return e.srq == srq; });
+  core_->events.erase_if([srq](const Event& e) { return e.srq == srq; });
   Pd* const pd = srq->pd();
   if (core_->srqs.erase(srq) == 0) return EINVAL;
   --pd->users;
@@ -269,6 +284,7 @@ Result<Qp*, Errno> Nic::create_qp(const QpInit& init) {
     return Err{EINVAL};
   const auto qpn = core_->qps.next_qpn();
   if (!qpn) return Err{ENOMEM};
+  core_->reserve_for_events();
   core_->scheduler.reserve(core_->qps.size() + 1);
   core_->deadlines.reserve(core_->qps.size() + 1);
   auto made = try_to_make<Qp>(*core_, *qpn, init);

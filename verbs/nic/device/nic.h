@@ -59,7 +59,8 @@ class Nic {
   Errno destroy_srq(Srq* srq);  ///< EBUSY while a QP is attached.
   /// EINVAL: a capability above its limit. ENOMEM: no QPN is free, or no memory.
   Result<Qp*, Errno> create_qp(const QpInit& init);
-  /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute. Nothing changes then.
+  /// EINVAL: illegal transition, missing, unexpected or out-of-range attribute; ENOMEM: no memory. Nothing changes
+  /// then.
   Errno modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void destroy_qp(Qp* qp);
   /// Multicast groups: the QP, a UD QP, gets what arrives for the group, to kMulticastQpn. That packets for the group

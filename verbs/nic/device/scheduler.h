@@ -5,9 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
 
-#include "verbs/nic/device/qp_line.h"
+#include "verbs/nic/resources/line.h"
 #include "verbs/nic/transport/qp.h"
 
 namespace uroce::nic {
@@ -29,23 +28,23 @@ class Scheduler {
   void make_ready(Qp& qp) {
     if (qp.links.ready) return;
     qp.links.ready = true;
-    ready_.push_back(qp);
+    ready_.push_back(&qp);
   }
   /// The next turn is that of `qp`.
   void prefer(Qp& qp) {
-    if (qp.links.ready) ready_.erase(qp);  // Short: QPs do not stay ready for long.
+    if (qp.links.ready) ready_.erase(&qp);  // Short: QPs do not stay ready for long.
     qp.links.ready = true;
-    ready_.push_front(qp);
+    ready_.push_front(&qp);
   }
   /// All that have something to send begin with an answer.
   void answer_first() {
-    ready_.for_each([](Qp& qp) { qp.answer_first(); });
+    ready_.for_each([](Qp* qp) { qp->answer_first(); });
   }
   /// The QP to ask for a packet; null when there is none. Then say with asked() what it gave.
   Qp* next() {
     admit_waiting();
     if (ready_.empty()) return nullptr;
-    Qp& qp = ready_.front();
+    Qp& qp = *ready_.front();
     qp.set_last_of_turn(qp.links.turn_left == 1 && (ready_.size() > 1 || !qp.window().waiting.empty()));
     return &qp;
   }
@@ -65,8 +64,8 @@ class Scheduler {
   }
   /// Before `qp` is destroyed, or its window changes.
   void forget(Qp& qp) {
-    ready_.erase(qp);
-    std::erase(qp.window().waiting, &qp);
+    ready_.erase(&qp);
+    qp.window().waiting.erase(&qp);
     qp.links.ready = qp.links.waiting = false;
     end_admission(qp);
     qp.window().tell_if_open();
@@ -76,7 +75,7 @@ class Scheduler {
   void make_waiting(Qp& qp) {
     if (qp.links.waiting) return;
     qp.links.waiting = true;
-    std::deque<Qp*>& waiting = qp.window().waiting;
+    Line<Qp*>& waiting = qp.window().waiting;
     if (qp.links.turn_left < kTurnPackets) {
       waiting.push_front(&qp);
     } else {
@@ -100,7 +99,7 @@ class Scheduler {
   }
 
   Windows& windows_;
-  QpLine ready_;  ///< To be asked for packets, the front one first.
+  Line<Qp*> ready_;  ///< To be asked for packets, the front one first.
 };
 
 }  // namespace uroce::nic

@@ -2,6 +2,7 @@
 #include "verbs/nic/transport/qp.h"
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "verbs/nic/model/limits.h"
@@ -72,8 +73,8 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
     }
     from_peer = responder_->on_request({packet, path, ip_id});
   }
-  if (from_peer && connected) learn_id(path, ip_id, now);
   settle();
+  if (from_peer && connected) learn_id(path, ip_id, now);
 }
 
 void Qp::on_timeout(Instant now) {
@@ -172,13 +173,21 @@ Errno Qp::modify(const QpAttr& attr, std::uint32_t mask) {
   const QpState to = (mask & kAttrState) ? attr.state : from;
   if (check_transition(type(), from, to, mask).code != TransitionVerdict::Code::kOk) return EINVAL;
   if (const Errno error = check_ranges(attr, mask)) return error;
-  apply(attr, mask);
+  if (const Errno error = apply(attr, mask)) return error;
   enter(from, to, attr);
   return 0;
 }
 
-void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
+/// ENOMEM: nothing has changed. So what takes memory comes first.
+Errno Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   QpAttr& a = c_.attr;
+  std::shared_ptr<PeerWindow> window;
+  try {
+    if (mask & kAttrAv) window = c_.env.windows.along(attr.path, type() == QpType::kRc);
+    if (mask & kAttrMaxDestRdAtomic) responder_->set_depth(attr.max_dest_rd_atomic);
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
   const auto take = [mask](std::uint32_t bit, auto& to, const auto& from) {
     if (mask & bit) to = from;
   };
@@ -198,17 +207,17 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   take(kAttrSqPsn, a.sq_psn, attr.sq_psn);
   take(kAttrQkey, a.qkey, attr.qkey);
   if (mask & kAttrDestQpn) a.dest_qpn = attr.dest_qpn & 0xFFFFFF;
-  if (mask & kAttrAv) take_path();
+  if (window != nullptr) take_path(std::move(window));
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_->reload_retry_counts();
   if (mask & kAttrTimeout) requester_->reload_timeout();
-  if (mask & kAttrMaxDestRdAtomic) responder_->reload_depth();
+  return 0;
 }
 
 /// Perhaps to another peer.
-void Qp::take_path() {
+void Qp::take_path(std::shared_ptr<PeerWindow> window) {
   zero_ids_ = 0;
   requester_->release_window();
-  c_.window = c_.env.windows.along(c_.attr.path, type() == QpType::kRc);
+  c_.window = std::move(window);
 }
 
 void Qp::clear() {

@@ -12,7 +12,8 @@ class Qp {
  public:
   Qp(QpEnv& env, std::uint32_t qpn, const QpInit& init);
 
-  /// EINVAL: illegal transition, or an attribute missing, unexpected or out of range. Nothing changes then.
+  /// EINVAL: illegal transition, or an attribute missing, unexpected or out of range; ENOMEM: no memory. Nothing
+  /// changes then.
   Errno modify(const QpAttr& attr, std::uint32_t mask);
   Errno post_send(const SendWr& wr);
   /// What post_send() would say of `wr` behind `ahead` other WRs.
@@ -63,8 +64,8 @@ class Qp {
   bool plausible_id(const Path& path, std::uint16_t ip_id, Instant now);
   void learn_id(const Path& path, std::uint16_t ip_id, Instant now);
   Errno check_ranges(const QpAttr& attr, std::uint32_t mask) const;
-  void apply(const QpAttr& attr, std::uint32_t mask);
-  void take_path();
+  Errno apply(const QpAttr& attr, std::uint32_t mask);
+  void take_path(std::shared_ptr<PeerWindow> window);
   void enter(QpState from, QpState to, const QpAttr& attr);
   void settle();
   void enter_send_error();

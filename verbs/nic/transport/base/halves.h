@@ -66,8 +66,8 @@ class ResponderHalf {
   virtual Errno post(const RecvWr& wr) = 0;
   /// Takes over the attributes of RTR.
   virtual void start() = 0;
-  /// Takes over a changed max_dest_rd_atomic.
-  virtual void reload_depth() = 0;
+  /// Makes room for a changed max_dest_rd_atomic. bad_alloc: nothing has changed.
+  virtual void set_depth(std::uint32_t max_dest_rd_atomic) = 0;
   /// Takes in a request packet. True when it came in sequence and was taken, so that only the peer can have sent it.
   virtual bool on_request(const Arrival& arrival) = 0;
   virtual TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) = 0;

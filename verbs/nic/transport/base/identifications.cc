@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/base/identifications.h"
 
+#include <new>
+
 namespace uroce::nic {
 
 bool Identifications::is_near(const Counter& counter, std::uint16_t id, Instant now) const {
@@ -20,7 +22,13 @@ bool Identifications::is_plausible(const proto::Path& path, std::uint16_t id, In
 
 void Identifications::learn(const proto::Path& path, std::uint16_t id, Instant now) {
   if (counters_.size() >= kMost) counters_.clear();
-  const auto [place, is_new] = counters_.try_emplace(addresses_of(path));
+  std::pair<decltype(counters_)::iterator, bool> counted;
+  try {
+    counted = counters_.try_emplace(addresses_of(path));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  const auto [place, is_new] = counted;
   Counter& counter = place->second;
   counter.has_refused = false;
   if (!is_new && counter.jumps < kJumps) {

@@ -20,7 +20,8 @@ class Identifications {
   /// Whether the next packet on `path`, whose Identification is not 0, may have this one. After a refusal the next
   /// packet is believed: what looks like damage twice is a peer that has sent much elsewhere, or counts in another way.
   bool is_plausible(const proto::Path& path, std::uint16_t id, Instant now);
-  /// A packet that nobody but the peer can have sent, and that was plausible, had this Identification.
+  /// A packet that nobody but the peer can have sent, and that was plausible, had this Identification. Without memory,
+  /// the next one will say it again.
   void learn(const proto::Path& path, std::uint16_t id, Instant now);
 
   /// How far a packet may be ahead of the furthest one, after bursts that were lost, and behind it: a NIC has several

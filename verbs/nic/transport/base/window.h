@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "verbs/nic/model/tunables.h"
+#include "verbs/nic/resources/line.h"
 
 namespace uroce::nic {
 
@@ -81,8 +81,8 @@ class PeerWindow {
   void heard() { told_ = false; }
 
   // The scheduler's:
-  std::deque<Qp*> waiting;  ///< Had a packet that this window did not admit.
-  Qp* admitted = nullptr;   ///< One that waited, and whose turn it is now.
+  Line<Qp*> waiting;       ///< Had a packet that this window did not admit. Has room for all of its QPs.
+  Qp* admitted = nullptr;  ///< One that waited, and whose turn it is now.
 
  private:
   std::uint64_t least_queue() const { return std::min(most_queue_, kLeastWindowBytes); }

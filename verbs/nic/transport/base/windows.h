@@ -18,10 +18,13 @@ namespace uroce::nic {
 class Windows {
  public:
   explicit Windows(const NicConfig& config)
-      : config_(config), datagrams_(std::make_shared<PeerWindow>(unacked_here(), unacked_here(), 0, opened_)) {}
+      : config_(config), datagrams_(std::make_shared<PeerWindow>(unacked_here(), unacked_here(), 0, opened_)) {
+    opened_.reserve(1);
+  }
 
   /// The window to the peer at the end of `path`, for a QP whose packets are acknowledged (RC), or not (UC). It lives
-  /// as long as somebody holds it. Buffers on this host have room for both; of others we do not know.
+  /// as long as somebody holds it. Buffers on this host have room for both; of others we do not know. It
+  /// has room for the QP to wait.
   std::shared_ptr<PeerWindow> along(const proto::Path& path, bool is_acked) {
     const bool is_here = path.stays_here();
     const Peer peer{path.destination.raw, is_here && !is_acked};
@@ -32,11 +35,12 @@ class Windows {
       window = std::make_shared<PeerWindow>(is_here ? here : config_.window_bytes, config_.most_window_bytes,
                                             is_here ? config_.crowded_bytes : 0, opened_);
       peers_[peer] = window;
+      opened_.reserve(peers_.size() + 1);  // And the one of datagrams.
     }
-    return window;
+    return with_room(window);
   }
-  /// The window of UD QPs, which have no peer. It is made for those on this host.
-  const std::shared_ptr<PeerWindow>& datagrams() const { return datagrams_; }
+  /// The window of UD QPs, which have no peer, with room for one more to wait. It is made for those on this host.
+  const std::shared_ptr<PeerWindow>& datagrams() { return with_room(datagrams_); }
   /// Whether buffers on this host take more than others of what nobody acknowledges.
   bool has_large_host_queue() const { return unacked_here() > config_.window_bytes; }
 
@@ -57,6 +61,11 @@ class Windows {
   };
   std::uint64_t unacked_here() const {
     return std::max(config_.window_bytes, std::min(config_.host_window_bytes, kUnackedWindowBytes));
+  }
+  /// All that hold `window`, and one more, may wait for it.
+  static const std::shared_ptr<PeerWindow>& with_room(const std::shared_ptr<PeerWindow>& window) {
+    window->waiting.reserve(static_cast<std::size_t>(window.use_count()));
+    return window;
   }
   void forget_unused() {
     std::erase_if(peers_, [](const auto& entry) { return entry.second.expired(); });

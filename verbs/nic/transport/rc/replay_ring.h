@@ -36,9 +36,11 @@ struct Replay {
 class ReplayRing {
  public:
   void clear() { ring_.clear(), next_ = 0; }
-  /// Makes room for `depth` of them. Never for less than before: the peer may still ask for what it had under way.
+  /// Makes room for `depth` of them; bad_alloc: nothing has changed. Never for less than before: the peer may still ask
+  /// for what it had under way.
   void grow(std::uint32_t depth) {
     if (depth <= ring_.size()) return;
+    ring_.reserve(depth);
     std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(next_), ring_.end());
     next_ = ring_.size();
     ring_.resize(depth);
@@ -81,8 +83,8 @@ class ResponseQueue {
  public:
   /// Changes how many of each may be in it. Those that are in it stay, even when they are more.
   void resize(std::uint32_t depth) {
-    depth_ = depth;
     enlarge_to(std::max(ring_.size(), 2 * std::size_t{depth}));
+    depth_ = depth;
   }
   void clear() { head_ = count_ = duplicates_ = flushes_ = 0; }
   bool empty() const { return count_ == 0; }

@@ -28,14 +28,14 @@ void Responder::start() {
   replay_.clear();
   flushes_.clear();
   responses_.clear();
-  reload_depth();
+  set_depth(c_.attr.max_dest_rd_atomic);
 }
 
 /// Peers round up how many READs and atomics they have outstanding to a power of two (rxe does), so that many are
 /// taken, unless the letter is asked for.
-void Responder::reload_depth() {
-  const std::uint32_t agreed = c_.attr.max_dest_rd_atomic;
-  const std::uint32_t depth = c_.env.config.strict || agreed == 0 ? agreed : std::bit_ceil(agreed);
+void Responder::set_depth(std::uint32_t max_dest_rd_atomic) {
+  const bool exact = c_.env.config.strict || max_dest_rd_atomic == 0;
+  const std::uint32_t depth = exact ? max_dest_rd_atomic : std::bit_ceil(max_dest_rd_atomic);
   replay_.grow(depth);
   responses_.resize(depth);
 }

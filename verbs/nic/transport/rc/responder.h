@@ -23,7 +23,7 @@ class Responder final : public ResponderHalf {
   Errno post(const RecvWr& wr) override;
   /// Takes over the attributes of RTR: first expected PSN and the depth of the replay ring.
   void start() override;
-  void reload_depth() override;
+  void set_depth(std::uint32_t max_dest_rd_atomic) override;
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) override;
   bool has_output() const override { return !responses_.empty() || pending_.has_value(); }

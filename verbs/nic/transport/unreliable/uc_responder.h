@@ -17,7 +17,7 @@ class UcResponder final : public ResponderHalf {
   Errno post(const RecvWr& wr) override { return receives_.post(wr); }
   /// Takes over the attributes of RTR: first expected PSN.
   void start() override;
-  void reload_depth() override {}
+  void set_depth(std::uint32_t) override {}
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
   bool has_output() const override { return false; }

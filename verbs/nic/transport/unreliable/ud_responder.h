@@ -14,7 +14,7 @@ class UdResponder final : public ResponderHalf {
 
   Errno post(const RecvWr& wr) override { return receives_.post(wr); }
   void start() override { failure_.reset(); }
-  void reload_depth() override {}
+  void set_depth(std::uint32_t) override {}
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
   bool has_output() const override { return false; }
