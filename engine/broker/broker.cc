@@ -57,7 +57,7 @@ Result<Broker, SetupError> Broker::listen(const proto::Gid& local) {
   const auto user = own_user();
   if (!user) return Err{SetupError{ECHILD, "users can't be distinguished in this user namespace"}};
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const BrokerName name(local);
+  const AbstractName name = broker_name(local);
   if (!listener || ::bind(listener.get(), name.get(), name.size) != 0 || ::listen(listener.get(), kBacklog) != 0) {
     const int error = errno;
     return Err{SetupError{error, std::string("can't listen on a Unix socket: ") + std::strerror(error)}};

@@ -3,19 +3,17 @@
 
 #include <linux/filter.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "engine/os/abstract_name.h"
 #include "proto/address.h"
 
 namespace uroce::engine {
@@ -35,11 +33,8 @@ std::string prefix_of(const proto::Gid& local) { return "uroce-cm-" + proto::to_
 /// A Unix socket with this abstract name; nothing when somebody has it.
 Fd bind_name(const std::string& name) {
   Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
+  const AbstractName address(name);
+  if (!fd || ::bind(fd.get(), address.get(), address.size) != 0) return {};
   return fd;
 }
 

@@ -56,7 +56,7 @@ void Inquiry::connect() {
                  "/proc/self/uid_map)"});
   }
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const BrokerName name(local_);
+  const AbstractName name = broker_name(local_);
   if (!fd || ::connect(fd.get(), name.get(), name.size) != 0) {
     if (fd && errno == ECONNREFUSED) return start();
     if (errno == EAGAIN || errno == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.

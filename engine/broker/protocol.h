@@ -4,11 +4,9 @@
 // connection of a NIC that asks nothing, or that it refuses.
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstdint>
 
+#include "engine/os/abstract_name.h"
 #include "engine/os/setup_error.h"
 #include "proto/path.h"
 
@@ -40,13 +38,8 @@ struct BrokerReply {
   char sentence[512] = {};        ///< For people, if there is an error.
 };
 
-/// Abstract name (unix(7)) of the broker for `local`. Such names belong to the network namespace, as addresses do.
-struct BrokerName {
-  explicit BrokerName(const proto::Gid& local);
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
+/// The name of the broker for `local`.
+AbstractName broker_name(const proto::Gid& local);
 
 /// "can't use 127.0.0.1:4791 (UDP): " and the rest, with EADDRINUSE.
 SetupError address_in_use(const proto::Gid& local, const std::string& why);

@@ -4,18 +4,16 @@
 // the ring.
 //
 //   sender                              receiver
-//   connect() to WireName               accept(): same user?
+//   connect() to wire_name()               accept(): same user?
 //   same user?
 //   Hello + the ring            --->    maps it, reads it from now on
 //                               <---    Welcome + two bells: page and eventfd of each
 //   sends through the ring from now on
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstdint>
 
+#include "engine/os/abstract_name.h"
 #include "proto/path.h"
 
 namespace uroce::engine {
@@ -46,13 +44,7 @@ struct Welcome {
   std::uint32_t protocol = kWireProtocol;
 };
 
-/// Abstract name (unix(7)) of the NIC that receives for `slot` of `local`. Such names belong to the network namespace,
-/// as addresses do.
-struct WireName {
-  WireName(const proto::Gid& local, std::uint8_t slot);
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
+/// The name of the NIC that receives for `slot` of `local`.
+AbstractName wire_name(const proto::Gid& local, std::uint8_t slot);
 
 }  // namespace uroce::engine

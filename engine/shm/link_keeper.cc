@@ -35,7 +35,7 @@ Result<std::unique_ptr<LinkKeeper>, SetupError> LinkKeeper::start(std::span<cons
   if (!keeper->waiter_.valid()) return Err{system_error("can't open an event descriptor")};
   for (const proto::Gid& local : locals) {
     Fd fd = open_socket();
-    const WireName name(local, slot);
+    const AbstractName name = wire_name(local, slot);
     if (!fd || ::bind(fd.get(), name.get(), name.size) != 0 || ::listen(fd.get(), kWaitingLinks) != 0) {
       return Err{system_error("can't listen on a Unix socket")};
     }
@@ -135,7 +135,7 @@ void LinkKeeper::connect(const LinkName& name, Instant now) {
   if (std::any_of(connections_.begin(), connections_.end(), is_it)) return;
   if (count(State::kAwaitsWelcome, State::kOutgoing) >= kMost) return;
   Fd fd = open_socket();
-  const WireName address(name.destination, name.slot);
+  const AbstractName address = wire_name(name.destination, name.slot);
   if (!fd || ::connect(fd.get(), address.get(), address.size) != 0 || !is_same_user(fd.get())) return;
   const Fd memory = make_shared_memory(kRingMemory);
   if (!memory) return;

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "proto/base/made_once.h"
+#include "proto/base/spread.h"
 
 namespace uroce::preload {
 namespace {
@@ -54,11 +55,7 @@ statx_timestamp extended(const timespec& time) {
 
 }  // namespace
 
-ino_t inode_of(std::string_view path) {
-  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; only has to spread.
-  for (char c : path) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
-  return hash | 1;
-}
+ino_t inode_of(std::string_view path) { return spread(path) | 1; }
 
 struct stat status_of(const std::string& path, const view::Node& node) {
   struct stat status {};

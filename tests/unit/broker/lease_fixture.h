@@ -35,7 +35,7 @@ bool eventually(Condition condition) {
 /// A connection to the broker of kLocal that has said nothing yet; none when there is no broker.
 inline Fd visit() {
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const BrokerName name(kLocal);
+  const AbstractName name = broker_name(kLocal);
   if (::connect(fd.get(), name.get(), name.size) != 0) fd.reset();
   return fd;
 }

@@ -22,7 +22,7 @@ class LinkTest : public ShmTest {
   /// A connection to the NIC at `number`, as another NIC makes it.
   static Fd visit(std::uint8_t number) {
     Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const engine::WireName name(address(number), 0);
+    const engine::AbstractName name = engine::wire_name(address(number), 0);
     if (::connect(fd.get(), name.get(), name.size) != 0) return {};
     return fd;
   }
@@ -91,7 +91,7 @@ TEST_F(LinkTest, NobodySendsFromAnAddressThatNoNicHas) {
 int be_a_stranger() {
   if (::setresuid(12345, 12345, 12345) != 0) return 2;
   const Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const engine::WireName name(proto::Gid::from_v4(127, 0, 0, 3), 0);
+  const engine::AbstractName name = engine::wire_name(proto::Gid::from_v4(127, 0, 0, 3), 0);
   if (::bind(listener.get(), name.get(), name.size) != 0 || ::listen(listener.get(), 8) != 0) return 3;
   const Fd caller(::accept(listener.get(), nullptr, nullptr));
   const auto bell = engine::Bell::make();
@@ -101,7 +101,7 @@ int be_a_stranger() {
   while (::recv(caller.get(), &byte, 1, 0) > 0) continue;
 
   const Fd visitor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const engine::WireName other(proto::Gid::from_v4(127, 0, 0, 2), 0);
+  const engine::AbstractName other = engine::wire_name(proto::Gid::from_v4(127, 0, 0, 2), 0);
   if (::connect(visitor.get(), other.get(), other.size) != 0) return 4;
   engine::Hello hello;
   hello.link = {.source = proto::Gid::from_v4(127, 0, 0, 3), .destination = proto::Gid::from_v4(127, 0, 0, 2)};

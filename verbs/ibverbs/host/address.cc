@@ -15,6 +15,7 @@
 
 #include "engine/os/fd.h"
 #include "engine/port/socket_address.h"
+#include "proto/base/spread.h"
 #include "proto/timing.h"
 #include "verbs/ibverbs/host/address_watch.h"
 
@@ -147,8 +148,7 @@ std::array<std::uint8_t, 8> guid_of(const proto::Gid& address) {
   if (address.is_v4()) {
     std::copy(address.v4(), address.v4() + 4, tail.begin() + 1);
   } else {
-    std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; only has to spread.
-    for (std::uint8_t byte : address.raw) hash = (hash ^ byte) * 0x100000001B3;
+    std::uint64_t hash = spread(address.raw);
     for (std::uint8_t& byte : tail) {
       byte = static_cast<std::uint8_t>(hash >> 24);
       hash >>= 8;

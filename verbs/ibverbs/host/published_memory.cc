@@ -11,16 +11,13 @@
 #include <set>
 
 #include "proto/base/directory.h"
+#include "proto/base/spread.h"
 #include "proto/quiet_signals.h"
 
 namespace uroce::ibv {
 
 std::string published_name(const std::string& kind, const std::string& name) {
-  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; only has to spread.
-  for (char c : name + "/" UROCE_VERSION) {
-    hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
-  }
-  return "uroce-" + kind + '-' + std::to_string(hash);
+  return "uroce-" + kind + '-' + std::to_string(spread(name + "/" UROCE_VERSION));
 }
 
 engine::Fd publish_memory(const std::string& published, std::size_t size, void** memory) {
