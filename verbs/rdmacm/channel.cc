@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -68,10 +67,7 @@ void Channel::take_back(int read_end) {
 
 std::optional<ino_t> pipe_behind(int descriptor) {
   struct stat status {};
-  // libc's function is one of those that tell of the view.
-  if (::syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0 || !S_ISFIFO(status.st_mode)) {
-    return std::nullopt;
-  }
+  if (!engine::ask_status(descriptor, status) || !S_ISFIFO(status.st_mode)) return std::nullopt;
   return status.st_ino;
 }
 

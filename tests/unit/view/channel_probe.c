@@ -42,6 +42,20 @@ static int bind_any(int channel, unsigned int id, unsigned short port) {
   return write(channel, &command, sizeof command) < 0 ? errno : 0;
 }
 
+/// The same. Its event goes through the pipe.
+static int resolve(int channel, unsigned int id) {
+  struct {
+    struct rdma_ucm_cmd_hdr header;
+    struct rdma_ucm_resolve_ip body;
+  } command = {{RDMA_USER_CM_CMD_RESOLVE_IP, sizeof command.body, 0}, {0}};
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(7300)};
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  memcpy(&command.body.dst_addr, &address, sizeof address);
+  command.body.id = id;
+  command.body.timeout_ms = 1000;
+  return write(channel, &command, sizeof command) < 0 ? errno : 0;
+}
+
 static int expect(const char* what, int got, int wanted) {
   if (got == wanted) return 0;
   printf("%s: %s, and it should be %s\n", what, strerror(got), strerror(wanted));
@@ -90,6 +104,14 @@ int main(void) {
   waitpid(child, NULL, 0);
   next = open_channel();
   wrong += expect("after the child, bind", bind_any(next, create(next), 7300), 0);
+
+  // The other end of a channel's pipe gets the number that a channel had before.
+  close(next);
+  const int place = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(open_channel());
+  close(place);
+  next = open_channel();
+  wrong += expect("where another channel was, resolve", resolve(next, create(next)), 0);
 
   // The process closes all of its own.
   close_range(3, ~0U, 0);
