@@ -18,9 +18,6 @@
 namespace uroce::ibv {
 namespace {
 
-/// What other processes see of a NIC whose program polls is so old at most.
-constexpr Duration kPublishedAge = std::chrono::microseconds(100);
-
 cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
   cm::CmConfig out;
   out.gids = config.gids;
@@ -56,8 +53,7 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
       pcap_(std::move(pcap)),
       tap_(tap),
       slot_(std::move(slot)),
-      published_(PublishedCounters::make(published_name)),
-      published_qps_(PublishedQps::make(published_name, index, main_address(config.gids))),
+      publisher_(published_name, index, main_address(config.gids)),
       recorder_(std::move(recorder)),
       nic_(complete(std::move(config))),
       cm_(cm_config_for(nic_.config(), guid_)),
@@ -69,13 +65,12 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
           wire_, std::move(port),
           [this] {
             deliver();
-            publish();
+            publisher_.publish(nic_, changes(), runner_.is_left_to_poller(), [this] { return count(); });
             recorder_->save_if_wanted();
           },
           [this](Instant now) {
             memory_.begin_turn(now);
-            turn_began_ = now;
-            changes_before_turn_ = changes();
+            publisher_.on_turn(changes(), now);
             // Before the packet that makes the peer wait: the process may be killed as soon as it is sent.
             deposit_last_words();
           }) {}
@@ -102,7 +97,7 @@ engine::faults::Witness Adapter::witness_for(engine::CaptureTap* tap) {
 nic::NicConfig Adapter::complete(nic::NicConfig config) {
   config.memory = &memory_;
   config.trace = recorder_.get();
-  recorder_->tell(published_qps_.get());
+  recorder_->tell(publisher_.qps());
   config.room = [this](const proto::Path& path, std::uint32_t qpn) { return port_.room(path, qpn); };
   config.faults.refuse_receive = [this](std::uint32_t qpn, nic::Psn psn) {
     return wire_.injector().refuses_receive(qpn, psn);
@@ -127,7 +122,7 @@ void Adapter::carry_out(const engine::faults::TimedFault& fault) {
     }
     case Kind::kPortDown:
     case Kind::kPortUp:
-      return set_port(port_up_, fault.kind == Kind::kPortUp);
+      return on_port_change(state_.set_fault(fault.kind == Kind::kPortDown));
     case Kind::kDeviceFatal:
       broken_ = true;
       recorder_->on_event({.when = engine::os_now(), .kind = nic::TraceKind::kDeviceFatal});
@@ -173,7 +168,7 @@ void Adapter::watch(const std::vector<proto::Gid>& addresses) {
   if (assigned_.empty()) {  // Else something has changed already.
     assigned_ = watch->first().assigned;
     interfaces_ = watch->first().interfaces;
-    link_up_ = watch->first().any_up;
+    state_.find_interface(!watch->first().any_up);
     set_mtu_max(watch->first().mtu_max.value_or(mtu_max()));
   }
   watch_ = std::move(watch);
@@ -187,12 +182,12 @@ void Adapter::on_addresses(const AddressState& state) {
     interfaces_ = state.interfaces;
     port_.follow_addresses();
   }
-  if (state.any_up) set_port(link_up_, true);
+  if (state.any_up) on_port_change(state_.set_interface(false));
   if (state.assigned != assigned_) {
     assigned_ = state.assigned;
     for (Context* context : contexts_) raise(*context, IBV_EVENT_GID_CHANGE);
   }
-  if (!state.any_up) set_port(link_up_, false);
+  if (!state.any_up) on_port_change(state_.set_interface(true));
 }
 
 void Adapter::set_mtu_max(std::uint8_t mtu) {
@@ -201,16 +196,10 @@ void Adapter::set_mtu_max(std::uint8_t mtu) {
   mtu_max_.store(mtu, std::memory_order_relaxed);
 }
 
-void Adapter::set_port(bool& cause, bool up) {
-  if (cause == up) return;
-  const bool before = port_up_ && link_up_;
-  cause = up;
-  const bool now = port_up_ && link_up_;
-  if (before && !now) ++link_downed_;
-  ++port_changes_;
-  publish_counters();
-  if (now == before) return;
-  for (Context* context : contexts_) raise(*context, now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+void Adapter::on_port_change(bool is_another) {
+  publisher_.publish_counters(changes(), [this] { return count(); });
+  if (!is_another) return;
+  for (Context* context : contexts_) raise(*context, state_.is_up() ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 void Adapter::add(Context& context) {
@@ -227,7 +216,7 @@ void Adapter::remove(Context& context) {
 bool Adapter::is_port_up() {
   if (!works()) return false;
   const auto lock = runner_.lock();
-  return port_up_ && link_up_;
+  return state_.is_up();
 }
 
 /// The caller holds the NIC's lock.
@@ -240,8 +229,8 @@ CounterSet Adapter::count() const {
                    .received_bytes = port.received_bytes,
                    .send_errors = port.send_errors,
                    .receive_overruns = port.receive_overruns},
-          .link_downed = link_downed_,
-          .ports_down = port_up_ ? 0u : 1u};
+          .link_downed = state_.downs(),
+          .ports_down = state_.is_down_by_fault() ? 1u : 0u};
 }
 
 void Adapter::deliver() {
@@ -302,23 +291,8 @@ int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event
   return engine::sleep_until_readable(fd);
 }
 
-std::uint64_t Adapter::changes() const { return nic_.counters().sent_pkts + nic_.counters().rcvd_pkts + port_changes_; }
-
-/// After every turn of the crank; the runner holds the lock. A poller that has moved packets does this when it finds
-/// none: meanwhile its peer, or its program, waits for it.
-void Adapter::publish() {
-  const bool is_busy = runner_.is_left_to_poller() && changes() != changes_before_turn_;
-  if (is_busy && turn_began_ - published_at_ < kPublishedAge) return;
-  published_at_ = turn_began_;
-  publish_counters();
-  if (published_qps_) published_qps_->publish(nic_);
-}
-
-void Adapter::publish_counters() {
-  const std::uint64_t now = changes();
-  if (!published_ || now == published_changes_) return;
-  published_changes_ = now;
-  published_->publish(count());
+std::uint64_t Adapter::changes() const {
+  return nic_.counters().sent_pkts + nic_.counters().rcvd_pkts + state_.changes();
 }
 
 CounterSet Adapter::counters() {
@@ -374,9 +348,8 @@ void Adapter::after_fork_in_child() {
   fork_lock_.unlock();
   for (const auto& lease : slot_.leases) lease->after_fork_in_child();
   if (wills_) wills_->after_fork_in_child();
-  published_.reset();
   recorder_->abandon();
-  published_qps_.reset();
+  publisher_.abandon();
 }
 
 void Adapter::abandon_inside_call() {

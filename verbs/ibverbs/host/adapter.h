@@ -25,8 +25,8 @@
 #include "verbs/ibverbs/host/facts.h"
 #include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/ibverbs/host/guarded_memory.h"
-#include "verbs/ibverbs/host/published_counters.h"
-#include "verbs/ibverbs/host/published_qps.h"
+#include "verbs/ibverbs/host/port_state.h"
+#include "verbs/ibverbs/host/publisher.h"
 #include "verbs/nic/device/nic.h"
 
 namespace uroce::ibv {
@@ -145,8 +145,8 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// From now on it is heard when `addresses`, or their interfaces, come and go.
   void watch(const std::vector<proto::Gid>& addresses);
   void on_addresses(const AddressState& state);
-  /// Raises what follows when the port has become another; the caller holds the NIC's lock.
-  void set_port(bool& cause, bool up);
+  /// Raises what follows when a cause of the port's state came or went; the caller holds the NIC's lock.
+  void on_port_change(bool is_another);
   /// The caller holds the NIC's lock.
   void set_mtu_max(std::uint8_t mtu);
   CounterSet count() const;
@@ -154,8 +154,6 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   void deliver();
   /// How often something has happened that counters tell of.
   std::uint64_t changes() const;
-  void publish();
-  void publish_counters();
   void deposit_last_words();
 
   const std::uint32_t index_;
@@ -166,18 +164,12 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   std::atomic<bool> broken_ = false;
   std::atomic<std::ptrdiff_t> cq_events_ = 0;  ///< Those that the program has not fetched.
   // Guarded by the NIC's lock, up to contexts_.
-  bool port_up_ = true;                    ///< No fault has it down.
-  bool link_up_ = true;                    ///< An address of the NIC is on an interface that is up.
+  PortState state_;
   std::vector<bool> assigned_;             ///< Its addresses that are watched: whether an interface has them.
   std::vector<std::uint32_t> interfaces_;  ///< And which.
-  std::uint64_t port_changes_ = 0, link_downed_ = 0;
   std::vector<Context*> contexts_;
   engine::SlotLeases slot_;  ///< Outlives the port: the slot's next owner must be its only reader.
-  std::unique_ptr<PublishedCounters> published_;
-  std::unique_ptr<PublishedQps> published_qps_;
-  std::uint64_t published_changes_ = 0;    ///< changes() when the counters were published, ...
-  std::uint64_t changes_before_turn_ = 0;  ///< ... and when the turn of the crank began.
-  Instant turn_began_{}, published_at_{};
+  Publisher publisher_;
   GuardedMemory memory_;
   std::unique_ptr<FlightRecorder> recorder_;
   nic::Nic nic_;
@@ -232,14 +224,14 @@ class NicLock {
   }
   /// Has other processes see `qp` as it is now, or no more.
   void show(const nic::Qp& qp) const {
-    if (adapter_.published_qps_) adapter_.published_qps_->show(qp);
+    if (PublishedQps* const qps = adapter_.publisher_.qps()) qps->show(qp);
   }
   /// Something has been posted to `qp`.
   void touch(const nic::Qp& qp) const {
-    if (adapter_.published_qps_) adapter_.published_qps_->touch(qp.qpn());
+    if (PublishedQps* const qps = adapter_.publisher_.qps()) qps->touch(qp.qpn());
   }
   void hide(const nic::Qp& qp) const {
-    if (adapter_.published_qps_) adapter_.published_qps_->hide(qp);
+    if (PublishedQps* const qps = adapter_.publisher_.qps()) qps->hide(qp);
   }
   /// To be called before the NIC forgets what `qp` has to send: sends it, a burst at most.
   void send_last_answers(nic::Qp* qp) {
