@@ -20,6 +20,8 @@ constexpr int kWaitingLinks = 256;
 constexpr Duration kGreeting = 1s;
 /// Without free descriptors or memory.
 constexpr Duration kRetryAccept = 100ms;
+/// Then links get their turn.
+constexpr int kAcceptsPerTurn = 64;
 
 SetupError system_error(const char* what) { return {errno, std::string(what) + ": " + std::strerror(errno)}; }
 
@@ -85,17 +87,28 @@ void LinkKeeper::tell() {
 void LinkKeeper::keep() {
   std::vector<int> fds;
   while (true) {
-    std::optional<Instant> until;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-      const Instant now = os_now();
-      work(now);
-      fds = descriptors(now);
-      until = next_deadline(now);
+    try {
+      let_in();
+      std::optional<Instant> until;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_) return;
+        const Instant now = os_now();
+        work(now);
+        fds = descriptors(now);
+        until = next_deadline(now);
+      }
+      waiter_.wait(fds, until);
+    } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. Peers ask again.
+      nap();
     }
-    waiter_.wait(fds, until);
   }
+}
+
+/// Without the mutex, which the NIC may want: strangers can come as fast as they like.
+void LinkKeeper::let_in() {
+  const std::lock_guard accepting(accepting_);
+  for (const Listener& listener : listeners_) accept_from(listener, os_now());
 }
 
 /// Does all that can be done now.
@@ -106,7 +119,6 @@ void LinkKeeper::work(Instant now) {
     }
   }
   for (const LinkName& name : std::exchange(wanted_, {})) connect(name, now);
-  for (const Listener& listener : listeners_) accept_from(listener, now);
   for (Connection& connection : connections_) {
     read_from(connection);
     if (!connection.is_established() && now > connection.since + kGreeting) {
@@ -148,15 +160,17 @@ void LinkKeeper::connect(const LinkName& name, Instant now) {
 
 void LinkKeeper::accept_from(const Listener& listener, Instant now) {
   using State = Connection::State;
-  while (now >= accept_again_) {
+  for (int i = 0; i < kAcceptsPerTurn && now >= accept_again_; ++i) {
     Fd fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno != EAGAIN) accept_again_ = now + kRetryAccept;
       return;
     }
-    if (!is_same_user(fd.get()) || count(State::kAwaitsHello, State::kIncoming) >= kMost) continue;
+    if (!is_same_user(fd.get())) continue;
     const LinkName name{.source = {}, .destination = listener.local, .slot = slot_};
+    const std::lock_guard lock(mutex_);
+    if (count(State::kAwaitsHello, State::kIncoming) >= kMost) continue;
     connections_.push_back({std::move(fd), State::kAwaitsHello, next_id_++, name, now, std::nullopt});
   }
 }
@@ -251,6 +265,7 @@ std::optional<Instant> LinkKeeper::next_deadline(Instant now) const {
 }
 
 void LinkKeeper::before_fork() {
+  accepting_.lock();
   mutex_.lock();
   forking_ = true;
 }
@@ -258,6 +273,7 @@ void LinkKeeper::before_fork() {
 void LinkKeeper::after_fork_in_parent() {
   forking_ = false;
   mutex_.unlock();
+  accepting_.unlock();
 }
 
 void LinkKeeper::after_fork_in_child() {
@@ -274,7 +290,9 @@ void LinkKeeper::after_fork_in_child() {
   }
   for (const auto& link : news_.incoming) link->ring.forget();
   waiter_.close();
-  if (std::exchange(forking_, false)) mutex_.unlock();
+  if (!std::exchange(forking_, false)) return;
+  mutex_.unlock();
+  accepting_.unlock();
 }
 
 }  // namespace uroce::engine

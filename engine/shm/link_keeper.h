@@ -88,6 +88,7 @@ class LinkKeeper {
   LinkKeeper(uid_t user, std::uint8_t slot, const Bells& bells, std::function<void()> wake)
       : user_(user), slot_(slot), bells_(bells), wake_(std::move(wake)) {}
   void keep();
+  void let_in();
   void work(Instant now);
   void connect(const LinkName& name, Instant now);
   void accept_from(const Listener& listener, Instant now);
@@ -106,7 +107,8 @@ class LinkKeeper {
   const std::function<void()> wake_;
   std::vector<Listener> listeners_;
   Waiter waiter_;
-  std::mutex mutex_;  ///< Guards what follows. Nobody waits with it.
+  std::mutex accepting_;  ///< Held around accept(), so that no child of fork() has half of a visitor. Before mutex_.
+  std::mutex mutex_;      ///< Guards what follows. Nobody waits with it.
   std::vector<Connection> connections_;
   std::vector<LinkName> wanted_;
   std::vector<LinkId> dropped_;
