@@ -27,31 +27,49 @@ constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kRej = 0x12, kDrep = 0x16, kSi
 
 /// How long others may hold the lock, in steps of a millisecond.
 constexpr int kTries = 2000;
+/// Listings that are compared with the one before, at most.
+constexpr int kListings = 8;
 
 std::string prefix_of(const proto::Gid& local) { return "uroce-cm-" + proto::to_string(local) + '-'; }
 
-/// A Unix socket with this abstract name; nothing when somebody has it.
-Fd bind_name(const std::string& name) {
+/// A Unix socket with this abstract name; EADDRINUSE when somebody has it.
+Result<Fd, int> bind_name(const std::string& name) {
   Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const AbstractName address(name);
-  if (!fd || ::bind(fd.get(), address.get(), address.size) != 0) return {};
+  if (!fd || ::bind(fd.get(), address.get(), address.size) != 0) return Err{errno};
   return fd;
 }
 
 /// One process at a time looks and steers. The lock ends with its process.
-Fd lock_steering(const proto::Gid& local) {
+Result<Fd, int> lock_steering(const proto::Gid& local) {
   for (int i = 0; i < kTries; ++i) {
-    if (Fd lock = bind_name(prefix_of(local) + "lock")) return lock;
+    auto lock = bind_name(prefix_of(local) + "lock");
+    if (lock.ok() || lock.error() != EADDRINUSE) return lock;
     ::usleep(1000);
   }
-  return {};
+  return Err{EAGAIN};
 }
 
-std::vector<CmRoute> current_routes(const proto::Gid& local) {
+/// The error is an errno value: it is not known who listens, and to steer would take their requests from them.
+Result<std::vector<CmRoute>, int> listed_routes(const proto::Gid& local) {
+  errno = 0;
   std::ifstream file("/proc/net/unix");
   std::string text;
-  std::getline(file, text, '\0');  // Throws nothing, as an iterator would.
+  std::getline(file, text, '\0');                             // Throws nothing, as an iterator would.
+  if (text.empty()) return Err{errno != 0 ? errno : ENOENT};  // It has a headline at least.
   return parse_cm_routes(text, local);
+}
+
+/// While others open and close sockets, a listing may lack a socket that is there: so until two say the same.
+Result<std::vector<CmRoute>, int> current_routes(const proto::Gid& local) {
+  auto routes = listed_routes(local);
+  for (int i = 0; i < kListings && routes.ok(); ++i) {
+    auto again = listed_routes(local);
+    const bool is_same = again.ok() && *again == *routes;
+    routes = std::move(again);
+    if (is_same) break;
+  }
+  return routes;
 }
 
 std::string name_of(const proto::Gid& local, const CmRoute& route) {
@@ -133,22 +151,25 @@ std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid&
 }
 
 Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket) {
-  const Fd lock = lock_steering(local);
-  if (!lock) return Err{EAGAIN};
-  std::vector<CmRoute> routes = current_routes(local);
+  const auto lock = lock_steering(local);
+  if (!lock.ok()) return Err{lock.error()};
+  auto routes = current_routes(local);
+  if (!routes.ok()) return Err{routes.error()};
   const auto is_it = [service](const CmRoute& route) { return route.service == service; };
-  if (std::any_of(routes.begin(), routes.end(), is_it)) return Err{EADDRINUSE};
+  if (std::any_of(routes->begin(), routes->end(), is_it)) return Err{EADDRINUSE};
   const CmRoute own{service, slot};
-  Fd name = bind_name(name_of(local, own));
-  if (!name) return Err{errno};
-  routes.push_back(own);
-  if (const int error = attach(routes, slot, socket)) return Err{error};
+  auto name = bind_name(name_of(local, own));
+  if (!name.ok()) return name;
+  routes->push_back(own);
+  if (const int error = attach(*routes, slot, socket)) return Err{error};
   return name;
 }
 
 int steer_management(const proto::Gid& local, std::uint8_t slot, int socket) {
-  const Fd lock = lock_steering(local);
-  return lock ? attach(current_routes(local), slot, socket) : EAGAIN;
+  const auto lock = lock_steering(local);
+  if (!lock.ok()) return lock.error();
+  const auto routes = current_routes(local);
+  return routes.ok() ? attach(*routes, slot, socket) : routes.error();
 }
 
 }  // namespace uroce::engine

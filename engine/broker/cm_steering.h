@@ -26,7 +26,8 @@ struct CmRoute {
 std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid& local);
 
 /// Has requests for `service` at `local` come to `slot` until the result is closed and somebody steers anew. `socket`:
-/// that of any slot. EADDRINUSE: another one listens; ENOBUFS: too many do; EAGAIN: others were busy for too long.
+/// that of any slot. EADDRINUSE: another one listens; ENOBUFS: too many do; EAGAIN: others were busy for too long;
+/// others, of /proc/net/unix: it can't be read, so that nobody knows who listens.
 Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket);
 
 /// Steers by who listens now. Requests that nobody listens for go to a process that listens at the same port of another

@@ -2,9 +2,11 @@
 // The kernel hands each management packet to the process that it is for.
 #include "engine/broker/cm_steering.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -101,6 +103,23 @@ TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
     EXPECT_EQ(who_gets(attribute, 9, 9, kService), kNeighbour);
     EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurSlot) << "it refuses what nobody listens for";
   }
+}
+
+// It would take the requests of all others.
+TEST_F(CmSteeringTest, WhoCanNotSeeWhoListensDoesNotSteer) {
+  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  ASSERT_TRUE(claim);
+  rlimit whole{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  const Fd next(::fcntl(sender_.get(), F_DUPFD_CLOEXEC, 0));
+  for (const rlim_t room : {rlim_t{0}, rlim_t{1}}) {  // For the lock, and no more.
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(next.get()) + 1 + room, .rlim_max = whole.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const int error = steer_management(kShared, kOurSlot, socket(kOurSlot));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+    EXPECT_EQ(error, EMFILE) << room;
+  }
+  EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
 }
 
 TEST_F(CmSteeringTest, ARequestThatIsTakenBackIsSoWhereItWent) {
