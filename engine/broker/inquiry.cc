@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 
 #include "engine/os/unix_message.h"
@@ -60,7 +59,7 @@ void Inquiry::connect() {
   if (!fd || ::connect(fd.get(), name.get(), name.size) != 0) {
     if (fd && errno == ECONNREFUSED) return start();
     if (errno == EAGAIN || errno == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.
-    return fail({errno, std::string("can't ask the broker: ") + std::strerror(errno)});
+    return fail(call_failed("can't ask the broker", fd ? "connect" : "socket", errno));
   }
   const auto asked = ask_for_peer_user(fd.get());
   if (!asked.ok()) return fail(call_failed("can't ask whose the broker is", "getsockopt", asked.error()));
@@ -99,6 +98,8 @@ void Inquiry::await_reply() {
   if (is_there) {
     answer.connection = std::move(connection_);
     result_ = std::move(answer);
+  } else if (errno == EMFILE) {
+    fail(call_failed("the descriptors of a slot don't arrive", "recvmsg", EMFILE));
   } else if (errno != EAGAIN && errno != EINTR) {
     try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
   } else if (os_now() >= next_) {

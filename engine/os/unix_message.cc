@@ -63,7 +63,7 @@ bool receive_message(int socket, void* bytes, std::size_t size, std::vector<Fd>&
     }
   }
   if (static_cast<std::size_t>(got) == size && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) return true;
-  errno = EPROTO;
+  errno = (message.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : EPROTO;
   return false;
 }
 

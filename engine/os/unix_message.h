@@ -15,8 +15,8 @@ namespace uroce::engine {
 bool send_message(int socket, const void* bytes, std::size_t size, std::span<const int> descriptors = {});
 
 /// Receives a message of exactly `size` bytes without blocking, with `flags` of recvmsg(2); its descriptors go to
-/// `descriptors`, close-on-exec. False: nothing there (errno EAGAIN), end of the connection, or a message of
-/// another size (both: errno EPROTO).
+/// `descriptors`, close-on-exec. False: nothing there (errno EAGAIN), no room for its descriptors (EMFILE: it is gone),
+/// end of the connection, or a message of another size (both: errno EPROTO).
 bool receive_message(int socket, void* bytes, std::size_t size, std::vector<Fd>& descriptors, int flags = 0);
 
 template <class T>
