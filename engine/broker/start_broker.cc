@@ -45,10 +45,11 @@ struct Plan {
   int null;    ///< /dev/null
   int report;  ///< To become kBrokerReport; above all that the new process needs.
   char* stack_end;
+  int error = 0;  ///< Why there is no broker: the new processes have our memory.
 };
 
 UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
-  const Plan& plan = *static_cast<const Plan*>(argument);
+  Plan& plan = *static_cast<Plan*>(argument);
   ::syscall(SYS_setsid);
   for (int fd = 0; fd < kBrokerReport; ++fd) ::syscall(SYS_dup3, plan.null, fd, 0);
   ::syscall(SYS_dup3, plan.report, kBrokerReport, 0);
@@ -57,6 +58,7 @@ UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
   }
   ::syscall(SYS_chdir, "/");
   ::syscall(SYS_execve, plan.path, plan.arguments, plan.environment);
+  plan.error = errno;
   ::syscall(SYS_exit_group, 1);
   return 1;
 }
@@ -64,8 +66,8 @@ UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
 /// In between, so that the broker is a child of init.
 UROCE_IN_NEW_PROCESS int step_aside(void* argument) {
   Plan& plan = *static_cast<Plan*>(argument);
-  const int broker = __clone(become_broker, plan.stack_end, CLONE_VM | CLONE_VFORK, argument);
-  ::syscall(SYS_exit_group, broker < 0 ? 1 : 0);
+  if (__clone(become_broker, plan.stack_end, CLONE_VM | CLONE_VFORK, argument) < 0) plan.error = errno;
+  ::syscall(SYS_exit_group, 0);
   return 1;
 }
 
@@ -80,6 +82,7 @@ void spawn(Plan& plan) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The program's handlers must not run in the new processes.
   const int between = __clone(step_aside, end, CLONE_VM | CLONE_VFORK, &plan);
+  if (between < 0) plan.error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   while (between > 0 && ::waitpid(between, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) continue;
 }
@@ -145,7 +148,8 @@ std::optional<SetupError> start_helper(const std::string& executable, const char
             .report = report.get(),
             .stack_end = nullptr};
   spawn(plan);
-  return std::nullopt;
+  if (plan.error == 0) return std::nullopt;
+  return SetupError{ECHILD, executable + " does not start: " + std::strerror(plan.error)};
 }
 
 Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {

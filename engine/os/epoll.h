@@ -17,10 +17,10 @@ namespace uroce::engine {
 
 inline Fd make_epoll() { return Fd(static_cast<int>(::syscall(SYS_epoll_create1, EPOLL_CLOEXEC))); }
 
-/// `operation`: EPOLL_CTL_ADD, EPOLL_CTL_DEL.
-inline void control_epoll(const Fd& epoll, int operation, int fd, std::uint32_t events) {
+/// `operation`: EPOLL_CTL_ADD, EPOLL_CTL_DEL. False: errno says why not (ENOSPC: the user has too many elsewhere).
+inline bool control_epoll(const Fd& epoll, int operation, int fd, std::uint32_t events) {
   epoll_event event{.events = events, .data = {.fd = fd}};
-  ::syscall(SYS_epoll_ctl, epoll.get(), operation, fd, &event);
+  return ::syscall(SYS_epoll_ctl, epoll.get(), operation, fd, &event) == 0;
 }
 
 /// Waits for one event. `timeout`: null for ever. As epoll_pwait2(2), which glibc has from 2.35 on only. The kernel's

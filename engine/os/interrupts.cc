@@ -27,13 +27,17 @@ Interrupts::Interrupts() {
   alarm_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!alarm_) refusal_ = {"timerfd_create", errno};
   if (refusal_) return;
-  control_epoll(epoll_, EPOLL_CTL_ADD, event_.fd(), EPOLLIN);
+  wake_for(event_.fd(), EPOLLIN);
   add_bell(alarm_.get());
+}
+
+void Interrupts::wake_for(int fd, std::uint32_t events) {
+  if (!control_epoll(epoll_, EPOLL_CTL_ADD, fd, events)) refusal_ = {"epoll_ctl", errno};
 }
 
 void Interrupts::add(int fd) {
   sockets_.push_back(fd);
-  control_epoll(epoll_, EPOLL_CTL_ADD, fd, EPOLLIN);
+  wake_for(fd, EPOLLIN);
 }
 
 void Interrupts::add_rare(int fd) {
@@ -41,7 +45,7 @@ void Interrupts::add_rare(int fd) {
   has_rare_ = true;
 }
 
-void Interrupts::add_bell(int fd) { control_epoll(epoll_, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET); }
+void Interrupts::add_bell(int fd) { wake_for(fd, EPOLLIN | EPOLLET); }
 
 void Interrupts::mask(bool masked) {
   // Taken out, not only told to be silent: then a packet does not even have to look here, which saves 4 % of a stream.

@@ -59,6 +59,7 @@ class Interrupts {
   void close();
 
  private:
+  void wake_for(int fd, std::uint32_t events);
   /// What ended a sleep; kNothing: its timeout.
   enum class Cause : std::uint8_t { kEvent, kAlarm, kNothing };
   /// nullptr: until an event or the alarm.
