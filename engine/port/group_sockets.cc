@@ -25,9 +25,9 @@ int GroupSockets::join(const proto::Gid& group, std::span<const proto::Gid> loca
   }
   Result<ReceiveSocket, SetupError> opened = open_group_socket(group, locals);
   if (!opened) return opened.error().error;
+  if (batch_ == nullptr) batch_ = std::make_unique<ReceiveBatch>(kBatch, FramePool::kStride);
   if (any_) control_epoll(any_, EPOLL_CTL_ADD, opened->fd.get(), EPOLLIN);
   groups_.push_back({std::move(*opened), 1});
-  if (batch_ == nullptr) batch_ = std::make_unique<ReceiveBatch>(kBatch, FramePool::kStride);
   return 0;
 }
 

@@ -33,17 +33,21 @@ class Ring {
   io_uring_sqe* next_sqe() const { return io_uring_get_sqe(get()); }
   /// Submits what is queued: one system call. What the kernel does not take stays queued.
   void submit() const { io_uring_submit(get()); }
-  /// Calls `handle(cqe)` for every completion that is there, without a system call; then frees their entries.
+  /// Calls `handle(cqe)` for every completion that is there, without a system call; then frees their entries. Those
+  /// behind one that it throws at are for the next time.
   template <class Handle>
   void reap(Handle&& handle) const {
+    struct Seen {
+      ~Seen() { io_uring_cq_advance(ring, count); }
+      io_uring* ring;
+      unsigned count = 0;
+    } seen{get()};
     unsigned head = 0;
-    unsigned count = 0;
     io_uring_cqe* cqe = nullptr;
     io_uring_for_each_cqe(get(), head, cqe) {
+      ++seen.count;
       handle(*cqe);
-      ++count;
     }
-    io_uring_cq_advance(get(), count);
   }
 
   /// In the child of fork(): closes the descriptor and leaves the mappings, which the parent set up, alone.

@@ -11,6 +11,8 @@ namespace {
 
 /// How soon a full socket buffer is tried again when nobody polls.
 constexpr Duration kRetryFull = std::chrono::milliseconds(1);
+/// Packets for multicast groups that are taken each time.
+constexpr std::size_t kGroupsLeast = 8;
 
 }  // namespace
 
@@ -63,9 +65,10 @@ void UdpPort::update_group_mask() {
 
 std::size_t UdpPort::receive_groups(DatagramSink& sink, std::size_t budget) {
   if (groups_.empty()) return 0;
-  return groups_.receive(budget, [&](ReceiveSocket& socket, const msghdr& message, Bytes payload) {
-    deliver(socket, message, payload, sink);
-  });
+  // A little is for them, even where the other sockets never run dry.
+  return groups_.receive(
+      std::max(budget, kGroupsLeast),
+      [&](ReceiveSocket& socket, const msghdr& message, Bytes payload) { deliver(socket, message, payload, sink); });
 }
 
 void UdpPort::release_source_port(const proto::Gid& local, std::uint16_t port) { senders_.release(local, port); }

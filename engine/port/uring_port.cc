@@ -88,7 +88,7 @@ std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   while (works && room() > 0 && std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; })) {
     works = submit_and_reap(&sink);
   }
-  return received() + receive_groups(sink, room());
+  return received() + (rx_budget > 0 ? receive_groups(sink, room()) : 0);
 }
 
 /// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`. Returns
@@ -179,8 +179,12 @@ void UringPort::on_received(std::size_t receiver, const io_uring_cqe& cqe, Datag
     shot.maybe_more = cqe.res >= 0 || shot.received >= kShot || cqe.res == -ENOBUFS;
   }
   if ((cqe.flags & IORING_CQE_F_BUFFER) == 0) return;
-  const std::uint16_t id = BufferRing::id_of(cqe);
-  std::uint8_t* buffer = buffers_.buffer(id);
+  struct Lent {  // Also when the sink throws.
+    ~Lent() { from.give_back(id); }
+    const BufferRing& from;
+    std::uint16_t id;
+  } const lent{buffers_, BufferRing::id_of(cqe)};
+  std::uint8_t* buffer = buffers_.buffer(lent.id);
   io_uring_recvmsg_out* out = cqe.res < 0 ? nullptr : io_uring_recvmsg_validate(buffer, cqe.res, &receive_layout_);
   if (out != nullptr && sink != nullptr) {
     ++shot.received;
@@ -192,7 +196,6 @@ void UringPort::on_received(std::size_t receiver, const io_uring_cqe& cqe, Datag
     deliver(receivers_[receiver], message,
             Bytes{buffer + kPacketOffset, static_cast<std::size_t>(cqe.res) - kPacketOffset}, *sink);
   }
-  buffers_.give_back(id);
 }
 
 void UringPort::abandon_after_fork() {

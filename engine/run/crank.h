@@ -3,6 +3,7 @@
 // caller (Runner, tests) makes sure that nobody else uses the two at the same time.
 #pragma once
 
+#include <new>
 #include <optional>
 
 #include "engine/os/os_clock.h"
@@ -55,7 +56,10 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
     explicit Sink(N& n) : nic(n) {}
     void on_datagram(const proto::Datagram& datagram) override {
       if (!arrival) arrival = os_now();
-      nic.on_datagram(datagram, *arrival);
+      try {
+        nic.on_datagram(datagram, *arrival);
+      } catch (const std::bad_alloc&) {  // It is as good as lost. The port goes on with the next one.
+      }
     }
     N& nic;
     std::optional<Instant> arrival;
@@ -68,7 +72,12 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
   const std::optional<Instant> deadline = nic.next_deadline();
   const bool is_due = deadline && *deadline <= now;
   progress.timed = is_due;
-  if (is_due) nic.on_timeout(now);
+  if (is_due) {
+    try {
+      nic.on_timeout(now);
+    } catch (const std::bad_alloc&) {  // What was due still is.
+    }
+  }
   on_progress();
   if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {
     // The caller may find its completion now and not come back for long, and the peer waits for the acknowledgement.

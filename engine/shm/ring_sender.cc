@@ -58,7 +58,11 @@ RingSender::Peer* RingSender::peer_for(const proto::Transmit& transmit, Bytes pa
   Peer* peer = known_peer(name);
   if (peer == nullptr) {
     if (peers_.size() >= kNamesMost) forget_peers();
-    peer = peers_.emplace(name, std::make_unique<Peer>()).first->second.get();
+    try {
+      peer = peers_.emplace(name, std::make_unique<Peer>()).first->second.get();
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
     peer->name = name;
   }
   if (peer != last_peer_) in_row_ = 0;
@@ -175,8 +179,8 @@ void RingSender::tx_commit(const proto::Transmit& transmit) {
       (reader_runs_meanwhile_ && ring.unpublished_packets() >= kPublishPackets)) {
     publish(*peer);
   } else if (!peer->is_dirty) {
-    peer->is_dirty = true;
     dirty_.push_back(peer);
+    peer->is_dirty = true;
   }
 }
 

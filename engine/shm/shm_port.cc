@@ -94,7 +94,7 @@ std::size_t ShmPort::receive_by_rings(DatagramSink& sink, std::size_t budget) {
   std::size_t received = 0;
   if (receiver_.find_closed()) {
     received = exchange_udp(sink, budget);
-    if (received == 0) receiver_.open();
+    if (received < budget) receiver_.open();
   }
   received += receiver_.receive(sink, budget - std::min(received, budget));
   if (receiver_.has_finished()) {

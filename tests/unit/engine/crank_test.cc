@@ -45,6 +45,22 @@ TEST(Crank, PacketsArriveAfterWhatWasSentBeforeThem) {
   EXPECT_FALSE(progress.timed);
 }
 
+/// A NIC in a program that has taken all the memory that it may have.
+struct ShortNic final {
+  void on_datagram(const proto::Datagram&, Instant) { throw std::bad_alloc(); }
+  void on_timeout(Instant) { throw std::bad_alloc(); }
+  std::optional<proto::Transmit> poll_transmit(Instant, MutBytes) { return std::nullopt; }
+  std::optional<Instant> next_deadline() const { return Instant{}; }
+};
+
+TEST(Crank, WhatFindsNoMemoryIsAsGoodAsLost) {
+  ShortNic nic;
+  SlowPort port;
+  const engine::Progress progress = turn_crank(nic, port, os_now(), engine::Answers::kAtOnce, [] {});
+  EXPECT_EQ(progress.received, 1u);
+  EXPECT_TRUE(progress.timed);
+}
+
 TEST(Crank, TimersThatAreDueWhenPacketsArriveAreNotLeftToTheNextTurn) {
   EchoNic nic({});
   SlowPort port;

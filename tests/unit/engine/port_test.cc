@@ -98,6 +98,35 @@ TEST_P(PortTest, AFrameIsLentUntilItIsCommitted) {
   EXPECT_EQ(a_->counters().sent_packets, 0u);
 }
 
+// Verbs turn the crank as well, and what they call may find no memory.
+TEST_P(PortTest, GoesOnBehindASinkThatThrows) {
+  struct Thrower final : engine::DatagramSink {
+    void on_datagram(const proto::Datagram&) override {
+      ++seen;
+      throw std::bad_alloc();
+    }
+    int seen = 0;
+  } thrower;
+  constexpr std::uint32_t kCount = 40;
+  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
+  a_->flush();
+  ASSERT_TRUE(b_->wait(engine::os_now() + 5s));
+  EXPECT_THROW(b_->exchange(thrower, 64), std::bad_alloc);
+  EXPECT_EQ(thrower.seen, 1);
+  // What the kernel had handed over together with that one may be lost; each of the others comes once.
+  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), kCount + i));
+  a_->flush();
+  Inbox inbox;
+  const Instant limit = engine::os_now() + 5s;
+  while ((inbox.packets.empty() || number_of(inbox.packets.back()) + 1 != 2 * kCount) && engine::os_now() < limit) {
+    if (b_->exchange(inbox, 64) == 0) b_->wait(limit);
+  }
+  ASSERT_THAT(inbox.packets, SizeIs(testing::Ge(kCount)));
+  for (std::size_t i = 1; i < inbox.packets.size(); ++i) {
+    EXPECT_GT(number_of(inbox.packets[i]), number_of(inbox.packets[i - 1]));
+  }
+}
+
 TEST_P(PortTest, ReceivesAboutTheBudgetAndLosesNothing) {
   for (std::uint32_t i = 0; i < 200; ++i) ASSERT_TRUE(queue(*a_, path(1, 2), i));
   a_->flush();
