@@ -21,6 +21,7 @@
 #include "tools/preload/preload.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/findings.h"
+#include "tools/uroce/firewall_rules.h"
 #include "tools/uroce/rdma_tree.h"
 #include "tools/version/version.h"
 #include "verbs/ibverbs/catalogue/verbs_table.h"
@@ -126,11 +127,6 @@ Output output_of(const std::string& command) {
   return output;
 }
 
-bool has_rule_that_drops(const Output& rules) {
-  const auto has = [&](const char* word) { return rules.text.find(word) != std::string::npos; };
-  return rules.worked && (has(" drop") || has("DROP") || has("reject") || has("REJECT"));
-}
-
 /// Has the names of iptables-legacy's tables. `family`: ip, ip6.
 std::string tables_file(const std::string& family) { return "/proc/net/" + family + "_tables_names"; }
 
@@ -150,7 +146,7 @@ void check_firewall(Findings& findings) {
       "accept; a card's packets do not go through the host's firewall";
   if (::geteuid() != 0) return findings.note("firewall: only root sees its rules (nft list ruleset)", kRemedy);
   const Output rules = output_of("nft list ruleset"), v4 = legacy_rules("ip"), v6 = legacy_rules("ip6");
-  const auto drops = [](const Output& some) { return has_rule_that_drops(some); };
+  const auto drops = [](const Output& some) { return some.worked && has_rule_that_drops(some.text); };
   if (drops(rules) || drops(v4) || drops(v6) || drops(output_of("iptables-save"))) {
     return findings.note("firewall: there are rules that drop packets", kRemedy);
   }

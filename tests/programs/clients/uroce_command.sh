@@ -54,6 +54,9 @@ if unshare -rn nft list ruleset >/dev/null 2>&1; then
       shift; exec "$@"' - "$@"
   }
   expect 0 'firewall: there are rules that drop packets' blocked 'udp dport 4791' env PATH=/usr/bin "$uroce" diagnose
+  expect 0 'firewall: there are rules that drop packets' blocked '' "$uroce" diagnose  # nft prints this behind tabs.
+  expect 0 'firewall: no rule drops packets' unshare -rn sh -c \
+    'ip link set lo up; nft "table inet f { counter dropped { }; chain i { type filter hook input priority 0; counter name dropped accept; }; }" && exec "$1" diagnose' - "$uroce"
   # Rules that nft does not list. Without iptables-legacy-save nobody sees them.
   legacy='ip link set lo up; iptables-legacy -A INPUT -p udp --dport 4791 -j DROP || exit 9'
   hidden='mount --bind /bin/false "$(realpath "$(command -v iptables-legacy-save)")"'
