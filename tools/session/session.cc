@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "tools/control/reach.h"
 #include "tools/rdma/trace.h"
 #include "tools/session/connect_by_cm.h"
 #include "tools/session/transfer.h"
@@ -130,33 +131,6 @@ void check_gid_families(const PeerMetadata& local, const PeerMetadata& peer, con
                             is_ipv4(local.gid) ? "IPv4" : "IPv6", peer_role, is_ipv4(peer.gid) ? "IPv4" : "IPv6"));
 }
 
-bool is_loopback(const std::uint8_t* gid) {
-  constexpr std::uint8_t kLoopbackV6[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  return (is_ipv4(gid) && gid[12] == 127) || std::equal(std::begin(kLoopbackV6), std::end(kLoopbackV6), gid);
-}
-
-/// What helps when a NIC has a loopback address, and `address` is what its end is known by; `there`: which end.
-std::string remedy(const std::string& address, const char* there) {
-  if (address.starts_with("fe80:")) return "connect by an IPv4 or a global IPv6 address (NICs have no link-local ones)";
-  return "pass --addr " + address + there;
-}
-
-/// A NIC on a loopback address reaches nobody on another host, and nobody there reaches it. Without this, retries would
-/// end half a second later.
-void check_gids_reach(const PeerMetadata& local, const PeerMetadata& peer, const Control& control) {
-  if (control.is_local()) return;
-  if (is_loopback(local.gid)) {
-    throw Failure(kExitUsage,
-                  fmt::format("our NIC has a loopback address, and {} is on another host, {}: {}", control.peer_role(),
-                              control.peer_address(), remedy(control.local_address(), "")));
-  }
-  if (is_loopback(peer.gid)) {
-    throw Failure(kExitUsage,
-                  fmt::format("the NIC of {} has a loopback address, which we can't reach from {}: {}",
-                              control.peer_role(), control.local_address(), remedy(control.peer_address(), " there")));
-  }
-}
-
 QueueSizes queue_sizes(const Workload& w, Roles roles) {
   QueueSizes sizes;
   sizes.send_wrs = w.depth;
@@ -208,7 +182,7 @@ void run_steps(const SessionOptions& options, Control& control, RdmaResources& r
   } else {
     peer = exchange_metadata(control, local);
     check_gid_families(local, peer, control.peer_role());
-    check_gids_reach(local, peer, control);
+    check_gids_reach(local, peer, control, "pass --addr ");
     modify_qps_to_rtr(r, peer, rtr);
     modify_qps_to_rts(r, local, rts);
   }

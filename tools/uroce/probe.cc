@@ -26,6 +26,14 @@ constexpr std::uint32_t kSlotBytes = kHeaderArea + kLargest;
 constexpr std::uint32_t kQkey = 0x75726F63;
 constexpr std::uint64_t kSendMark = std::uint64_t{1} << 32;  ///< In wr_id.
 
+/// Begins the payload of each packet: a network may bring one twice, and that must not stand for another that is lost.
+struct Label {
+  static constexpr std::uint32_t kMark = 0x434F5255;
+  std::uint32_t mark = kMark;
+  std::uint32_t number = 0;
+};
+static_assert(sizeof(Label) <= Probe::kSmallBytes);
+
 const ibv::VerbsTable& the_verbs() { return ibv::uroce_verbs(); }
 
 [[noreturn]] void give_up(const char* what) {
@@ -45,7 +53,7 @@ ibv_context* open_first_device() {
 
 }  // namespace
 
-Probe::Probe(const std::string& address) : context_(open_first_device()), memory_((kReceives + 1) * kSlotBytes) {
+Probe::Probe(const std::string& address) : context_(open_first_device()), memory_((kReceives + kSends) * kSlotBytes) {
   ibv_port_attr port{};
   // The table's function fills the older, shorter struct, which is the beginning of this one.
   the_verbs().ibv_query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port));
@@ -102,8 +110,10 @@ void Probe::make_queue_pair() {
   }
 }
 
+std::uint8_t* Probe::slot_at(std::uint64_t slot) { return memory_.data() + slot * kSlotBytes; }
+
 void Probe::post_receive(std::uint64_t slot) {
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(memory_.data()) + slot * kSlotBytes, kSlotBytes, mr_->lkey};
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(slot_at(slot)), kSlotBytes, mr_->lkey};
   ibv_recv_wr wr{}, *bad = nullptr;
   wr.wr_id = slot;
   wr.sg_list = &sge;
@@ -136,7 +146,11 @@ void Probe::aim_at(const PeerMetadata& peer) {
 }
 
 void Probe::send(std::uint32_t bytes) {
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(memory_.data()) + kReceives * kSlotBytes, bytes, mr_->lkey};
+  const Label label{.number = sent_};
+  std::uint8_t* const payload = slot_at(kReceives + sent_ % kSends);  // The one before may not have left yet.
+  std::memcpy(payload, &label, sizeof label);
+  ++sent_;
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(payload), bytes, mr_->lkey};
   ibv_send_wr wr{}, *bad = nullptr;
   wr.wr_id = kSendMark;
   wr.sg_list = &sge;
@@ -149,13 +163,20 @@ void Probe::send(std::uint32_t bytes) {
   if (ibv_post_send(qp_, &wr, &bad) != 0) give_up("can't send");
 }
 
+/// Whether the packet in the slot has not come before. Earlier versions do not number theirs.
+bool Probe::is_new(std::uint64_t slot) {
+  Label label;
+  std::memcpy(&label, slot_at(slot) + kHeaderArea, sizeof label);
+  return label.mark != Label::kMark || seen_.insert(label.number).second;
+}
+
 void Probe::collect(Arrivals& arrivals) {
   std::array<ibv_wc, 16> completions;
   const int count = ibv_poll_cq(cq_, completions.size(), completions.data());
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions.at(static_cast<std::size_t>(i));
     if (wc.wr_id >= kSendMark || wc.status != IBV_WC_SUCCESS) continue;
-    ++(wc.byte_len - kHeaderArea > kSmallBytes ? arrivals.large : arrivals.small);
+    if (is_new(wc.wr_id)) ++(wc.byte_len - kHeaderArea > kSmallBytes ? arrivals.large : arrivals.small);
     post_receive(wc.wr_id);
   }
 }

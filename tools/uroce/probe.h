@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ class Probe {
  public:
   static constexpr std::uint32_t kSmallBytes = 64;
 
-  /// Packets that have arrived.
+  /// Packets that have arrived, each counted once.
   struct Arrivals {
     std::uint64_t small = 0, large = 0;
   };
@@ -47,6 +48,8 @@ class Probe {
   void choose_gid(const std::string& address);
   void make_queue_pair();
   void post_receive(std::uint64_t slot);
+  std::uint8_t* slot_at(std::uint64_t slot);
+  bool is_new(std::uint64_t slot);
 
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
@@ -58,6 +61,8 @@ class Probe {
   std::uint8_t gid_index_ = 0;
   std::uint32_t mtu_ = 0;
   std::uint32_t peer_qpn_ = 0;
+  std::uint32_t sent_ = 0;
+  std::set<std::uint32_t> seen_;  ///< Numbers of the peer's packets.
   std::vector<std::uint8_t> memory_;
 };
 

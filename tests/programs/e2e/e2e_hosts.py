@@ -121,13 +121,15 @@ def other_ports(second):
         subprocess.run([*run, "nft", "delete", "table", "ip", "e2e"], check=True)
 
 
-def examine(second, status, words=(), unsaid=()):
-    """What `uroce doctor` prints here and there about the two directions, which must be the same: {"FROM -> TO": "ok ..."}."""
+def examine(second, status, words=(), unsaid=(), faults=""):
+    """What `uroce doctor` prints here and there about the two directions, which must be the same: {"FROM -> TO": "ok ..."}.
+    `faults`: on the way from there."""
     listening = Tool("uroce", ["doctor", "--listen", "--port", "0"])
     peer = None
     try:
         port = listening.wait_for_line(r"waits on TCP port (\d+)").group(1)
-        peer = Tool("uroce", ["doctor", "--peer", HERE, "--port", port], launcher=second.there([]))
+        peer = Tool("uroce", ["doctor", "--peer", HERE, "--port", port], launcher=second.there([]),
+                    env={"UROCE_FAULTS": faults} if faults else None)
         check((peer.finish(), listening.finish()) == (status, status), "status", peer, listening)
         both = []
         for tool in (listening, peer):
@@ -164,6 +166,39 @@ def scenario_hosts_doctor():
         with other_ports(second):
             way = examine(second, 1, ["an address translation (NAT) that chooses other source ports"], ["firewall"])
             check(way == ("BAD none of 20 packets arrived as it was sent, 20 came with a wrong ICRC", good), way)
+
+
+def scenario_hosts_doctor_of_a_poor_network():
+    """What uroce doctor says when packets come twice, or are lost, or both."""
+    need_namespaces()
+    good, too_large = "ok all 20 packets arrived", "BAD packets of 64 bytes arrive, those of 4096 do not"
+    with SecondHost(9000) as second:
+        for faults, status, told in (("dup=op:ud_send", 0, good),
+                                     ("dup=op:ud_send#5,drop=op:ud_send#7", 0, "note 19 of 20 packets arrived"),
+                                     ("drop=size:1000..5000", 1, too_large),
+                                     ("drop=size:1000..5000,drop=size:0..999#1", 1, too_large),
+                                     ("drop=size:1000..5000#1..9", 0, "note 11 of 20 packets arrived")):
+            way = examine(second, status, faults=faults)
+            check(way == (told, good), faults, way)
+
+
+def scenario_hosts_doctor_by_link_local():
+    """NICs have no such addresses: uroce doctor says so, and does not blame the network."""
+    need_namespaces()
+    with SecondHost(1500) as second:
+        for address, run in (("fe80::a", []), ("fe80::b", second.there([]))):
+            subprocess.run([*run, "ip", "addr", "add", f"{address}/64", "dev", "eth0", "nodad"], check=True)
+        listening = Tool("uroce", ["doctor", "--listen", "--port", "0"])
+        try:
+            port = listening.wait_for_line(r"waits on TCP port (\d+)").group(1)
+            peer = Tool("uroce", ["doctor", "--peer", "fe80::a%eth0", "--port", port], launcher=second.there([]))
+            check((peer.finish(), listening.finish()) == (2, 2), "status", peer, listening, peer.stdout)
+            for tool in (peer, listening):
+                check("connect by an IPv4 or a global IPv6 address (NICs have no link-local ones)" in tool.stderr,
+                      tool.stderr)
+                check("firewall" not in tool.stdout, tool.stdout)
+        finally:
+            listening.kill()
 
 
 def scenario_hosts_interface_down():
