@@ -37,8 +37,10 @@ int show_gids();
 /// Looks at everything that the emulated NICs depend on, and prints each finding with its remedy. 0: they can work.
 int doctor();
 
-/// Lists the RDMA devices of the machine, as the tree below `sys` (/sys) shows them, and uroce's: which GID index to
-/// take, what could be in the way, and commands that work. 0; 1: no device can be used.
+constexpr const char* kOwnSys = "/sys";
+/// Lists the RDMA devices of the machine, as the tree below `sys` shows them, and uroce's: which GID index to take,
+/// commands that work, and for kOwnSys what else of this machine could be in the way. 0; 1: no device can be used, or
+/// `sys` is no such tree.
 int diagnose(const std::string& sys);
 
 /// Writes what the NICs of process `pid` remember to `directory`, and prints where. 0; 1: nothing, or it can't be

@@ -80,7 +80,7 @@ bool show(const RdmaPort& port, Findings& findings) {
   return active && best;
 }
 
-void check_modules(const std::vector<RdmaPort>& machine, Findings& findings) {
+void check_modules(bool machine_has_devices, Findings& findings) {
   constexpr std::array<std::string_view, 12> kWanted{"ib_uverbs", "rdma_ucm", "rdma_rxe", "siw",
                                                      "mlx5_ib",   "mlx4_ib",  "irdma",    "bnxt_re",
                                                      "qedr",      "erdma",    "efa",      "hns_roce_hw_v2"};
@@ -93,7 +93,7 @@ void check_modules(const std::vector<RdmaPort>& machine, Findings& findings) {
   }
   if (loaded.empty()) loaded = known ? "none for RDMA (uroce needs none)" : "not known, without /proc/modules";
   findings.good("kernel modules: " + loaded);
-  if (machine.empty()) return;
+  if (!machine_has_devices) return;
   if (::access("/dev/infiniband/rdma_cm", F_OK) != 0) {
     findings.note("RDMA CM: the module rdma_ucm is not loaded",
                   "the first program that uses it (rping, --cm) usually loads it; if not: modprobe rdma_ucm");
@@ -192,22 +192,48 @@ void print_commands(const RdmaPort& port, bool machine, bool runs) {
   if (machine || runs) print_to(stdout, "  server: {}\n  client: {} {}\n", pair, pair, peer);
 }
 
+/// Prints all devices below `sys`; `here`: those of this machine. The ports that a program can use.
+std::vector<RdmaPort> show_tree(const RdmaTree& tree, const std::string& sys, bool here, Findings& findings) {
+  const bool none = tree.ports.empty() && tree.portless.empty();
+  print_to(stdout, "RDMA devices of {}{}\n", here ? "this machine" : sys, none && tree.wrong.empty() ? ": none" : "");
+  std::vector<RdmaPort> usable;
+  for (const RdmaPort& port : tree.ports) {
+    if (show(port, findings)) usable.push_back(port);
+  }
+  for (const auto& [device, why] : tree.portless) {
+    findings.bad(fmt::format("{}: no port ({})", device, why),
+                 here ? "dmesg shows what its driver says" : "copy what the links lead to as well: cp -rL, tar -h");
+  }
+  if (!tree.wrong.empty()) {
+    // uroce needs none of it.
+    here ? findings.note(tree.wrong, "mount /sys, and let this user read it")
+         : findings.bad(tree.wrong, "name a copy of /sys that has class/infiniband, and that you may read");
+  } else if (none) {
+    findings.note(
+        sys + "/class/infiniband has no device",
+        "a card: its driver; without a card: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0 (root), or "
+        "uroce");
+  }
+  return usable;
+}
+
+/// What of this machine could be in the way.
+void check_machine(bool has_devices, Findings& findings) {
+  print_to(stdout, "\nThe rest\n");
+  check_modules(has_devices, findings);
+  check_locked_memory(has_devices, findings);
+  check_firewall(findings);
+  check_tool_port(findings);
+}
+
 }  // namespace
 
 int diagnose(const std::string& sys) {
   Findings findings;
-  const std::vector<RdmaPort> machine = read_rdma_tree(sys);
-  std::vector<RdmaPort> usable;
-  print_to(stdout, "RDMA devices of this machine{}\n", machine.empty() ? ": none" : "");
-  for (const RdmaPort& port : machine) {
-    if (show(port, findings)) usable.push_back(port);
-  }
-  if (machine.empty()) {
-    findings.note(
-        "/sys/class/infiniband has no device",
-        "a card: its driver; without a card: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0 (root), or "
-        "uroce");
-  }
+  const bool here = sys == kOwnSys;
+  const RdmaTree tree = read_rdma_tree(sys);
+  const std::vector<RdmaPort> usable = show_tree(tree, sys, here, findings);
+  if (!here && !tree.wrong.empty()) return 1;
   print_to(stdout, "\nuroce's devices, for `uroce run` and our tools\n");
   std::vector<RdmaPort> emulated;
   for (const RdmaPort& port : uroce_ports()) {
@@ -216,16 +242,13 @@ int diagnose(const std::string& sys) {
   if (emulated.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
   const auto refused = refused_path(library_path());
   if (refused) findings.bad("uroce run: " + *refused, kAnotherFolder);
-  print_to(stdout, "\nThe rest\n");
-  check_modules(machine, findings);
-  check_locked_memory(!machine.empty(), findings);
-  check_firewall(findings);
-  check_tool_port(findings);
+  if (here) check_machine(!tree.ports.empty(), findings);
   if (usable.empty() && emulated.empty()) {
     print_to(stdout, "\nNo RDMA device can be used here.\n");
     return 1;
   }
-  print_to(stdout, "\nCommands that work here (from another host: its way to this one instead of the address)\n");
+  print_to(stdout, "\nCommands that work {} (from another host: its way to this one instead of the address)\n",
+           here ? "here" : "with these devices");
   for (const RdmaPort& port : usable) print_commands(port, true, !refused);
   if (!emulated.empty()) print_commands(emulated.front(), false, !refused);
   print_to(stdout,

@@ -86,7 +86,7 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
 struct CommandLine {
   RunOptions run, env, enable;
   bool plain = false;
-  std::string sys = "/sys";
+  std::string sys = kOwnSys;
   PeerOptions peer;
   uroce::explain::Options explain;
   std::uint32_t pid = 0;

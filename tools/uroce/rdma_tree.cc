@@ -2,6 +2,7 @@
 #include "tools/uroce/rdma_tree.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "proto/base/directory.h"
 #include "proto/timing.h"
+#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -20,13 +22,12 @@ std::string first_line(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
-  return line;
+  return without_controls(line);
 }
 
 /// Names in a directory, in the order of people: numbers by value.
-std::vector<std::string> names_in(const fs::path& directory) {
+std::vector<std::string> names_in(const fs::path& directory, std::error_code& error) {
   std::vector<std::string> names;
-  std::error_code error;
   for (const auto& entry : entries_of(directory, error)) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() && std::isdigit(static_cast<unsigned char>(a[0])) ? a.size() < b.size() : a < b;
@@ -40,15 +41,16 @@ bool is_v2(const GidRow& row) { return row.type == "RoCE v2"; }
 RdmaPort read_port(const fs::path& sys, const std::string& device, const std::string& number) {
   const fs::path directory = sys / "class/infiniband" / device / "ports" / number;
   RdmaPort port;
-  port.device = device;
-  port.number = std::atoi(number.c_str());
+  port.device = without_controls(device);
+  port.number = static_cast<int>(std::strtol(number.c_str(), nullptr, 10));
   const std::string state = first_line(directory / "state");  // "4: ACTIVE"
   port.state = state.substr(std::min(state.size(), state.find(' ') + 1));
   port.ethernet = first_line(directory / "link_layer") != "InfiniBand";
   port.rate = first_line(directory / "rate");
-  for (const std::string& index : names_in(directory / "gids")) {
+  std::error_code ignored;  // No GID is shown then.
+  for (const std::string& index : names_in(directory / "gids", ignored)) {
     GidRow row;
-    row.index = std::atoi(index.c_str());
+    row.index = static_cast<int>(std::strtol(index.c_str(), nullptr, 10));
     if (inet_pton(AF_INET6, first_line(directory / "gids" / index).c_str(), row.gid.raw.data()) != 1) continue;
     if (row.gid.is_zero()) continue;
     row.type = first_line(directory / "gid_attrs/types" / index);
@@ -63,16 +65,33 @@ RdmaPort read_port(const fs::path& sys, const std::string& device, const std::st
   return port;
 }
 
+/// What it means that the directory of the devices can't be read. A kernel without RDMA has none.
+std::string wrong_with(const fs::path& sys, const std::error_code& error) {
+  if (error != std::errc::no_such_file_or_directory)
+    return fmt::format("{}/class/infiniband can't be read: {}", sys.string(), error.message());
+  std::error_code ignored;
+  return fs::is_directory(sys / "class", ignored) ? "" : sys.string() + " has no directory class, as every /sys has";
+}
+
+void read_device(const fs::path& sys, const std::string& device, RdmaTree& tree) {
+  const fs::path directory = sys / "class/infiniband" / device / "ports";
+  std::error_code error;
+  const auto numbers = names_in(directory, error);
+  for (const std::string& number : numbers) tree.ports.push_back(read_port(sys, device, number));
+  if (!numbers.empty()) return;
+  tree.portless.push_back({without_controls(device),
+                           without_controls(directory.string()) + (error ? ": " + error.message() : " is empty")});
+}
+
 }  // namespace
 
-std::vector<RdmaPort> read_rdma_tree(const fs::path& sys) {
-  std::vector<RdmaPort> ports;
-  for (const std::string& device : names_in(sys / "class/infiniband")) {
-    for (const std::string& number : names_in(sys / "class/infiniband" / device / "ports")) {
-      ports.push_back(read_port(sys, device, number));
-    }
-  }
-  return ports;
+RdmaTree read_rdma_tree(const fs::path& sys) {
+  RdmaTree tree;
+  std::error_code error;
+  const auto devices = names_in(sys / "class/infiniband", error);
+  if (error) tree.wrong = wrong_with(sys, error);
+  for (const std::string& device : devices) read_device(sys, device, tree);
+  return tree;
 }
 
 std::string judge(const RdmaPort& port, const GidRow& row) {

@@ -29,8 +29,18 @@ struct RdmaPort {
   std::vector<GidRow> gids;    ///< Those that are not empty.
 };
 
-/// The ports of all devices below `sys`, a directory like /sys; sorted by name. Reads files only.
-std::vector<RdmaPort> read_rdma_tree(const std::filesystem::path& sys);
+struct RdmaTree {
+  /// A device whose ports can't be listed.
+  struct Portless {
+    std::string device, why;
+  };
+  std::vector<RdmaPort> ports;  ///< Of all devices, sorted by name.
+  std::vector<Portless> portless;
+  std::string wrong;  ///< Why there may be more devices; or "".
+};
+
+/// The devices below `sys`, a directory like /sys. Reads files only; what they say controls no terminal.
+RdmaTree read_rdma_tree(const std::filesystem::path& sys);
 
 /// What a GID can be used for, in a few words.
 std::string judge(const RdmaPort& port, const GidRow& row);

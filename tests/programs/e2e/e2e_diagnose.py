@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """uroce diagnose: which GID index it names, and whether the commands that it prints work."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -38,6 +39,14 @@ def card(sys, gids, link_layer="Ethernet", state="4: ACTIVE", mtu=1500):
     write(sys / "class/net/eth7/mtu", str(mtu))
 
 
+@contextlib.contextmanager
+def tree_without_devices():
+    """As that of a kernel without RDMA."""
+    with tempfile.TemporaryDirectory() as sys:
+        (pathlib.Path(sys) / "class").mkdir()
+        yield sys
+
+
 LOCAL, V4, V6 = "fe80:0000:0000:0000:0000:0000:0000:0001", "0000:0000:0000:0000:0000:ffff:c000:0207", "2001:0db8:0000:0000:0000:0000:0000:0007"
 
 
@@ -66,11 +75,32 @@ def scenario_diagnose_of_a_tree():
         check("InfiniBand  <- take this index" in diagnose("--sys", directory)[1], "InfiniBand")
 
 
+def scenario_diagnose_of_a_bad_tree():
+    """What is no copy of /sys, or not all of one, is named. Nothing of this machine is mixed in."""
+    with tempfile.TemporaryDirectory() as directory:
+        status, text = diagnose("--sys", directory)
+        check(status == 1 and f"BAD   {directory} has no directory class" in text and "none" not in text, text)
+        write(pathlib.Path(directory) / "class/infiniband", "a file")
+        status, text = diagnose("--sys", directory)
+        check(status == 1 and f"BAD   {directory}/class/infiniband can't be read: Not a directory" in text, text)
+    with tempfile.TemporaryDirectory() as directory:
+        card(pathlib.Path(directory), [(V4, "RoCE v2")], state="4: \033[31mACTIVE\033]0;x\007")
+        devices = pathlib.Path(directory) / "class/infiniband"
+        (devices / "mlx5_1").symlink_to("../../devices/mlx5_1")  # As `cp -r` leaves it.
+        (devices / "mlx5_2/ports").mkdir(parents=True)
+        text = diagnose("--sys", directory)[1]
+        check("\033" not in text and "\007" not in text and "mlx5_0 port 1: ?[31mACTIVE?]0;x?" in text, repr(text))
+        check(f"BAD   mlx5_1: no port ({devices}/mlx5_1/ports: No such file or directory)" in text and "cp -rL" in text, text)
+        check(f"BAD   mlx5_2: no port ({devices}/mlx5_2/ports is empty)" in text, text)
+        for word in ("kernel modules", "RDMA CM", "locked memory", "firewall:", "TCP port", "this machine", "work here"):
+            check(word not in text, f"{word}\n{text}")
+
+
 def scenario_diagnose_commands():
     """As printed, on the machine's own /sys."""
-    with tempfile.TemporaryDirectory() as without_devices:
-        status, text = diagnose("--sys", without_devices)
-    check(status == 0 and "RDMA devices of this machine: none" in text, text)
+    with tree_without_devices() as sys:
+        status, text = diagnose("--sys", sys)
+    check(status == 0 and f"RDMA devices of {sys}: none" in text and f"{sys}/class/infiniband has no device" in text, text)
     pairs = re.findall(r"^  server: (.*)\n  client: (.*)$", text, re.MULTILINE)
     check(len(pairs) == 2, text)
     if subprocess.run(["which", "ibv_rc_pingpong"], capture_output=True, check=False).returncode != 0:
@@ -101,8 +131,8 @@ def scenario_folder_with_a_space():
         check(status != 0 and words in text, text)
         status, text = diagnose(program=program, command="doctor")
         check(status == 1 and f"BAD   library: {words}" in text and "-> build or install uroce in another folder" in text, text)
-        with tempfile.TemporaryDirectory() as without_devices:
-            text = diagnose("--sys", without_devices, program=program)[1]
+        with tree_without_devices() as sys:
+            text = diagnose("--sys", sys, program=program)[1]
         check(f"BAD   uroce run: {words}" in text and "server: rdma_server" in text and "uroce run --" not in text, text)
 
 
