@@ -73,6 +73,12 @@ inline CLI::Validator not_an_option() {
   return {check, ""};
 }
 
+/// For options whose value "" would be as none: it comes from a variable of a script that is not set.
+inline CLI::Validator not_empty() {
+  const auto check = [](const std::string& value) { return value.empty() ? "the value is empty" : ""; };
+  return {check, ""};
+}
+
 /// An option whose value is one of the words of `choices`. (CLI11's own transformer tells its insides in errors.)
 template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::map<std::string, T>& choices,

@@ -68,16 +68,22 @@ void add_explain(CLI::App& command, uroce::explain::Options& options) {
   command.add_flag("--packets", options.packets, "Print each packet: what it is, and why it was sent");
   command.add_option("--only", options.only, "problems: print the packets with problems, and no others")
       ->type_name("problems");
-  command.add_option("--qp", options.qp, "Only connections of this QP (17 or 0x11)")->type_name("QPN");
-  command.add_option("--peer", options.peer, "Only connections of this address")->type_name("ADDRESS");
+  command.add_option("--qp", options.qp, "Only connections of this QP (17 or 0x11)")
+      ->type_name("QPN")
+      ->check(not_empty());
+  command.add_option("--peer", options.peer, "Only connections of this address")
+      ->type_name("ADDRESS")
+      ->check(not_empty());
   command.add_flag("--json", options.json, "One JSON document instead of text");
   command.add_option("--html", options.html, "Also write a page for browsers: a ladder of all packets")
       ->type_name("FILE")
+      ->check(not_empty())
       ->check(not_an_option());
   command
       .add_option("--perfetto", options.perfetto,
                   "Also write a trace for https://ui.perfetto.dev: tracks of QPs, for long captures")
       ->type_name("FILE")
+      ->check(not_empty())
       ->check(not_an_option());
   command.add_flag("--follow", options.follow, "Print each packet when it comes, and wait for more, until ^C");
 }
@@ -140,6 +146,7 @@ void add_looking(CLI::App& app, CommandLine& line) {
       [&line] { return line.peer.listens || !line.peer.peer.empty() ? examine_peer(line.peer) : doctor(); });
   CLI::Option* const peer = examine.add_option(
       "--peer", line.peer.peer, "Send packets to and from a NIC of that host, on which `uroce doctor --listen` runs");
+  peer->check(not_empty());
   CLI::Option* const listens =
       examine.add_flag("--listen", line.peer.listens, "Wait for `uroce doctor --peer` of another host");
   peer->excludes(listens);

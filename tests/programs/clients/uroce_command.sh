@@ -115,6 +115,11 @@ expect 2 'uroce run: unknown option --bogus. `uroce run --help` lists all option
 expect 2 'uroce explain: unknown option --bogus.' "$uroce" explain --bogus
 expect 2 "uroce devices: unexpected argument 'all'." "$uroce" devices all
 expect 2 'uroce doctor: --peer and --listen exclude each other' "$uroce" doctor --listen --peer localhost
+# A variable of a script that is not set asks for nothing else.
+expect 2 'uroce doctor: --peer: the value is empty.' "$uroce" doctor --peer ''
+for option in --qp --peer --html --perfetto; do
+  expect 2 "uroce explain: $option: the value is empty." "$uroce" explain $option '' "$(dirname "$0")/../../../pcaps/read.pcap"
+done
 expect 0 'uroce 0.' "$uroce" --version
 for words in devices --help 'explain pcaps/read.pcap' 'explain --json pcaps/read.pcap'; do
   expect 1 "can't write to stdout" sh -c 'cd "$3" && "$1" $2 >/dev/full' - "$(realpath "$uroce")" "$words" "$(dirname "$0")/../../.."
