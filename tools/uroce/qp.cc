@@ -131,10 +131,10 @@ int show_qp(const std::string& name, bool json) {
   }
   if (json) print_to(stdout, "{}\n", found.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
   if (!found.empty()) return 0;
-  print_to(stderr, "uroce: {}\n",
-           nics.empty()
-               ? fmt::format("process {} has no NIC of this build of uroce open, or we may not look into it", *pid)
-               : fmt::format("process {} has no such QP", *pid));
+  print_to(stderr, "uroce: process {} has {}\n", *pid,
+           nics.empty() ? "no NIC of this build of uroce open, or we may not look into it"
+           : *qpn == 0  ? "no QP"
+                        : "no such QP");
   return 1;
 }
 

@@ -3,10 +3,14 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "proto/capture_file.h"
 #include "tools/backend/unknown_settings.h"
@@ -40,8 +44,10 @@ bool set_capture(const std::string& file) {
   }
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
-  const auto type = std::filesystem::status(path, error).type();
-  if (type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found) {
+  // A pipe waits for its reader, so only the command opens it. What can't be looked at, or is a directory, can't be
+  // opened either, and that is said here.
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::is_other(status)) {
     const auto begun = proto::CaptureFile::open(path, proto::CaptureFile::Start::kAnew);
     if (!begun.ok()) print_to(stderr, "uroce: --pcap: {}\n", begun.error());
     if (!begun.ok()) return false;
@@ -70,22 +76,38 @@ int set_environment(const RunOptions& options) {
   return 0;
 }
 
-void print_variable(const char* name, const std::string& value, bool plain) {
-  if (plain) {
-    print_to(stdout, "{}={}\n", name, value);
-    return;
+using Variables = std::vector<std::pair<const char*, std::string>>;
+
+/// What set_environment() has set.
+Variables all_variables() {
+  Variables all;
+  for (const char* name : kPreloadVariables) all.emplace_back(name, secure_getenv(name));
+  for (std::size_t i = 0; i < ibv::settings().size(); ++i) {
+    const std::string value = ibv::setting(static_cast<ibv::Setting>(i));
+    if (!value.empty()) all.emplace_back(ibv::settings().at(i).name, value);
   }
-  print_to(stdout, "export {}={}\n", name, shell_quote(value));
+  return all;
+}
+
+/// The variable whose value is more than one line, or nullptr.
+const char* of_several_lines(const Variables& variables) {
+  const auto found =
+      std::ranges::find_if(variables, [](const auto& v) { return v.second.find('\n') != std::string::npos; });
+  return found == variables.end() ? nullptr : found->first;
 }
 
 }  // namespace
 
 int print_environment(const RunOptions& options, bool plain) {
   if (const int status = set_environment(options)) return status;
-  for (const char* name : kPreloadVariables) print_variable(name, secure_getenv(name), plain);
-  for (std::size_t i = 0; i < ibv::settings().size(); ++i) {
-    const std::string value = ibv::setting(static_cast<ibv::Setting>(i));
-    if (!value.empty()) print_variable(ibv::settings().at(i).name, value, plain);
+  const Variables variables = all_variables();
+  const char* const bad = plain ? of_several_lines(variables) : nullptr;
+  if (bad != nullptr) {  // Its second line would set another variable.
+    print_to(stderr, "uroce: {} is more than one line, and --plain can't quote it: give it another value\n", bad);
+    return kUsage;
+  }
+  for (const auto& [name, value] : variables) {
+    plain ? print_to(stdout, "{}={}\n", name, value) : print_to(stdout, "export {}={}\n", name, shell_quote(value));
   }
   return 0;
 }

@@ -91,6 +91,13 @@ for name in 'a b' 'a:b' 'a;b' 'a$b'; do
   cp "$(dirname "$uroce")/../lib/libibverbs.so.1" "$folder/$name/lib/"
   expect 2 'in another folder' "$folder/$name/bin/uroce" run -- true
 done
+# A second line would be another variable.
+expect 2 'UROCE_PCAP is more than one line' env --chdir="$folder" "$(realpath "$uroce")" env --plain --pcap $'a\nEVIL=1'
+expect 2 'LD_PRELOAD is more than one line' env LD_PRELOAD=$'a\nEVIL=1' "$uroce" env --plain
+# A capture that can't be written is refused before the command runs.
+expect 2 "--pcap: can't" "$uroce" run --pcap "$folder" -- echo ran
+ln -s loop "$folder/loop"  # As a folder that this user may not search.
+expect 2 "--pcap: can't" "$uroce" run --pcap "$folder/loop/x.pcap" -- echo ran
 # A signal would end it with 153.
 expect 1 'File too large' "$uroce" run -- bash -c 'ulimit -f 0; cat /sys/class/infiniband/uroce0/node_guid'
 expect 7 '' "$uroce" run -- sh -c 'exit 7'

@@ -88,6 +88,18 @@ def scenario_closed_port():
             check(first.endswith("; port 4791 there is closed") == closed, first)
 
 
+def scenario_qp_of_none():
+    """A process that has a NIC and no QP lacks none that was asked for."""
+    server = Server(["--addr", "127.0.0.1"])
+    try:
+        pid = server.process.pid
+        for name, words in ((pid, "has no QP"), (f"{pid}/0x11", "has no such QP")):
+            status, text, error = uroce("qp", name)
+            check(status == 1 and error == f"uroce: process {pid} {words}\n", text, error)
+    finally:
+        server.kill()
+
+
 def scenario_live():
     """A client whose peer is stopped: top and qp tell what it waits for, and neither process notices."""
     with Pair(["--op", "write", "--size", 3000, "--iters", 1000000, "--num-qp", 1, "--timeout", 20], env={"UROCE_RECORD": ""}) as pair:
