@@ -55,6 +55,26 @@ bool is_recording(const json& content) {
          content.value("schema", "") == "uroce-record-1";
 }
 
+/// Why that is no file to read, or "". Opening a FIFO would wait for somebody who writes.
+std::string wrong_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) return error.message();
+  return fs::is_regular_file(status) ? "" : "it is no regular file";
+}
+
+/// A recording, or why there is none.
+Result<Document, std::string> read_document(const fs::path& path) {
+  if (std::string wrong = wrong_file(path); !wrong.empty()) return Err{std::move(wrong)};
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) return Err{std::string(std::strerror(errno))};
+  json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!is_recording(content)) return Err{std::string("damaged, or no recording of this version of uroce")};
+  std::error_code error;
+  return Document{path, fs::last_write_time(path, error), std::move(content)};
+}
+
 std::vector<Document> documents_in(const std::string& directory, std::vector<std::string>& skipped) {
   std::vector<Document> found;
   std::error_code error;
@@ -63,18 +83,12 @@ std::vector<Document> documents_in(const std::string& directory, std::vector<std
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(record::kFilePrefix) || entry.path().extension() != ".json") continue;
-    errno = 0;
-    std::ifstream file(entry.path());
-    if (!file) {
-      skipped.push_back(entry.path().string() + ": " + std::strerror(errno));
-      continue;
+    auto document = read_document(entry.path());
+    if (document.ok()) {
+      found.push_back(std::move(*document));
+    } else {
+      skipped.push_back(entry.path().string() + ": " + document.error());
     }
-    json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
-    if (!is_recording(content)) {
-      skipped.push_back(entry.path().string() + ": damaged, or no recording of this version of uroce");
-      continue;
-    }
-    found.push_back({entry.path(), entry.last_write_time(error), std::move(content)});
   }
   std::sort(found.begin(), found.end(), [](const Document& a, const Document& b) { return a.time < b.time; });
   return found;
@@ -95,9 +109,21 @@ void add_verdicts(const Document& document, std::vector<Verdict>& verdicts) {
   if (causes.empty()) verdicts.push_back({0, "Recorded: " + document.content.value("why", ""), place});
 }
 
+/// The capture beside a document, where the recorder kept packets.
+void add_capture(const Document& document, InputFiles& input) {
+  const fs::path capture = fs::path(document.path).replace_extension(".pcapng");
+  std::error_code error;
+  if (fs::symlink_status(capture, error).type() == fs::file_type::not_found) return;
+  if (const std::string wrong = wrong_file(capture); !wrong.empty()) {
+    input.skipped.push_back(capture.string() + ": " + wrong);
+  } else {
+    input.captures.push_back(capture.string());
+  }
+}
+
 /// False when there is nothing.
 bool take_directory(const std::string& directory, InputFiles& input) {
-  record::save_left_rings(directory);
+  for (std::string& ring : record::save_left_rings(directory)) input.skipped.push_back(std::move(ring));
   std::vector<Document> documents = documents_in(directory, input.skipped);
   if (documents.empty()) return false;
   const auto newest = documents.back().time;
@@ -110,8 +136,7 @@ bool take_directory(const std::string& directory, InputFiles& input) {
     };
     if (std::any_of(documents.begin() + static_cast<std::ptrdiff_t>(i) + 1, documents.end(), same)) continue;
     add_verdicts(documents[i], input.verdicts);
-    const fs::path capture = fs::path(documents[i].path).replace_extension(".pcapng");
-    if (fs::exists(capture)) input.captures.push_back(capture.string());
+    add_capture(documents[i], input);
   }
   std::stable_sort(input.verdicts.begin(), input.verdicts.end(),
                    [](const Verdict& a, const Verdict& b) { return a.time_ns < b.time_ns; });

@@ -56,13 +56,35 @@ std::vector<fs::path> by_age(const std::string& directory, std::string_view suff
   return paths;
 }
 
-/// A ring whose process has gone, locked; nothing if it lives, or if that is no file (which may be anybody's).
-Fd open_left_ring(const fs::path& path) {
+/// A ring whose process has gone, locked. The error is why there is none; "" where that is no news: its process lives.
+Result<Fd, std::string> open_left_ring(const fs::path& path) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   struct stat facts {};
-  if (!fd || ::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
-  return fd;
+  if (!fd && errno == ENOENT) return Err{std::string()};  // Somebody else has saved it meanwhile.
+  if (!fd && errno == ELOOP) return Err{std::string("it is a symbolic link, not the file of a NIC")};
+  if (!fd || ::fstat(fd.get(), &facts) != 0) return Err{std::string(std::strerror(errno))};
+  if (!S_ISREG(facts.st_mode)) return Err{std::string("it is no regular file")};  // It may be anybody's.
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  return Err{std::string(errno == EWOULDBLOCK ? "" : std::strerror(errno))};
+}
+
+/// Whether a process has begun to write there. Until then it is just opening its NIC.
+bool is_begun(int fd) {
+  std::uint64_t magic = 0;
+  return ::pread(fd, &magic, sizeof magic, offsetof(Ring, magic)) > 0 && magic != 0;
+}
+
+/// Makes a recording of a ring that was left. What went wrong, or "".
+std::string save_left_ring(const fs::path& path, const std::string& directory) {
+  const auto fd = open_left_ring(path);
+  if (!fd.ok()) return fd.error();
+  const auto recording = read_ring_file(fd->get());
+  if (!recording) return is_begun(fd->get()) ? "damaged, or of another version of uroce" : "";
+  const auto saved = save(*recording, "the process ended without closing its NIC: killed, or crashed", directory);
+  if (!saved.ok()) return saved.error();
+  std::error_code error;
+  fs::remove(path, error);
+  return "";
 }
 
 /// Only so many are kept.
@@ -134,18 +156,15 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
   return path;
 }
 
-void save_left_rings(const std::string& directory) {
+std::vector<std::string> save_left_rings(const std::string& directory) {
+  std::vector<std::string> failed;
   std::error_code error;
   for (const auto& entry : entries_of(directory, error)) {
     if (!is_ours(entry.path(), kRingSuffix)) continue;
-    const Fd fd = open_left_ring(entry.path());
-    if (!fd) continue;
-    const auto recording = read_ring_file(fd.get());
-    const bool saved =
-        recording && save(*recording, "the process ended without closing its NIC: killed, or crashed", directory).ok();
-    // A file that is not a ring yet belongs to a process that is just opening its NIC.
-    if (saved) fs::remove(entry.path(), error);
+    const std::string why = save_left_ring(entry.path(), directory);
+    if (!why.empty()) failed.push_back(entry.path().string() + ": " + why);
   }
+  return failed;
 }
 
 void remove_old_rings(const std::string& directory) {
@@ -153,8 +172,8 @@ void remove_old_rings(const std::string& directory) {
   const std::vector<fs::path> found = by_age(directory, kRingSuffix);
   std::size_t left = 0;
   for (auto path = found.rbegin(); path != found.rend(); ++path) {
-    const Fd fd = open_left_ring(*path);
-    if (fd && ++left > kRingsLeft) fs::remove(*path, error);
+    const auto fd = open_left_ring(*path);
+    if (fd.ok() && ++left > kRingsLeft) fs::remove(*path, error);
   }
 }
 

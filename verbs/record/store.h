@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/base/result.h"
 #include "verbs/record/ring.h"
@@ -31,7 +32,8 @@ std::optional<Recording> read_ring_file(int fd);
 Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory);
 
 /// Saves the rings that processes have left in `directory` which ended without closing their NICs, and removes them.
-void save_left_rings(const std::string& directory);
+/// The result names those that stay although their process has gone, each with why.
+std::vector<std::string> save_left_rings(const std::string& directory);
 
 /// Removes the oldest of those rings, beyond kRingsLeft: nobody may ever ask for them.
 void remove_old_rings(const std::string& directory);

@@ -171,6 +171,40 @@ def recordings(directory):
         expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
 
 
+def left_rings(directory):
+    """What a crash has left is named, with why it becomes no recording; also beside recordings."""
+    ring = directory / "uroce-crashed-1-0.ring"
+    ring.write_text("what another build has written")
+    why = f"{ring}: damaged, or of another version of uroce"
+    expect(explain(directory, status=2).stderr, f"{directory} is a directory without recordings that can be read: {why}")
+    ring.chmod(0)
+    if os.geteuid() != 0:  # Root may read everything.
+        why = f"{ring}: Permission denied"
+        expect(explain(directory, status=2).stderr, f"without recordings that can be read: {why}")
+    (directory / "uroce-good-7-0-1.json").write_text('{"schema": "uroce-record-1", "why": "asked"}')
+    ran = explain(directory)
+    expect(ran.stderr, f"skipped: {why}")
+    expect(ran.stdout, "Recorded: asked")
+
+
+def irregular(directory):
+    """Nothing in a directory makes us wait or fail: neither FIFOs nor links in a circle."""
+    good = directory / "uroce-good-7-0-1.json"
+    good.write_text('{"schema": "uroce-record-1", "why": "asked"}')
+    fifo, capture = directory / "uroce-fifo-1-0-1.json", good.with_suffix(".pcapng")
+    os.mkfifo(fifo)
+    for make, why in ((os.mkfifo, "it is no regular file"),
+                      (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+                      (lambda path: path.symlink_to("nowhere"), "No such file or directory")):
+        make(capture)
+        ran = explain(directory)
+        expect(ran.stderr, f"skipped: {fifo}: it is no regular file", f"skipped: {capture}: {why}")
+        expect(ran.stdout, "Recorded: asked")
+        capture.unlink()
+    good.unlink()
+    expect(explain(directory, status=2).stderr, f"without recordings that can be read: {fifo}: it is no regular file")
+
+
 def hostile(directory):
     """What captures and recordings say goes to the terminal as characters, never as orders."""
     evil = "\x1b[2J\n\x9b31m\x7f ünd"
@@ -236,7 +270,7 @@ def main():
     progress()
     filters()
     documents()
-    for part in traces, mistakes, recordings, hostile, streams:
+    for part in traces, mistakes, recordings, left_rings, irregular, hostile, streams:
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
 

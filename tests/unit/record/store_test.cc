@@ -3,6 +3,7 @@
 #include "verbs/record/store.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -90,7 +91,7 @@ TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   }
   const Fd owner(::open(alive.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(owner.get(), LOCK_EX), 0);
-  save_left_rings(folder);
+  EXPECT_TRUE(save_left_rings(folder).empty());
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(alive));
   EXPECT_EQ(count(".json"), 1u);
@@ -102,16 +103,39 @@ TEST_F(Store, TheFileOfAProcessThatIsJustOpeningItsNicStays) {
   std::ofstream(made).flush();
   std::ofstream(sized).flush();
   fs::resize_file(sized, sizeof(Ring));
-  save_left_rings(folder);
+  EXPECT_TRUE(save_left_rings(folder).empty());
   EXPECT_TRUE(fs::exists(made));
   EXPECT_TRUE(fs::exists(sized));
+  EXPECT_EQ(count(".json"), 0u);
+}
+
+TEST_F(Store, ARingThatBecomesNoRecordingIsNamedWithWhy) {
+  const std::string other = folder + "/uroce-other-1-0.ring", link = folder + "/uroce-link-2-0.ring",
+                    left = folder + "/uroce-left-3-0.ring";
+  std::ofstream(other) << "what another build has written";
+  fs::create_symlink(other, link);
+  Flight flight;
+  std::ofstream(left, std::ios::binary).write(reinterpret_cast<const char*>(flight.ring.get()), sizeof(Ring));
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit nothing{.rlim_cur = 0, .rlim_max = old.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &nothing);
+  const std::vector<std::string> failed = save_left_rings(folder);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  const std::string document =
+      folder + "/" + stem_of(flight.read().program, flight.read().pid, flight.read().nic) + "-1.json";
+  EXPECT_THAT(failed,
+              testing::UnorderedElementsAre(other + ": damaged, or of another version of uroce",
+                                            link + ": it is a symbolic link, not the file of a NIC",
+                                            left + ": can't write the recording " + document + ": File too large"));
+  EXPECT_EQ(count(".ring"), 3u);
   EXPECT_EQ(count(".json"), 0u);
 }
 
 // To open it would wait for somebody who writes.
 TEST_F(Store, APipeWithTheNameOfARingIsNone) {
   ASSERT_EQ(::mkfifo((folder + "/uroce-pipe-1-0.ring").c_str(), 0600), 0);
-  save_left_rings(folder);
+  EXPECT_THAT(save_left_rings(folder), testing::ElementsAre(folder + "/uroce-pipe-1-0.ring: it is no regular file"));
   remove_old_rings(folder);
   EXPECT_EQ(count(".ring"), 1u);
 }
