@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
+#include <new>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -248,5 +250,12 @@ int main(int argc, char** argv) {
     print_to(stderr, "{}: {}\n", command, usage_error(app, error, command));
     return 2;
   }
-  return finished(line.command());
+  try {
+    return finished(line.command());
+  } catch (const std::bad_alloc&) {
+    print_to(stderr, "uroce {}: out of memory; close other programs, or raise the limit (ulimit -v)\n", argv[1]);
+  } catch (const std::exception& error) {
+    print_to(stderr, "uroce {}: {}\n", argv[1], error.what());
+  }
+  return EXIT_FAILURE;
 }

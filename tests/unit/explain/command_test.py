@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `uroce explain` as a user does: command_test.py UROCE PCAPS."""
+"""Runs `uroce explain` as a user does: command_test.py UROCE PCAPS [without_memory]."""
+import contextlib
 import gzip
 import json
 import lzma
@@ -56,8 +57,8 @@ def on_terminal(*args):
     return text.decode()
 
 
-def progress():
-    """A long capture: a terminal hears how far the work is, but not between the lines of a transcript."""
+@contextlib.contextmanager
+def long_capture():
     data = (PCAPS / "send_0.pcap").read_bytes()
     length = int.from_bytes(data[32:36], "little")
     frame, psn = data[40:40 + length - 4], 14 + 20 + 8 + 9  # Without the ICRC, which would be wrong.
@@ -66,6 +67,12 @@ def progress():
         for i in range(70_000):
             long.write(struct.pack("<4I", 1, i, len(frame), length) + frame[:psn] + i.to_bytes(3, "big") + frame[psn + 3:])
         long.flush()
+        yield long
+
+
+def progress():
+    """A long capture: a terminal hears how far the work is, but not between the lines of a transcript."""
+    with long_capture() as long:
         expect(on_terminal(long.name), " MB, 65536 packets", "70000 request packets")
         transcript = on_terminal("--packets", long.name)
         expect(transcript, "#70000 ")
@@ -205,6 +212,16 @@ def irregular(directory):
     expect(explain(directory, status=2).stderr, f"without recordings that can be read: {fifo}: it is no regular file")
 
 
+def without_memory():
+    """A sentence, and no abort."""
+    limit = 60_000_000
+    with long_capture() as long, tempfile.TemporaryDirectory() as name:
+        ran = subprocess.run(["prlimit", f"--as={limit}", UROCE, "explain", "--html", f"{name}/page.html", long.name],
+                             capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1, ran
+    expect(ran.stderr, "uroce explain: out of memory")
+
+
 def hostile(directory):
     """What captures and recordings say goes to the terminal as characters, never as orders."""
     evil = "\x1b[2J\n\x9b31m\x7f ünd"
@@ -266,6 +283,8 @@ def streams(directory):
 
 
 def main():
+    if sys.argv[3:] == ["without_memory"]:
+        return without_memory()
     texts()
     progress()
     filters()
@@ -273,6 +292,7 @@ def main():
     for part in traces, mistakes, recordings, left_rings, irregular, hostile, streams:
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
+    return None
 
 
 main()
