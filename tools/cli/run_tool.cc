@@ -2,9 +2,11 @@
 #include "tools/cli/run_tool.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -13,6 +15,7 @@
 #include "proto/base/fd.h"
 #include "tools/backend/rdmacm.h"
 #include "tools/backend/unknown_settings.h"
+#include "tools/cli/usage.h"
 #include "tools/control/interrupt.h"
 #include "tools/explain/explain.h"
 #include "tools/output/standard_descriptors.h"
@@ -40,17 +43,59 @@ void select_backend_and_environment(const Options& options) {
   if (const auto error = select_backend(options.backend)) throw Failure(kExitUsage, *error);
 }
 
+/// With --explain, a capture that the environment names is the one to tell about.
+void take_capture_of_environment(Options& options) {
+  if (!options.explain || !options.pcap.empty() || options.backend != Backend::kUroce) return;
+  if (const char* const file = secure_getenv("UROCE_PCAP")) options.pcap = file;
+}
+
+/// Whether nobody reads stdout any more.
+bool reader_has_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 /// With --explain: a capture of the run, and its story at the end.
 class OwnStory {
  public:
-  explicit OwnStory(const Options& options) : file_(options.pcap), is_wanted_(options.explain) {
+  explicit OwnStory(const Options& options) : program_(options.program), is_wanted_(options.explain) {
     if (!is_wanted_) return;
     if (options.json)
       throw Failure(kExitUsage, "--explain prints text on stdout, --json a JSON object: leave one of them out");
-    if (!file_.empty()) return;
     if (options.backend != Backend::kUroce) {
       throw Failure(kExitUsage, "--explain needs --backend uroce: we do not see the packets of a hardware NIC");
     }
+    if (options.pcap.empty()) {
+      make_file();
+    } else {
+      take_file(options.pcap);
+    }
+  }
+  ~OwnStory() {
+    if (is_ours_) ::unlink(file_.c_str());
+  }
+  OwnStory(const OwnStory&) = delete;
+  OwnStory& operator=(const OwnStory&) = delete;
+
+  /// When the NIC is closed. The exit status: `code`, or that of a failure when all went well and the story is cut.
+  ExitCode tell(ExitCode code) {
+    std::error_code error;
+    // Without a packet there is no story; and who lost the summary has been told so.
+    if (!is_wanted_ || std::filesystem::file_size(file_, error) == 0 || error || std::ferror(stdout) != 0) return code;
+    print_to(stdout, "\n");
+    std::fflush(stdout);
+    explain::Options story;
+    story.files = {file_};
+    explain::explain(story);
+    errno = 0;
+    if (stdout_is_whole() || reader_has_gone()) return code;
+    print_to(stderr, "{}: can't write the story to stdout: {}\n", program_,
+             errno != 0 ? std::strerror(errno) : "output is missing");
+    return code == kExitOk ? kExitFailed : code;
+  }
+
+ private:
+  void make_file() {
     std::error_code error;
     file_ = (std::filesystem::temp_directory_path(error) / "uroce-explain-XXXXXX.pcapng").string();
     const Fd made(::mkostemps(file_.data(), static_cast<int>(std::string_view(".pcapng").size()), O_CLOEXEC));
@@ -58,21 +103,18 @@ class OwnStory {
     is_ours_ = true;
     setenv("UROCE_PCAP", file_.c_str(), 1);
   }
-  /// When the NIC is closed.
-  ~OwnStory() {
-    if (!is_wanted_) return;
-    print_to(stdout, "\n");
-    std::fflush(stdout);
-    explain::Options story;
-    story.files = {file_};
-    explain::explain(story);
-    if (is_ours_) ::unlink(file_.c_str());
+  /// `capture`: as UROCE_PCAP. What goes through a FIFO is gone at the end.
+  void take_file(const std::string& capture) {
+    file_ = capture.substr(capture.starts_with(">>") ? 2 : 0);
+    std::error_code error;
+    const auto status = std::filesystem::status(file_, error);
+    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+    throw Failure(kExitUsage, fmt::format("--explain reads the capture at the end, and {} is no regular file: name "
+                                          "another one, or leave out one of the two",
+                                          file_));
   }
-  OwnStory(const OwnStory&) = delete;
-  OwnStory& operator=(const OwnStory&) = delete;
 
- private:
-  std::string file_;
+  std::string program_, file_;
   bool is_wanted_;
   bool is_ours_ = false;
 };
@@ -97,15 +139,26 @@ void move_nic(const Options& options, const Control& control, RdmaOwner& resourc
   resources = open_device(options.device);
 }
 
+/// The NIC is closed behind it.
+ExitCode run_with_device(const Options& options, const ToolBody& body) {
+  RdmaOwner resources;
+  try {
+    return body(options, resources);
+  } catch (const Failure& failure) {
+    return report_failure(options, failure.exit_code(), failure.what(), resources);
+  }
+}
+
 }  // namespace
 
 int run_tool(Role role, int argc, const char* const* argv, const ToolBody& body) {
-  const auto parsed = parse_options(role, argc, argv);
+  auto parsed = parse_options(role, argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   if (const auto* refused = std::get_if<RefusedOptions>(&parsed)) {
     return report_failure(refused->options, kExitUsage, refused->why);
   }
-  const Options& options = std::get<Options>(parsed);
+  Options& options = std::get<Options>(parsed);
+  take_capture_of_environment(options);
   g_trace = options.trace;
   g_language = options.language;
   try {
@@ -117,13 +170,8 @@ int run_tool(Role role, int argc, const char* const* argv, const ToolBody& body)
     install_interrupt_handlers();
     select_backend_and_environment(options);
     if (options.session.cm && role == Role::kClient) place_nic(address_towards(options.server));
-    const OwnStory story(options);
-    RdmaOwner resources;
-    try {
-      return body(options, resources);
-    } catch (const Failure& failure) {
-      return report_failure(options, failure.exit_code(), failure.what(), resources);
-    }
+    OwnStory story(options);
+    return story.tell(run_with_device(options, body));
   } catch (const Failure& failure) {
     return report_failure(options, failure.exit_code(), failure.what());
   } catch (const std::exception& error) {  // out of memory, mostly

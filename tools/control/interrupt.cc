@@ -39,6 +39,9 @@ void install_interrupt_handlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup wants it to be ignored.
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
 }
@@ -48,7 +51,8 @@ bool interrupted() { return g_signal.load(std::memory_order_relaxed) != 0; }
 void throw_if_interrupted() {
   const int signal = g_signal.load(std::memory_order_relaxed);
   if (signal == 0) return;
-  throw Failure(kExitInterrupted, signal == SIGINT ? "interrupted (SIGINT)" : "interrupted (SIGTERM)");
+  const char* const name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
+  throw Failure(kExitInterrupted, std::string("interrupted (") + name + ")");
 }
 
 int interrupt_fd() { return g_event_fd; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: SIGINT and SIGTERM set a flag and make a file descriptor readable, so that neither a busy loop nor a sleeping
-// poll() misses them. The program then ends in the ordinary way and releases everything.
+// Ctrl-C: SIGINT, SIGTERM and SIGHUP set a flag and make a file descriptor readable, so that neither a busy loop nor a
+// sleeping poll() misses them. The program then ends in the ordinary way and releases everything.
 #pragma once
 
 namespace uroce::tools {

@@ -230,7 +230,7 @@ def scenario_server_frozen():
 
 def scenario_interrupted():
     """Ctrl-C on either side, in a transfer and while waiting for a client."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with endless(["--op", "mixed", "--verify"]) as pair:
             pair.client.signal(number)
             ended(pair.client, 130, "interrupted")
@@ -239,9 +239,10 @@ def scenario_interrupted():
         pair.server.signal(signal.SIGINT)
         ended(pair.server, 130, "interrupted")
         ended(pair.client, 1, "the server gave up: interrupted")
-    server = Server()
+    server = Server(launcher=["nohup"])
+    server.signal(signal.SIGHUP)
     server.signal(signal.SIGINT)
-    result = ended(server, 130, "interrupted")
+    result = ended(server, 130, "interrupted (SIGINT)")
     check(result["device"] == "uroce0" and result["gid"] and result["nic"] and result["peer"] is None, result, server)
 
 

@@ -175,3 +175,56 @@ def scenario_explain_own_run():
             check(not os.listdir(directory), os.listdir(directory))
         finally:
             server.kill()
+
+
+def scenario_explain_own_capture():
+    """--explain tells about the file of --pcap or UROCE_PCAP, also one to append to, and refuses a FIFO at once."""
+    with tempfile.TemporaryDirectory() as directory:
+        capture, fifo = os.path.join(directory, "run.pcapng"), os.path.join(directory, "fifo")
+        server = Server(["--loop"])
+        try:
+            for arguments, env in (((), {"UROCE_PCAP": capture}), (("--pcap", ">>" + capture), {})):
+                size = os.path.getsize(capture) if os.path.exists(capture) else 0
+                client = run_pair.Client(server, ["--explain", *arguments], env=env, extra=())
+                check(client.finish() == 0, client)
+                check("  capture    " in client.stdout and "\n\nconnection 1, RC" in client.stdout, client.stdout, client)
+                check(os.path.getsize(capture) > size, "nothing captured", client)
+            os.mkfifo(fifo)
+            for arguments, env in (((), {"UROCE_PCAP": fifo}), (("--pcap", fifo), {})):
+                client = run_pair.Client(server, ["--explain", *arguments], env=env, extra=())
+                check(client.finish(10) == 2 and fifo + " is no regular file" in client.stderr, client)
+            client = run_pair.Client(server, ["--explain", "--pcap", "-"], extra=())
+            check(client.finish(10) == 2 and "- is no file" in client.stderr and not client.stdout, client)
+        finally:
+            server.kill()
+
+
+def scenario_explain_interrupted():
+    """When the terminal closes, the story is told as after ^C, and nothing is left behind."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server([], {"TMPDIR": directory}, extra=("--explain",))
+        client = run_pair.Client(server, ["--iters", 1_000_000_000, "--trace"])
+        try:
+            client.wait_for_line("barrier")
+            server.signal(signal.SIGHUP)
+            check(server.finish() == 130 and "\n\nconnection 1, RC" in server.stdout, server.stdout, server)
+            check(not os.listdir(directory), os.listdir(directory))
+        finally:
+            client.kill()
+            server.kill()
+
+
+def scenario_explain_on_a_full_disk():
+    """A story that is cut is a failure, also when the transfer went well. The summary fits into the only page."""
+    run_pair.need_namespaces()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/mnt"], check=True)
+    server = Server(["--loop"])
+    try:
+        with open("/mnt/out", "w+", encoding="utf-8") as out:
+            client = subprocess.run([run_pair.BIN / "rdma_client", "127.0.0.1", "--port", str(server.port), "--num-qp", "32",
+                                     "--iters", "20", "--explain"], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+            out.seek(0)
+            check(out.read().startswith("ok: "), client)
+        check(client.returncode == 1 and "can't write the story to stdout" in client.stderr, client)
+    finally:
+        server.kill()
