@@ -44,12 +44,6 @@ void add_size(CLI::App& app, const std::string& name, std::uint64_t& value, cons
       ->group(group);
 }
 
-/// A range for CLI11, shown in --help as "1..1024".
-template <class T>
-CLI::Range in_range(T low, T high) {
-  return CLI::Range(low, high, fmt::format("{}..{}", low, high));
-}
-
 /// An option of a few bits (CLI11 takes uint8_t for a character).
 struct Bounds {
   unsigned low, high;
@@ -58,7 +52,7 @@ void add_small(CLI::App& app, const std::string& name, std::uint8_t& value, Boun
                const std::string& group) {
   app.add_option_function<unsigned>(
          name, [&value](unsigned v) { value = static_cast<std::uint8_t>(v); }, help)
-      ->check(in_range(bounds.low, bounds.high))
+      ->transform(whole_number(bounds.low, bounds.high))
       ->type_name("N")
       ->default_str(std::to_string(value))
       ->group(group);
@@ -76,18 +70,19 @@ void add_place(CLI::App& app, Options& o, Role role) {
   app.add_option("port,--port", o.port,
                  "TCP port (with --cm: RDMA CM port) of the server" +
                      std::string(role == Role::kServer ? "; 0 = any free one" : ""))
-      ->check(in_range(role == Role::kServer ? 0 : 1, 65535))
+      ->transform(whole_number(role == Role::kServer ? 0 : 1, 65535))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("gid-index,--gid-index", o.device.gid_index,
                  "Entry of the device's GID table, which selects the address")
+      ->transform(whole_number(0, 255))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("num-qp,--num-qp", o.session.workload.qps,
                  role == Role::kServer ? "Maximum number of queue pairs of a client" : "Queue pairs")
-      ->check(in_range(1u, kMaxQps))
+      ->transform(whole_number(1u, kMaxQps))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
@@ -130,17 +125,18 @@ void add_workload(CLI::App& app, Options& o) {
       ->group(group);
   add_size(app, "--size", w.size, "Bytes of a message, e.g. 0, 4096, 64K, 1M, 64M (atomics: always 8)", "64K", group);
   app.add_option("--iters", w.iterations, "Operations per QP (and direction)")
-      ->check(in_range(std::uint64_t{1}, kMaxIterations))
+      ->transform(whole_number(std::uint64_t{1}, kMaxIterations))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
   app.add_option("--mtu", w.mtu, "Path MTU (default: the active MTU of the ports)")
+      ->transform(whole_number(256, 4096).description(""))
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
       ->type_name("BYTES")
       ->default_str("")
       ->group(group);
   app.add_option("--depth", w.depth, "Outstanding operations per QP; reduced to what memory and devices allow")
-      ->check(in_range(1u, kMaxDepth))
+      ->transform(whole_number(1u, kMaxDepth))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
@@ -149,7 +145,7 @@ void add_workload(CLI::App& app, Options& o) {
       ->group(group);
   app.add_flag("--inline", w.inline_data, "Post the data of SENDs and WRITEs inline")->group(group);
   app.add_option("--sges", w.sges, "Pieces per message (scatter/gather entries)")
-      ->check(in_range(1u, kMaxSges))
+      ->transform(whole_number(1u, kMaxSges))
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
@@ -176,6 +172,7 @@ void add_transport(CLI::App& app, Options& o, Role role) {
   app.add_option_function<unsigned>(
          "--stall-limit", [&o](unsigned s) { o.session.stall_limit = std::chrono::seconds(s); },
          "Give up when nothing completes for this time; 0 = never")
+      ->transform(whole_number<unsigned>().description(""))
       ->type_name("SECONDS")
       ->default_str("30")
       ->group(group);
@@ -207,7 +204,7 @@ void add_output(CLI::App& app, Options& o) {
   app.add_option("--seed", o.session.seed,
                  "Same QP numbers, keys and first PSNs in every run; 0: QP numbers from 0x11 on")
       ->type_name("N")
-      ->check(not_negative())
+      ->transform(whole_number<std::uint64_t>().description(""))
       ->envname("UROCE_SEED")
       ->group(group);
   app.add_flag("--json", o.json, "One JSON object on stdout, and nothing else there")->group(group);

@@ -5,10 +5,13 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <regex>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -55,12 +58,21 @@ inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error
   return usage_error(app, error) + ". `" + program + " --help` lists all options.";
 }
 
-/// For options of unsigned numbers: CLI11 takes -1 for 2^64 - 1.
-inline CLI::Validator not_negative() {
-  const auto check = [](const std::string& number) {
-    return number.starts_with('-') ? fmt::format("'{}' is negative", number) : "";
+/// For CLI::Option::transform(): a whole number from `low` to `high`, in decimal. CLI11 alone takes 010 for 8, -1 for
+/// 2^64 - 1, and 2^64 too.
+template <class T>
+CLI::Validator whole_number(T low = std::numeric_limits<T>::min(), T high = std::numeric_limits<T>::max()) {
+  const auto read = [low, high](std::string& text) -> std::string {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc{} || rest != end || value < low || value > high) {
+      return fmt::format("'{}' is not a number from {} to {}", text, low, high);
+    }
+    text = std::to_string(value);
+    return "";
   };
-  return {check, ""};
+  return {read, fmt::format("{}..{}", low, high)};
 }
 
 /// For options whose values never begin with '-'. Where the value is missing, CLI11 takes the next word for it: an

@@ -152,7 +152,10 @@ void add_looking(CLI::App& app, CommandLine& line) {
   CLI::Option* const listens =
       examine.add_flag("--listen", line.peer.listens, "Wait for `uroce doctor --peer` of another host");
   peer->excludes(listens);
-  examine.add_option("--port", line.peer.port, "TCP port by which the two talk")->capture_default_str();
+  examine.add_option("--port", line.peer.port, "TCP port by which the two talk")
+      ->transform(whole_number(0, 65535))
+      ->type_name("N")
+      ->capture_default_str();
 
   add_command(app, line, "diagnose",
               "Show what RDMA programs find here, on any device: GID index, what is in the way, commands that work",
@@ -172,7 +175,9 @@ void add_watching(CLI::App& app, CommandLine& line) {
   CLI::App& recording =
       add_command(app, line, "record", "Write what the NICs of a running process remember, without stopping it",
                   [&line] { return record(line.pid, line.directory); });
-  recording.add_option("pid", line.pid, "The process")->required();
+  recording.add_option("pid", line.pid, "The process")
+      ->transform(whole_number<std::uint32_t>().description(""))
+      ->required();
   recording.add_option("--dir", line.directory, "Where to")->type_name("DIR")->capture_default_str();
 
   CLI::App& ctl = add_command(

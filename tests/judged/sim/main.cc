@@ -19,14 +19,15 @@ int main(int argc, char** argv) {
       "uroce-sim"};
   Campaign campaign;
   std::string range;
-  app.add_option("--seed", campaign.first, "Run this seed")->type_name("N")->check(uroce::tools::not_negative());
+  app.add_option("--seed", campaign.first, "Run this seed")
+      ->type_name("N")
+      ->transform(uroce::tools::whole_number<std::uint64_t>().description(""));
   app.add_option("--seeds", range, "Run the seeds FIRST..LAST, until one fails")
       ->type_name("FIRST..LAST")
       ->excludes("--seed");
   app.add_option("--count", campaign.count, "Run this many seeds, from --seed on")
       ->type_name("N")
-      ->check(CLI::Validator([](const std::string& n) { return n == "0" ? "at least one" : ""; }, ""))
-      ->check(uroce::tools::not_negative())
+      ->transform(uroce::tools::whole_number<std::uint64_t>(1).description(""))
       ->excludes("--seeds");
   app.add_option("--pcap", campaign.pcap, "Write every packet sent to this capture (a single seed)")->type_name("FILE");
   app.add_option("--failures", campaign.folder, "Where to write the capture of a seed that fails (default: here)")

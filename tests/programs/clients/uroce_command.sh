@@ -25,6 +25,9 @@ guids=$(UROCE_ADDR='127.0.0.2;127.0.0.1' UROCE_DEVICES=4 "$uroce" devices | tail
 [ "$guids" = 4 ] || fail "four NICs have $guids GUIDs"
 expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
 expect 0 'tshark' "$uroce" doctor
+# Hexadecimal and octal are for no number.
+expect 2 "--port: '0x12' is not a number from 0 to 65535" "$uroce" doctor --port 0x12
+expect 2 "pid: '0x12' is not a number from" "$uroce" record 0x12
 expect 0 "127.9.9.3: in use by python3" python3 -c '
 import socket, subprocess, sys
 taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -59,8 +59,8 @@ def scenario_bad_device():
 
 
 def scenario_bad_gid_index():
-    for index in ("99", "-1"):
-        ended(Tool("rdma_server", ["--gid-index", index, "--json"]), 2, f"GID index {index}", "usable:", "1 = ")
+    ended(Tool("rdma_server", ["--gid-index", "99", "--json"]), 2, "GID index 99", "usable:", "1 = ")
+    ended(Tool("rdma_server", ["--gid-index", "-1", "--json"]), 2, "'-1' is not a number from 0 to 255")
 
 
 def scenario_report_that_cannot_be_written():
