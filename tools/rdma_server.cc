@@ -9,11 +9,13 @@ using namespace uroce::tools;
 
 namespace {
 
-Listener listen_for_clients(const Options& options, const RdmaResources& resources) {
+Listener listen_for_clients(const Options& options, RdmaResources& resources) {
   if (!options.session.cm) return listen_on(options.bind_address, options.port);
   // An address of the device: another one would lead clients to another device, or to none.
-  return listen_on(options.bind_address.empty() ? device_address(resources) : options.bind_address, options.port,
-                   kRdmaCalls);
+  if (options.bind_address.empty()) return listen_on(device_address(resources), options.port, kRdmaCalls);
+  Listener listener = listen_on(options.bind_address, options.port, kRdmaCalls);
+  choose_address(resources, listener.address);  // The QPs are to be where clients come to.
+  return listener;
 }
 
 }  // namespace

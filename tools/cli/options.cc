@@ -97,7 +97,9 @@ void add_place(CLI::App& app, Options& o, Role role) {
       ->group(group);
   add_small(app, "--ib-port", o.device.ib_port, {1, 255}, "Port of the device", group);
   if (role == Role::kServer) {
-    app.add_option("--bind", o.bind_address, "Listen on this address only")->group(group);
+    app.add_option("--bind", o.bind_address,
+                   "Listen on this address only; with --cm, choose it among those of the device")
+        ->group(group);
     app.add_flag("--loop", o.loop,
                  "Serve one client after another until interrupted; what the summaries say of the NIC counts on")
         ->group(group);

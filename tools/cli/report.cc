@@ -100,6 +100,7 @@ void Report::describe_device(const RdmaResources& resources) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, resources.gid.raw, text, sizeof text);
   gid = text;
+  gid_index = resources.choice.gid_index;
   nic = nic_facts(resources.context);
 }
 
@@ -128,7 +129,8 @@ std::string text_report(const Report& report) {
                         o.verification.wrong_messages + (o.peer_verdict ? o.peer_verdict->wrong_messages : 0));
   }
   text += fmt::format("  device     {}, GID {} (index {}), backend {}, peer {}\n", report.device, report.gid,
-                      report.options->device.gid_index, backend_name(report.options->backend), o.peer_address);
+                      report.gid_index.value_or(report.options->device.gid_index),
+                      backend_name(report.options->backend), o.peer_address);
   if (report.nic) text += nic_text(*report.nic);
   return text;
 }

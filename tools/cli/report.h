@@ -18,6 +18,7 @@ struct Report {
   ExitCode exit_code = kExitOk;
   std::string error;  ///< One sentence, "" when all went well.
   std::string device, gid;
+  std::optional<int> gid_index;  ///< That of the device, once it is open.
   std::optional<ibv::NicFacts> nic;
 
   /// Notes which device and address are used, and what its NIC has counted.

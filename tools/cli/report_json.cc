@@ -145,7 +145,7 @@ std::string json_report(const Report& report) {
                {"error", text_or_null(report.error)},
                {"backend", backend_name(options.backend)},
                {"device", text_or_null(report.device)},
-               {"gid_index", options.device.gid_index},
+               {"gid_index", report.gid_index.value_or(options.device.gid_index)},
                {"gid", text_or_null(report.gid)},
                {"peer", text_or_null(outcome.peer_address)}};
   if (outcome.workload) json["workload"] = workload_json(*outcome.workload);

@@ -192,10 +192,11 @@ Listener listen_on(const std::string& address, std::uint16_t port, const SocketC
   if (!socket) give_up(fmt::format("can't listen on {} port {}", calls.name, port), errno);
   sockaddr_storage local{};
   socklen_t length = sizeof local;
-  calls.getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length);
+  auto* const generic = reinterpret_cast<sockaddr*>(&local);
+  calls.getsockname(socket.fd(), generic, &length);
   // The port lies at the same place in both families.
   const std::uint16_t real_port = ntohs(reinterpret_cast<const sockaddr_in*>(&local)->sin_port);
-  return {std::move(socket), real_port};
+  return {std::move(socket), real_port, address_text(generic, length)};
 }
 
 Connection accept_client(const Listener& listener) {

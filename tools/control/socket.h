@@ -47,6 +47,7 @@ void pause_until(Deadline deadline);
 struct Listener {
   Socket socket;
   std::uint16_t port = 0;  ///< The real one, if 0 was asked for.
+  std::string address{};   ///< Textual; "::" = all addresses.
 };
 /// Listens on `address` ("" = all addresses, IPv6 and IPv4). Throws Failure with one sentence, e.g. if the port is
 /// taken.

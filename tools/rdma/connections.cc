@@ -49,11 +49,24 @@ SocketAddress socket_address(const std::uint8_t* gid, std::uint16_t port) {
   return address;
 }
 
+/// Whether it is an IP address that needs no scope.
+bool is_address(const ibv_gid& gid) {
+  in6_addr ip{};
+  std::copy_n(gid.raw, sizeof ip.s6_addr, ip.s6_addr);
+  return !IN6_IS_ADDR_LINKLOCAL(&ip) && !IN6_IS_ADDR_UNSPECIFIED(&ip);
+}
+
 std::string address_text(const std::uint8_t* gid) {
   const SocketAddress address = socket_address(gid, 0);
   char text[INET6_ADDRSTRLEN] = "";
   if (address.any.sa_family == AF_INET) return inet_ntop(AF_INET, &address.v4.sin_addr, text, sizeof text);
   return inet_ntop(AF_INET6, &address.v6.sin6_addr, text, sizeof text);
+}
+
+/// refuse() after a function of librdmacm. Verbs that it has tried meanwhile may have failed without harm, so the
+/// backend has nothing to say about this.
+[[noreturn]] void refuse_cm(const std::string& what, int error) {
+  throw Failure(kExitUsage, what + ": " + std::strerror(error));
 }
 
 /// An event that has been taken off the channel.
@@ -67,7 +80,7 @@ struct Event {
 Event next_event(RdmaResources& r, const AwaitReadable& wait) {
   wait(r.cm_channel->fd);
   rdma_cm_event* taken = nullptr;
-  if (rdma_get_cm_event(r.cm_channel, &taken) != 0) refuse("can't take an event of RDMA CM", errno);
+  if (rdma_get_cm_event(r.cm_channel, &taken) != 0) refuse_cm("can't take an event of RDMA CM", errno);
   Event event{taken->event, taken->status, taken->id, {}};
   const auto& data = taken->param.conn;
   const auto* bytes = static_cast<const std::uint8_t*>(data.private_data);
@@ -105,13 +118,13 @@ void expect_event(RdmaResources& r, rdma_cm_event_type type, std::size_t index, 
 void open_channel(RdmaResources& r) {
   if (r.cm_channel != nullptr) return;
   r.cm_channel = rdma_create_event_channel();
-  if (r.cm_channel == nullptr) refuse("RDMA CM is not available", errno);
+  if (r.cm_channel == nullptr) refuse_cm("RDMA CM is not available", errno);
 }
 
 rdma_cm_id* create_id(RdmaResources& r) {
   open_channel(r);
   rdma_cm_id* id = nullptr;
-  if (rdma_create_id(r.cm_channel, &id, nullptr, RDMA_PS_TCP) != 0) refuse("can't create an RDMA CM id", errno);
+  if (rdma_create_id(r.cm_channel, &id, nullptr, RDMA_PS_TCP) != 0) refuse_cm("can't create an RDMA CM id", errno);
   return id;
 }
 
@@ -129,7 +142,7 @@ void modify(rdma_cm_id* id, ibv_qp* qp, std::size_t index, ibv_qp_attr& attr, in
   ibv_qp_attr from_cm{};
   from_cm.qp_state = to;
   int cm_mask = 0;
-  if (rdma_init_qp_attr(id, &from_cm, &cm_mask) != 0) refuse(fmt::format("no attributes for QP {}", index), errno);
+  if (rdma_init_qp_attr(id, &from_cm, &cm_mask) != 0) refuse_cm(fmt::format("no attributes for QP {}", index), errno);
   // Where to, and which numbers: from RDMA CM. The rest is the user's choice, as without it.
   attr.qp_state = to;
   attr.ah_attr = from_cm.ah_attr;
@@ -176,14 +189,31 @@ rdma_conn_param parameters(const RdmaResources& r, std::size_t index, const CmAt
 
 std::string device_address(const RdmaResources& r) { return address_text(r.gid.raw); }
 
+void choose_address(RdmaResources& r, const std::string& address) {
+  if (address == "::" || address == "0.0.0.0") return;
+  std::string usable;
+  for (int i = 0; i < r.port.gid_tbl_len; ++i) {
+    ibv_gid gid{};
+    if (ibv_query_gid(r.context, r.choice.ib_port, i, &gid) != 0 || !is_address(gid)) continue;
+    const std::string text = address_text(gid.raw);
+    usable += (usable.empty() ? "" : ", ") + text;
+    if (text != address) continue;
+    r.gid = gid;
+    r.choice.gid_index = i;
+    return;
+  }
+  throw Failure(kExitUsage, fmt::format("{} has no address {}, only {}; give it to --addr, or one of these to --bind",
+                                        ibv_get_device_name(r.context->device), address, usable));
+}
+
 CmAddress listen_for_qps(RdmaResources& r) {
   r.cm_listener = create_id(r);
   SocketAddress address = socket_address(r.gid.raw, 0);
   if (rdma_bind_addr(r.cm_listener, &address.any) != 0) {
-    refuse(fmt::format("RDMA CM can't use {}", device_address(r)), errno);
+    refuse_cm(fmt::format("RDMA CM can't use {}", device_address(r)), errno);
   }
   check_device(r, *r.cm_listener);
-  if (rdma_listen(r.cm_listener, kBacklog) != 0) refuse("can't listen for QPs", errno);
+  if (rdma_listen(r.cm_listener, kBacklog) != 0) refuse_cm("can't listen for QPs", errno);
   CmAddress result;
   std::copy_n(r.gid.raw, sizeof result.gid, result.gid);
   result.port = ntohs(rdma_get_src_port(r.cm_listener));
@@ -209,7 +239,7 @@ void accept_qp(RdmaResources& r, std::size_t index, const CmRequest& request, co
   r.cm_ids.push_back(request.id);
   modify_to_rts(r, index, request.id, attributes);
   rdma_conn_param p = parameters(r, index, attributes, private_data);
-  if (rdma_accept(request.id, &p) != 0) refuse(fmt::format("can't accept QP {}", index), errno);
+  if (rdma_accept(request.id, &p) != 0) refuse_cm(fmt::format("can't accept QP {}", index), errno);
   trace("rdma_accept: QP {} (qpn {:#x})", index, r.qps[index]->qp_num);
 }
 
@@ -241,19 +271,19 @@ PrivateData connect_qp(RdmaResources& r, std::size_t index, const CmAddress& ser
   SocketAddress own = socket_address(r.gid.raw, 0);
   SocketAddress peer = socket_address(server.gid, server.port);
   if (rdma_resolve_addr(id, &own.any, &peer.any, kResolveMilliseconds) != 0) {
-    refuse(fmt::format("RDMA CM can't resolve {}", address_text(server.gid)), errno);
+    refuse_cm(fmt::format("RDMA CM can't resolve {}", address_text(server.gid)), errno);
   }
   expect_event(r, RDMA_CM_EVENT_ADDR_RESOLVED, index, wait);
   check_device(r, *id);
-  if (rdma_resolve_route(id, kResolveMilliseconds) != 0) refuse("RDMA CM can't resolve the route", errno);
+  if (rdma_resolve_route(id, kResolveMilliseconds) != 0) refuse_cm("RDMA CM can't resolve the route", errno);
   expect_event(r, RDMA_CM_EVENT_ROUTE_RESOLVED, index, wait);
   rdma_conn_param p = parameters(r, index, attributes, private_data);
-  if (rdma_connect(id, &p) != 0) refuse(fmt::format("can't connect QP {}", index), errno);
+  if (rdma_connect(id, &p) != 0) refuse_cm(fmt::format("can't connect QP {}", index), errno);
   trace("rdma_connect: QP {} (qpn {:#x})", index, r.qps[index]->qp_num);
   Event response;
   expect_event(r, RDMA_CM_EVENT_CONNECT_RESPONSE, index, wait, &response);
   modify_to_rts(r, index, id, attributes);
-  if (rdma_establish(id) != 0) refuse(fmt::format("can't complete the connection of QP {}", index), errno);
+  if (rdma_establish(id) != 0) refuse_cm(fmt::format("can't complete the connection of QP {}", index), errno);
   return std::move(response.private_data);
 }
 

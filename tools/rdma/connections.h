@@ -45,6 +45,9 @@ struct CmRequest {
 /// The IP address that the device has at the chosen GID, as text.
 std::string device_address(const RdmaResources& resources);
 
+/// Chooses the GID of `address`, a textual one; "::" and "0.0.0.0", all addresses, choose nothing.
+void choose_address(RdmaResources& resources, const std::string& address);
+
 /// Listens on a port that RDMA CM chooses, at the chosen GID.
 CmAddress listen_for_qps(RdmaResources& resources);
 CmRequest await_request(RdmaResources& resources, const AwaitReadable& wait);

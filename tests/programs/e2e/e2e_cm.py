@@ -122,6 +122,24 @@ def scenario_cm_without_nic():
     check(time.monotonic() - begin > 4, "a server that is late would not be found")
 
 
+def scenario_cm_bound():
+    """--bind chooses among the addresses of the device: there the server is, with its QPs, and says so."""
+    need_librdmacm()
+    first, second, other = (f"127.76.{os.getpid() % 250 + 1}.{host}" for host in (1, 2, 3))
+    for bind, at in ((second, second), (first, first), ("0.0.0.0", first)):
+        server = Server(["--cm", "--addr", f"{first},{second}", "--bind", bind])
+        try:
+            check(server.address == at, f"it says {server.address}", server)
+            client = Client(server, ["--cm", "--verify"])
+            check((client.finish(), server.finish()) == (0, 0), f"bound to {bind}", client, server)
+            check(server.result()["gid"] == f"::ffff:{at}", server.result(), server)
+            check(server.result()["gid_index"] == (2 if at == second else 1), server.result(), server)
+        finally:
+            server.kill()
+    failed(Tool("rdma_server", ["--cm", "--addr", f"{first};{other}", "--bind", other, "--json"]), 2,
+           f"uroce0 has no address {other}, only {first}")
+
+
 def scenario_cm_peers_that_leave():
     need_librdmacm()
     for leave, words in ((signal.SIGINT, "the client gave up: interrupted"), (signal.SIGKILL, "the client is gone")):
