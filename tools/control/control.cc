@@ -13,8 +13,6 @@
 namespace uroce::tools {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
-
 const char* type_name(MessageType type) {
   switch (type) {
     case MessageType::kHello:
@@ -126,8 +124,8 @@ std::optional<Message> Control::poll() {
   return message;
 }
 
-std::vector<std::uint8_t> Control::expect(MessageType type) {
-  const Deadline deadline = after(kPatience);
+std::vector<std::uint8_t> Control::expect(MessageType type, std::chrono::seconds patience) {
+  const Deadline deadline = after(patience);
   while (true) {
     if (auto message = poll()) {
       if (message->type == type) return std::move(message->payload);
@@ -141,9 +139,10 @@ std::vector<std::uint8_t> Control::expect(MessageType type) {
     }
     const Ready what = out_.empty() ? Ready::kReadable : Ready::kWritable;
     if (!wait_ready(socket(), what, deadline)) {
-      throw Failure(failure_code_,
-                    fmt::format("{} did not send {} within {} s{}", peer_role_, type_name(type), kPatience.count(),
-                                type == MessageType::kHello ? " (busy with another client?)" : ""));
+      throw Failure(
+          failure_code_,
+          fmt::format("{} did not send {} within {} s{}", peer_role_, type_name(type), patience.count(),
+                      type == MessageType::kHello && patience == kPatience ? " (busy with another client?)" : ""));
     }
   }
 }
@@ -196,9 +195,9 @@ void barrier(Control& control) {
   trace_step(Step::kReady);
 }
 
-Hello exchange_hello(Control& control, const Hello& local) {
+Hello exchange_hello(Control& control, const Hello& local, std::chrono::seconds patience) {
   control.send(MessageType::kHello, encode(local));
-  const auto peer = decode_hello(control.expect(MessageType::kHello));
+  const auto peer = decode_hello(control.expect(MessageType::kHello, patience));
   if (!peer) throw Failure(kExitUsage, control.peer_role() + " sent a greeting that we can't read");
   return *peer;
 }

@@ -21,6 +21,12 @@ struct Message {
   std::vector<std::uint8_t> payload;
 };
 
+/// How long each side waits for the other's next message.
+inline constexpr std::chrono::seconds kPatience{30};
+/// How long a server waits for the greeting, which a client sends at once: other clients are waiting meanwhile, whose
+/// patience must last longer.
+inline constexpr std::chrono::seconds kGreetingPatience{10};
+
 class Control {
  public:
   /// `peer_role` is how sentences name the peer: "the server".
@@ -31,8 +37,8 @@ class Control {
   /// The next message if one has arrived. Never waits. Throws Failure when the peer gives up (Abort) or speaks another
   /// protocol. After the end of the connection: nothing, and closed().
   std::optional<Message> poll();
-  /// Waits for a message of `type`. Throws Failure when anything else comes, or nothing within kPatience.
-  std::vector<std::uint8_t> expect(MessageType type);
+  /// Waits for a message of `type`. Throws Failure when anything else comes, or nothing within `patience`.
+  std::vector<std::uint8_t> expect(MessageType type, std::chrono::seconds patience = kPatience);
   /// Waits until every other message of the peer has a chance to arrive, at most `span`; for judging a failure.
   /// Returns whether the connection has ended.
   bool ended_within(std::chrono::milliseconds span);
@@ -72,6 +78,6 @@ class Control {
 /// Sends our message and takes the peer's of the same type: both sides do it at the same time.
 void barrier(Control& control);
 PeerMetadata exchange_metadata(Control& control, const PeerMetadata& local);
-Hello exchange_hello(Control& control, const Hello& local);
+Hello exchange_hello(Control& control, const Hello& local, std::chrono::seconds patience = kPatience);
 
 }  // namespace uroce::tools

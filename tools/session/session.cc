@@ -145,8 +145,8 @@ QueueSizes queue_sizes(const Workload& w, Roles roles) {
 /// The steps of rdma.h, in their order.
 void run_steps(const SessionOptions& options, Control& control, RdmaResources& r, Outcome& outcome) {
   const Hello own = describe_ourselves(r, options);
-  const Hello peer_hello = exchange_hello(control, own);
   const bool client = options.role == Role::kClient;
+  const Hello peer_hello = exchange_hello(control, own, client ? kPatience : kGreetingPatience);
   check_qp_counts(client, own.qps, peer_hello.qps);
 
   Workload workload;

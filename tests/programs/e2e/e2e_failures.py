@@ -246,6 +246,17 @@ def scenario_interrupted():
     check(result["device"] == "uroce0" and result["gid"] and result["nic"] and result["peer"] is None, result, server)
 
 
+def scenario_client_that_says_nothing():
+    """With --loop it does not keep the next client waiting for longer than that one waits."""
+    server = Server(["--loop"])
+    try:
+        with socket.create_connection(("127.0.0.1", server.port)):
+            check(Client(server).finish() == 0, "the next client", server)
+        check("did not send its greeting within 10 s" in server.stderr and "busy" not in server.stderr, "why", server)
+    finally:
+        server.kill()
+
+
 def scenario_client_refused_while_busy():
     """A server without --loop takes one client; the second is refused at once, and the first not disturbed."""
     with endless(["--op", "send"]) as pair:
