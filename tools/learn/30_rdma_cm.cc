@@ -67,15 +67,15 @@ rdma_conn_param parameters(const char* greeting) {
 
 sockaddr_in address_of(const char* text) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(7471), .sin_addr = {}, .sin_zero = {}};
-  inet_pton(AF_INET, text, &address.sin_addr);
-  return address;
+  if (inet_pton(AF_INET, text, &address.sin_addr) == 1) return address;
+  std::fprintf(stderr, "'%s' is no IPv4 address; give that of an RDMA device, as 127.0.0.2\n", text);
+  std::exit(2);
 }
 
-void serve(const char* where, int ready) {
+void serve(sockaddr_in address, int ready) {
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* listener = nullptr;
   need(rdma_create_id(channel, &listener, nullptr, RDMA_PS_TCP), "rdma_create_id");
-  sockaddr_in address = address_of(where);
   need(rdma_bind_addr(listener, reinterpret_cast<sockaddr*>(&address)), "rdma_bind_addr");
   need(rdma_listen(listener, 1), "rdma_listen");
   if (write(ready, "r", 1) != 1) std::exit(1);
@@ -93,11 +93,10 @@ void serve(const char* where, int ready) {
   rdma_destroy_event_channel(channel);
 }
 
-void call(const char* where) {
+void call(sockaddr_in address) {
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;
   need(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
-  sockaddr_in address = address_of(where);
   need(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), "rdma_resolve_addr");
   expect(channel, "client", RDMA_CM_EVENT_ADDR_RESOLVED);  // id->verbs is a device now.
   need(rdma_resolve_route(id, 2000), "rdma_resolve_route");
@@ -120,17 +119,18 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: 30_rdma_cm ADDRESS (of an RDMA device of this host)\n");
     return 2;
   }
+  const sockaddr_in address = address_of(argv[1]);
   std::array<int, 2> ready{};
   if (pipe(ready.data()) != 0) return 1;
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // A client that fails takes the server with it.
-    serve(argv[1], ready[1]);
+    serve(address, ready[1]);
   } else {
     char byte = 0;
     close(ready[1]);
     if (read(ready[0], &byte, 1) != 1) return 1;  // The server listens.
-    call(argv[1]);
+    call(address);
     int status = 0;
     waitpid(child, &status, 0);
     std::printf("%s", log_text.c_str());
