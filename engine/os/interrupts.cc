@@ -32,7 +32,7 @@ Interrupts::Interrupts() {
 }
 
 void Interrupts::wake_for(int fd, std::uint32_t events) {
-  if (!control_epoll(epoll_, EPOLL_CTL_ADD, fd, events)) refusal_ = {"epoll_ctl", errno};
+  if (!refusal_ && !control_epoll(epoll_, EPOLL_CTL_ADD, fd, events)) refusal_ = {"epoll_ctl", errno};
 }
 
 void Interrupts::add(int fd) {
