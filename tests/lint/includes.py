@@ -78,7 +78,7 @@ ROOMS = {
     "tools/workload": {"proto/base", "tools/rdma"},
     "tools/control": PROTO | {"tools/rdma", "tools/version", "tools/workload"},
     "tools/session": {"tools/control", "tools/output", "tools/rdma", "tools/workload"},
-    "tools/cli": {"engine/faults", "proto/base", "tools/explain", "tools/backend", "tools/control", "tools/output", "tools/rdma", "tools/session", "tools/version",
+    "tools/cli": {"engine/faults", "proto/base", "verbs/ibverbs/catalogue", "tools/explain", "tools/backend", "tools/control", "tools/output", "tools/rdma", "tools/session", "tools/version",
                   "tools/workload"},
     "tools": {"tools/cli", "tools/output", "tools/rdma"},
     # Captures explained: explain -> words -> story -> packets -> capture.

@@ -20,6 +20,7 @@
 #include "tools/explain/explain.h"
 #include "tools/output/standard_descriptors.h"
 #include "tools/rdma/trace.h"
+#include "verbs/ibverbs/catalogue/settings.h"
 
 namespace uroce::tools {
 namespace {
@@ -46,7 +47,7 @@ void select_backend_and_environment(const Options& options) {
 /// With --explain, a capture that the environment names is the one to tell about.
 void take_capture_of_environment(Options& options) {
   if (!options.explain || !options.pcap.empty() || options.backend != Backend::kUroce) return;
-  if (const char* const file = secure_getenv("UROCE_PCAP")) options.pcap = file;
+  options.pcap = ibv::setting(ibv::Setting::kPcap);
 }
 
 /// Whether nobody reads stdout any more.
