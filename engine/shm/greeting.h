@@ -4,7 +4,7 @@
 // the ring.
 //
 //   sender                              receiver
-//   connect() to wire_name()               accept(): same user?
+//   connect() to wire_name()            accept(): same user?
 //   same user?
 //   Hello + the ring            --->    maps it, reads it from now on
 //                               <---    Welcome + two bells: page and eventfd of each

@@ -60,7 +60,7 @@ RingSender::Peer* RingSender::peer_for(const proto::Transmit& transmit, Bytes pa
     if (peers_.size() >= kNamesMost) forget_peers();
     try {
       peer = peers_.emplace(name, std::make_unique<Peer>()).first->second.get();
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // It goes by UDP.
       return nullptr;
     }
     peer->name = name;
