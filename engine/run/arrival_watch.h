@@ -2,6 +2,7 @@
 // Tells when a thread that waits for packets had better stay awake for the next one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include "engine/run/habit.h"
@@ -35,8 +36,18 @@ class ArrivalWatch {
   /// that is so.
   bool on_yield(Instant before, Instant now) {
     const Duration took = now - before;
-    if (took <= Pace::of(kYieldForNobody)) return true;
-    crowded_until_.store(now + took * kYieldsCost, std::memory_order_relaxed);
+    const int cost = cost_.load(std::memory_order_relaxed);
+    if (took <= Pace::of(kYieldForNobody)) {
+      if (cost > 1 && undisturbed_.fetch_add(1, std::memory_order_relaxed) + 1 >= kYieldsUndisturbed) {
+        undisturbed_.store(0, std::memory_order_relaxed);
+        cost_.store(cost / 2, std::memory_order_relaxed);
+      }
+      return true;
+    }
+    // Who comes now and then, a thread of the kernel's, costs as much again; who comes back at once wants it all.
+    undisturbed_.store(0, std::memory_order_relaxed);
+    crowded_until_.store(now + took * cost, std::memory_order_relaxed);
+    cost_.store(std::min(2 * cost, kYieldsCostMost), std::memory_order_relaxed);
     return false;
   }
   /// It stayed awake in vain.
@@ -47,6 +58,8 @@ class ArrivalWatch {
  private:
   Instant done_{};
   std::atomic<Instant> crowded_until_{};
+  std::atomic<int> cost_ = 1;         ///< Of a yield that takes long, in times as long.
+  std::atomic<int> undisturbed_ = 0;  ///< Yields for nobody since the last one for somebody, or since that counted.
   Habit comes_soon_;
 };
 

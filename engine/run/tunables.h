@@ -121,10 +121,13 @@ inline constexpr std::size_t kStreamPackets = 8;
 /// The background thread gets the next packet so soon after it was done with the one before, be it awake or asleep; and
 /// a sleeper its event, after it came for it.
 inline constexpr Duration kNextSoon = std::chrono::microseconds(100);
-/// To give the processor away takes so long where nobody else wants it. Where others do, it can take milliseconds, ...
+/// To give the processor away takes so long where nobody else wants it. Where others do, it can take milliseconds, and
+/// the thread does not stay awake, nor ask again, for as long; twice as long the next time, ...
 inline constexpr Duration kYieldForNobody = std::chrono::microseconds(10);
-/// ... and the thread does not stay awake, nor ask again, for so many times as long.
-inline constexpr int kYieldsCost = 20;
+/// ... and so on up to so many times as long; ...
+inline constexpr int kYieldsCostMost = 32;
+/// ... half as long again after so many yields for nobody.
+inline constexpr int kYieldsUndisturbed = 32;
 /// In a stream, and where the next packet usually comes soon, the background thread looks for more for so long before
 /// it sleeps; and a sleeper where its event usually comes soon.
 inline constexpr Duration kLinger = std::chrono::microseconds(50);

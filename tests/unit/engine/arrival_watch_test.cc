@@ -47,10 +47,18 @@ TEST_F(ArrivalWatchTest, WhereOthersWantTheProcessorItSleepsForAWhile) {
   take(100, 1us);
   EXPECT_TRUE(watch.on_yield(now, now + 10us));
   EXPECT_TRUE(stays_awake());
+  for (const int times : {1, 2, 4, 8, 16, 32, 32}) {
+    EXPECT_FALSE(watch.on_yield(now - 1ms, now));
+    EXPECT_FALSE(stays_awake());
+    now += times * 1ms - 1us;
+    EXPECT_FALSE(stays_awake()) << "the longer others ran, and the more often";
+    now += 1us;
+    EXPECT_TRUE(stays_awake());
+  }
+  for (int i = 0; i < engine::kYieldsUndisturbed; ++i) watch.on_yield(now, now + 10us);
   EXPECT_FALSE(watch.on_yield(now - 1ms, now));
+  now += 16ms - 1us;
   EXPECT_FALSE(stays_awake());
-  now += 20ms - 1us;
-  EXPECT_FALSE(stays_awake()) << "the longer others ran, the longer";
   now += 1us;
   EXPECT_TRUE(stays_awake());
 }
