@@ -183,9 +183,16 @@ if unshare -rn true 2>/dev/null; then
   expect 1 'no process takes commands' unshare -rn "$uroce" ctl all list
   expect 0 '1: DOWN' unshare -rn sh -c 'ip link set lo up; ip link set lo down; exec "$1" run -- cat /sys/class/infiniband/uroce0/ports/1/state' - "$uroce"
 fi
-# A chroot without /proc has the library all the same.
-if unshare -rm true 2>/dev/null; then
+# A chroot without /proc has the library all the same, and shared memory.
+if unshare -rmn true 2>/dev/null; then
   expect 0 'uroce0' unshare -rm sh -c 'mount -t tmpfs none /proc; exec "$1" run -- ibv_devices' - "$uroce"
+  expect 0 'through shared memory, to 127.9.9.1' unshare -rmn sh -c '
+    mount -t tmpfs none /proc
+    ip link set lo up
+    UROCE_ADDR=127.9.9.1 "$1/rdma_server" --wire shm &
+    server=$!
+    until UROCE_ADDR=127.9.9.2 "$1/rdma_client" 127.0.0.1 --wire shm; do kill -0 $server || exit 1; done
+    wait $server' - "${uroce%/*}"
 fi
 # A capture that can't go on is said once to who runs a program that knows nothing of captures. The program goes on.
 if unshare -rn true 2>/dev/null; then

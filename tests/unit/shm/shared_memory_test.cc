@@ -4,8 +4,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "engine/shm/bell.h"
@@ -88,6 +91,11 @@ TEST(Bell, OtherThingsAreNoBells) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const Fd out(ends[0]);
   EXPECT_FALSE(BellRope::adopt(Fd(ends[1]), copy(bell->memory_fd()))) << "writing to it might block";
+  for (const int nameless :
+       {::epoll_create1(EPOLL_CLOEXEC), ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), ::inotify_init1(IN_CLOEXEC)}) {
+    ASSERT_GE(nameless, 0);
+    EXPECT_FALSE(BellRope::adopt(Fd(nameless), copy(bell->memory_fd())));
+  }
   EXPECT_FALSE(BellRope::adopt(copy(bell->fd()), copy(bell->fd())));
   EXPECT_FALSE(BellRope::adopt(copy(bell->fd()), make_shared_memory(2 * kBellMemory)));
   EXPECT_FALSE(BellRope::adopt(Fd(), Fd()));
