@@ -99,10 +99,10 @@ std::optional<SendIndex> SendSockets::open(const proto::Gid& local, std::uint16_
   if (!index) return std::nullopt;
   Result<Fd, SetupError> fd = open_send_socket(local, port);
   if (!fd) return std::nullopt;
+  by_port_.emplace(Key{local, port}, *index);  // Takes memory, and may find none: before there is a socket to forget.
   SendSocket& socket = sockets_[index->value];
   socket = SendSocket{
       .fd = std::move(*fd), .local = local, .scope = link_local_scope(local), .port = port, .last_used = ++uses_};
-  by_port_.emplace(Key{local, port}, *index);
   if (on_change_) on_change_(*index, socket.fd.get());
   return index;
 }
