@@ -37,6 +37,9 @@ void install_interrupt_handlers() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
+  // Not every library minds EINTR: rsetsockopt() of librdmacm takes it for the answer of its service thread, and waits
+  // two hours for that to end. Our own waits are poll(), which is interrupted all the same.
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

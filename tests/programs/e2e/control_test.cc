@@ -3,8 +3,13 @@
 #include "tools/control/control.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -160,6 +165,31 @@ TEST_F(ControlTest, FailuresOfTheTransferHaveAnotherStatus) {
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.exit_code(), kExitFailed);
   }
+}
+
+TEST(Interrupts, AreNoAnswerToALibraryThatWaitsForOne) {
+  install_interrupt_handlers();
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Socket service(ends[0]), caller(ends[1]);
+  const pid_t child = fork();  // What interrupts a process does so for good.
+  if (child == 0) {
+    char answer = 0;
+    alarm(20);
+    _exit(::read(caller.fd(), &answer, sizeof answer) == sizeof answer && interrupted() ? 0 : 1);
+  }
+  // The first may come before it waits.
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(kill(child, SIGINT), 0);
+    pollfd handled{interrupt_fd(), POLLIN, 0};
+    std::uint64_t times = 0;
+    ::poll(&handled, 1, 1000);
+    [[maybe_unused]] const ssize_t n = ::read(interrupt_fd(), &times, sizeof times);
+  }
+  ASSERT_EQ(::write(service.fd(), "!", 1), 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Connecting, ToAPeerOfAnotherFamilyIsRefusedAtOnce) {
