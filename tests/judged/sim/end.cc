@@ -307,6 +307,7 @@ void End::deregister(Region region) {
 /// What peers have written so far stays: from here on no byte may change under the old key.
 void End::freeze_target() {
   target_changed_ = true;
+  target_changed_at_ = stage_.world.now();
   Memory& memory = host_.memory();
   for (const Op& op : peer_->sends_.pending()) {
     if (op.is_write() && memory.is_open(op.remote)) {

@@ -201,6 +201,7 @@ class End final : public QpOwner {
   std::uint32_t local_key_ = 0, receive_key_ = 0, target_key_ = 0;
   bool local_dead_ = false, receive_dead_ = false, target_dead_ = false;
   bool target_changed_ = false;  ///< In this connection: deregistered, or another key.
+  Instant target_changed_at_{};  ///< For the last time.
 
   struct Held {
     Extent slot;

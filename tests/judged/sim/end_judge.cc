@@ -52,6 +52,9 @@ Statuses End::legal(const Op& op) const {
   if (peer_->target_changed_ && (op.is_write() || op.is_read() || op.is_flush()) && op.length != 0) {
     set |= only(WcStatus::kRemAccessErr) | only(WcStatus::kRemOpErr);
   }
+  // A READ that is asked for again after its target has gone meets silence: its answer may have been lost.
+  const bool may_come_late = op.is_read() && op.length != 0 && op.posted <= peer_->target_changed_at_;
+  if (may_come_late && peer_->target_changed_ && faults_ > op.faults_before) set |= only(WcStatus::kRetryExcErr);
   if (op.flaw == Flaw::kBadLkey || (local_dead_ && op.length != 0 && !op.is_inline)) set |= only(WcStatus::kLocProtErr);
   if (too_long(op)) set |= only(WcStatus::kRemInvReqErr);
   if (op.counts_as_read() && plan_.max_rd_atomic > peer_->plan_.max_dest_rd_atomic) {
