@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
 
 #include "proto/icrc.h"
 #include "proto/pkey.h"
@@ -68,6 +67,7 @@ void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
     ++counters_.malformed;
     return;
   }
+  core_->memory.set_aside();
   ++counters_.received;
   const Incoming in{*message, datagram.path, now};
   switch (message->attribute()) {
@@ -98,12 +98,15 @@ void Cm::on_datagram(const proto::Datagram& datagram, Instant now) {
 
 void Cm::on_timeout(Instant now) {
   core_->sidr_answers.expire(now);
-  for (const Latecomers::Request& request : core_->latecomers.take_due(now)) {
-    const auto message = wire::parse_message(request.mad);
-    const Incoming in{*message, request.path, now, &request};
+  core_->memory.set_aside();
+  while (const auto request = core_->latecomers.take_due(now)) {
+    const auto message = wire::parse_message(request->mad);
+    const Incoming in{*message, request->path, now, &*request};
     message->attribute() == wire::Attribute::kReq ? core_->on_req(in) : core_->on_sidr_req(in);
+    core_->memory.set_aside();
   }
   while (!core_->timers.empty() && core_->timers.begin()->first <= now) {
+    core_->memory.set_aside();
     core_->on_deadline(*core_->find(core_->timers.begin()->second), now);
   }
 }
@@ -132,6 +135,7 @@ std::optional<Instant> Cm::next_deadline() const {
 // --- calls
 
 Result<ListenerId, Errno> Cm::listen(const Listen& listen) {
+  core_->memory.set_aside();
   Listen what = listen;
   if (what.backlog == 0 || what.backlog > kMaxBacklog) what.backlog = kMaxBacklog;
   const Listener* const listener = core_->listeners.add(what);
@@ -143,8 +147,11 @@ Result<ListenerId, Errno> Cm::listen(const Listen& listen) {
 void Cm::unlisten(ListenerId id, Instant now) {
   Listener* const listener = core_->listeners.find(id);
   if (listener == nullptr) return;
-  const std::set<Id> unfetched = std::exchange(listener->backlog, {});
-  for (const Id request : unfetched) core_->destroy(*core_->find(request), now);
+  core_->memory.set_aside();
+  while (!listener->backlog.empty()) {
+    core_->destroy(*core_->find(*listener->backlog.begin()), now);
+    core_->memory.set_aside();
+  }
   const std::uint64_t service_id = listener->what.service_id;
   core_->listeners.remove(id);
   if (core_->is_improved() && !core_->listeners.has_service(service_id)) {
@@ -160,6 +167,7 @@ void Cm::fetched(Id id) {
 Errno Cm::accept(Id id, const ConnectionParams& params, const PrivateData& private_data, Instant now) {
   Connection* const c = find(id);
   if (c == nullptr || c->info.state != State::kReqReceived || !fits(private_data, kRepPrivateData)) return EINVAL;
+  core_->memory.set_aside();
   core_->accept(*c, params, bytes(private_data), now);
   return 0;
 }
@@ -168,6 +176,7 @@ Errno Cm::sidr_reply(Id id, const SidrReply& reply, Instant now) {
   Connection* const c = find(id);
   const bool fits_field = fits(reply.private_data, kSidrRepPrivateData);
   if (c == nullptr || c->info.state != State::kSidrReqReceived || !fits_field) return EINVAL;
+  core_->memory.set_aside();
   core_->sidr_reply(*c, reply, now);
   return 0;
 }
@@ -177,6 +186,7 @@ Errno Cm::notify_established(Id id, Instant) {
   if (c == nullptr) return EINVAL;
   if (c->info.state == State::kEstablished) return EISCONN;
   if (c->info.state != State::kRepSent) return EINVAL;
+  core_->memory.set_aside();
   core_->become_established(*c);
   return 0;
 }
@@ -186,35 +196,44 @@ void Cm::on_data(std::uint32_t dest_qpn, const Gid& source, std::uint32_t psn, I
   if (awaiting == core_->awaiting_data.end()) return;
   Connection& c = *core_->find(awaiting->second);
   // Only who has had our REP knows with which PSN to begin.
-  if (c.peer() == source && c.info.local_psn == psn) core_->become_established(c);
+  if (c.peer() != source || c.info.local_psn != psn) return;
+  core_->memory.set_aside();
+  core_->become_established(c);
 }
 
 bool Cm::awaits_data(std::uint32_t dest_qpn) const {
   return !core_->awaiting_data.empty() && core_->awaiting_data.contains(dest_qpn);
 }
 
-Result<Id, Errno> Cm::connect(const ConnectRequest& request, Instant now) { return core_->connect(request, now); }
+Result<Id, Errno> Cm::connect(const ConnectRequest& request, Instant now) {
+  core_->memory.set_aside();
+  return core_->connect(request, now);
+}
 
 Errno Cm::establish(Id id, Instant) {
   Connection* const c = find(id);
   if (c == nullptr || c->info.state != State::kRepReceived) return EINVAL;
+  core_->memory.set_aside();
   core_->establish(*c);
   return 0;
 }
 
 Result<Id, Errno> Cm::sidr_request(const SidrRequest& request, Instant now) {
+  core_->memory.set_aside();
   return core_->sidr_request(request, now);
 }
 
 Errno Cm::reject(Id id, RejectReason reason, const PrivateData& private_data, Instant now) {
   Connection* const c = find(id);
   if (c == nullptr || !fits(private_data, kRejPrivateData)) return EINVAL;
+  core_->memory.set_aside();
   return core_->reject(*c, reason, bytes(private_data), now);
 }
 
 Errno Cm::disconnect(Id id, Instant now) {
   Connection* const c = find(id);
   if (c == nullptr) return EINVAL;
+  core_->memory.set_aside();
   core_->disconnect(*c, now);
   return 0;
 }
@@ -222,32 +241,38 @@ Errno Cm::disconnect(Id id, Instant now) {
 void Cm::disconnect_at(Id id, Instant when) {
   Connection* const c = find(id);
   const bool can = c != nullptr && c->info.state == State::kEstablished && c->info.transport != Transport::kUd;
-  if (can) core_->set_deadline(*c, when);
+  if (!can) return;
+  core_->memory.set_aside();
+  core_->set_deadline(*c, when);
 }
 
 void Cm::destroy(Id id, Instant now) {
-  if (Connection* const c = find(id)) core_->destroy(*c, now);
+  Connection* const c = find(id);
+  if (c == nullptr) return;
+  core_->memory.set_aside();
+  core_->destroy(*c, now);
 }
 
 void Cm::shutdown(Instant now) {
-  std::vector<Id> ids;
-  for (const auto& [id, connection] : core_->connections) {
-    if (!connection->orphan) ids.push_back(id);
-  }
-  std::sort(ids.begin(), ids.end());  // The order of a hash table is no order.
-  for (const Id id : ids) core_->destroy(*core_->find(id), now);
-  while (!core_->connections.empty()) core_->erase(*core_->connections.begin()->second);
+  const auto for_each = [this](const auto& what) {
+    for (auto next = core_->connections.begin(); next != core_->connections.end();) {
+      core_->memory.set_aside();
+      what((next++)->second);
+    }
+  };
+  for_each([&](Connection& c) {
+    if (!c.orphan) core_->destroy(c, now);
+  });
+  for_each([&](Connection& c) { core_->erase(c); });
   core_->events.clear();
 }
 
 std::optional<Cm::LastWords> Cm::poll_last_words(MutBytes frame) {
   if (core_->new_last_words.empty()) return std::nullopt;
   LastWords words;
-  words.id = core_->new_last_words.back();
-  core_->new_last_words.pop_back();
+  words.id = core_->new_last_words.extract(core_->new_last_words.begin()).value();
   Connection* const c = core_->find(words.id);
   if (c == nullptr) return words;
-  c->has_new_last_words = false;
   const auto mad = core_->last_words(*c);
   if (!mad) return words;
   proto::Transmit& packet = words.packet.emplace();

@@ -3,7 +3,8 @@
 // UD by SIDR. Sans-I/O and deterministic, as the NIC: calls, packets and `now` go in; packets, events and the next
 // deadline come out. Not thread-safe; called under the lock that guards the NIC. It never touches a QP.
 //
-// After every call: poll_transmit(), poll_event() and next_deadline() may have changed.
+// After every call: poll_transmit(), poll_event() and next_deadline() may have changed. A call that finds no memory
+// throws std::bad_alloc and has changed nothing, or done as much as is right in itself: it can be made again.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,6 @@ struct Connection {
   bool told_end = false;          ///< kDisconnected has been raised.
   bool has_answered_end = false;  ///< With a DREP.
   bool orphan = false;            ///< Its program has destroyed it.
-  bool has_new_last_words = false;
   std::uint32_t remote_id = 0;
   std::uint64_t remote_guid = 0;
   std::uint64_t request_tid = 0;     ///< Answers to the REQ bear it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "proto/base/mix.h"
 #include "verbs/cm/times.h"
 
 namespace uroce::cm {
@@ -53,7 +54,7 @@ Connection& Cm::Core::create() {
     id = permute24(ids_drawn++, mix(config.seed));
     if (id != 0) id |= Id{config.slot} << 24;
   } while (id == 0 || connections.contains(id));
-  Connection& c = *connections.emplace(id, std::make_unique<Connection>()).first->second;
+  Connection& c = connections[id];
   c.id = id;
   c.request_tid = own_tid(id);
   c.info.local_psn = random24();
@@ -83,7 +84,7 @@ void Cm::Core::erase(Connection& c) {
 
 Connection* Cm::Core::find(Id id) {
   const auto it = connections.find(id);
-  return it == connections.end() ? nullptr : it->second.get();
+  return it == connections.end() ? nullptr : &it->second;
 }
 
 Connection* Cm::Core::find_from_peer(Id id, const Incoming& in) {
@@ -115,7 +116,7 @@ void Cm::Core::enter(Connection& c, State state) {
 }
 
 void Cm::Core::change_last_words(Connection& c) {
-  if (config.last_words && !std::exchange(c.has_new_last_words, true)) new_last_words.push_back(c.id);
+  if (config.last_words) new_last_words.insert(c.id);
 }
 
 void Cm::Core::enter_idle(Connection& c) {

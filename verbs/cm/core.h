@@ -3,17 +3,16 @@
 // (REP), sidr.cc and ending.cc (REJ, DREQ, DREP, destroy).
 #pragma once
 
-#include <deque>
-#include <memory>
+#include <list>
+#include <map>
 #include <set>
-#include <unordered_map>
-#include <vector>
 
 #include "verbs/cm/cm.h"
 #include "verbs/cm/latecomers.h"
 #include "verbs/cm/limits.h"
 #include "verbs/cm/listeners.h"
 #include "verbs/cm/messages.h"
+#include "verbs/cm/spare_memory.h"
 
 namespace uroce::cm {
 
@@ -107,25 +106,26 @@ struct Cm::Core {
 
   const CmConfig& config;
   CmCounters& counters;
-  std::unordered_map<Id, std::unique_ptr<Connection>> connections;
-  std::unordered_map<PeerKey, Id, PeerKeyHash> by_peer_id;     ///< Finds duplicates: the peer's communication ID.
-  std::unordered_map<PeerKey, Id, PeerKeyHash> by_peer_qp;     ///< Finds stale connections: the peer's QPN.
-  std::unordered_map<PeerKey, Id, PeerKeyHash> by_request_id;  ///< SIDR, passive and not answered yet.
-  std::unordered_map<std::uint32_t, Id> awaiting_data;         ///< By local QPN: REP is out.
-  Listeners listeners;
-  HalfOpen half_open{kMaxHalfOpen, kMaxHalfOpenPerSource};
-  RecentAnswers sidr_answers;
-  Latecomers latecomers{config.as_kernel ? Instant::min() : config.may_listen_until};
+  SpareMemory memory;  ///< Of all tables.
+  std::pmr::map<Id, Connection> connections{&memory};
+  std::pmr::map<PeerKey, Id> by_peer_id{&memory};           ///< Finds duplicates: the peer's communication ID.
+  std::pmr::map<PeerKey, Id> by_peer_qp{&memory};           ///< Finds stale connections: the peer's QPN.
+  std::pmr::map<PeerKey, Id> by_request_id{&memory};        ///< SIDR, passive and not answered yet.
+  std::pmr::map<std::uint32_t, Id> awaiting_data{&memory};  ///< By local QPN: REP is out.
+  Listeners listeners{memory};
+  HalfOpen half_open{kMaxHalfOpen, kMaxHalfOpenPerSource, memory};
+  RecentAnswers sidr_answers{memory};
+  Latecomers latecomers{config.as_kernel ? Instant::min() : config.may_listen_until, memory};
   RateLimit stranger_answers{kStrangerAnswersPerSecond};
-  std::set<std::pair<Instant, Id>> timers;
+  std::pmr::set<std::pair<Instant, Id>> timers{&memory};
 
   struct Outgoing {
     proto::Path path;
     Mad mad;
   };
-  std::deque<Outgoing> outgoing;
-  std::deque<Event> events;
-  std::vector<Id> new_last_words;
+  std::pmr::list<Outgoing> outgoing{&memory};
+  std::pmr::list<Event> events{&memory};
+  std::pmr::set<Id> new_last_words{&memory};
   std::uint64_t random_state;
   std::uint32_t ids_drawn = 0;
   proto::Psn next_psn;

@@ -22,7 +22,7 @@ void Latecomers::listener_gone(std::uint64_t service_id, Instant until, Instant 
 void Latecomers::listener_back(std::uint64_t service_id) {
   gone_.erase(number(service_id));
   for (auto& [_, request] : waiting_) {
-    if (request.service_id == service_id) set_due(request, kAtOnce);
+    if (request.service_id == service_id) set_due_at_once(request);
   }
 }
 
@@ -46,8 +46,9 @@ bool Latecomers::keep(std::uint64_t service_id, const proto::Path& path, Bytes m
 }
 
 void Latecomers::keep_again(const Request& request) {
-  insert(request);
-  set_due(waiting_.at(request.number), request.until);
+  Request again = request;
+  again.due = request.until;
+  insert(again);
 }
 
 void Latecomers::withdraw(const Gid& source, std::uint32_t remote_id) {
@@ -60,15 +61,14 @@ void Latecomers::place_free(std::uint64_t service_id, const std::function<bool(c
     const auto& [service, number] = *first;
     if (service != service_id) return;
     Request& request = waiting_.at(number);
-    if (has_room(request.path.source)) return set_due(request, kAtOnce);
+    if (has_room(request.path.source)) return set_due_at_once(request);
   }
 }
 
-std::vector<Latecomers::Request> Latecomers::take_due(Instant now) {
-  std::vector<Request> due;
+std::optional<Latecomers::Request> Latecomers::take_due(Instant now) {
   std::erase_if(gone_, [now](const auto& service) { return service.second <= now; });
-  while (!by_due_.empty() && by_due_.begin()->first <= now) due.push_back(take(by_due_.begin()->second));
-  return due;
+  if (by_due_.empty() || by_due_.begin()->first > now) return std::nullopt;
+  return take(by_due_.begin()->second);
 }
 
 std::optional<Instant> Latecomers::next_deadline() const {
@@ -82,42 +82,40 @@ PeerKey Latecomers::key_of(const Gid& source, const Mad& mad) {
 
 void Latecomers::insert(const Request& request) {
   by_peer_[key_of(request.path.source, request.mad)] = request.number;
-  enter_queue(request);
-  waiting_.emplace(request.number, request);
-}
-
-void Latecomers::set_due(Request& request, Instant due) {
-  leave_queue(request);
-  request.due = due;
-  enter_queue(request);
-}
-
-void Latecomers::enter_queue(const Request& request) {
   by_due_.insert({request.due, request.number});
-  if (request.due == kAtOnce) return;
   auto& queue = queues_[{request.service_id, request.path.source.raw}];
   if (!queue.empty()) first_.erase({request.service_id, *queue.begin()});
   queue.insert(request.number);
   first_.insert({request.service_id, *queue.begin()});
+  waiting_.emplace(request.number, request);
+}
+
+void Latecomers::set_due(Request& request, Instant due) {
+  auto node = by_due_.extract({request.due, request.number});
+  node.value().first = request.due = due;
+  by_due_.insert(std::move(node));
+}
+
+void Latecomers::set_due_at_once(Request& request) {
+  leave_queue(request);
+  set_due(request, kAtOnce);
 }
 
 void Latecomers::leave_queue(const Request& request) {
-  by_due_.erase({request.due, request.number});
   const auto queue = queues_.find({request.service_id, request.path.source.raw});
   if (queue == queues_.end()) return;
-  first_.erase({request.service_id, *queue->second.begin()});
+  auto first = first_.extract({request.service_id, *queue->second.begin()});
   queue->second.erase(request.number);
-  if (queue->second.empty()) {
-    queues_.erase(queue);
-  } else {
-    first_.insert({request.service_id, *queue->second.begin()});
-  }
+  if (queue->second.empty()) return void(queues_.erase(queue));
+  first.value().second = *queue->second.begin();
+  first_.insert(std::move(first));
 }
 
 Latecomers::Request Latecomers::take(Number number) {
   auto node = waiting_.extract(number);
   const Request& request = node.mapped();
   leave_queue(request);
+  by_due_.erase({request.due, request.number});
   by_peer_.erase(key_of(request.path.source, request.mad));
   return request;
 }

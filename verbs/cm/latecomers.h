@@ -10,8 +10,6 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <unordered_map>
-#include <vector>
 
 #include "verbs/cm/connection.h"
 #include "verbs/cm/limits.h"
@@ -21,7 +19,14 @@ namespace uroce::cm {
 class Latecomers {
  public:
   /// `all_until`: until then requests for any service may wait.
-  explicit Latecomers(Instant all_until) : all_until_(all_until) {}
+  Latecomers(Instant all_until, SpareMemory& memory)
+      : all_until_(all_until),
+        gone_(&memory),
+        waiting_(&memory),
+        by_peer_(&memory),
+        queues_(&memory),
+        first_(&memory),
+        by_due_(&memory) {}
 
   static constexpr std::size_t kMost = 16384;       ///< Requests, 10 MB of them. Beyond that there is no waiting.
   static constexpr std::size_t kMostServices = 64;  ///< The same for services whose listener has gone.
@@ -53,8 +58,8 @@ class Latecomers {
   /// One request more may come in, if `has_room` says so of its source: the one that has waited longest is due at once.
   void place_free(std::uint64_t service_id, const std::function<bool(const Gid&)>& has_room);
 
-  /// Takes out what is due.
-  std::vector<Request> take_due(Instant now);
+  /// Takes out what is due first.
+  std::optional<Request> take_due(Instant now);
   /// When the first request is due.
   std::optional<Instant> next_deadline() const;
 
@@ -65,20 +70,20 @@ class Latecomers {
   static constexpr std::uint64_t number(std::uint64_t service_id) { return service_id & ~std::uint64_t{0xFF0000}; }
   static PeerKey key_of(const Gid& source, const Mad& mad);
   void insert(const Request& request);
+  // These take no memory: there may be many at once.
   void set_due(Request& request, Instant due);
-  /// Its queue, unless it is due at once, and the order of deadlines.
-  void enter_queue(const Request& request);
+  void set_due_at_once(Request& request);
   void leave_queue(const Request& request);
   Request take(Number number);
 
   Instant all_until_;
-  std::unordered_map<std::uint64_t, Instant> gone_;  ///< By number().
-  std::map<Number, Request> waiting_;
+  std::pmr::map<std::uint64_t, Instant> gone_;  ///< By number().
+  std::pmr::map<Number, Request> waiting_;
   Number last_ = 0;
-  std::unordered_map<PeerKey, Number, PeerKeyHash> by_peer_;  ///< Finds repeated ones: the peer's communication ID.
-  std::map<Queue, std::set<Number>> queues_;                  ///< Without those that are due at once.
-  std::set<std::pair<std::uint64_t, Number>> first_;          ///< Of each queue, by service.
-  std::set<std::pair<Instant, Number>> by_due_;
+  std::pmr::map<PeerKey, Number> by_peer_;                 ///< Finds repeated ones: the peer's communication ID.
+  std::pmr::map<Queue, std::pmr::set<Number>> queues_;     ///< For a place: without those that were due at once.
+  std::pmr::set<std::pair<std::uint64_t, Number>> first_;  ///< Of each queue, by service.
+  std::pmr::set<std::pair<Instant, Number>> by_due_;
 };
 
 }  // namespace uroce::cm

@@ -2,11 +2,12 @@
 // What keeps strangers from using up memory and bandwidth.
 #pragma once
 
-#include <deque>
-#include <unordered_map>
+#include <list>
+#include <map>
+#include <tuple>
 
-#include "proto/base/mix.h"
 #include "verbs/cm/connection.h"
+#include "verbs/cm/spare_memory.h"
 
 namespace uroce::cm {
 
@@ -15,13 +16,8 @@ struct PeerKey {
   Gid address;
   std::uint64_t guid = 0;
   std::uint32_t number = 0;
-  friend bool operator==(const PeerKey&, const PeerKey&) = default;
-};
-struct PeerKeyHash {
-  std::size_t operator()(const PeerKey& key) const {
-    std::uint64_t hash = mix(load_be<8>(key.address.raw.data()) + key.guid);
-    hash = mix(hash ^ load_be<8>(key.address.raw.data() + 8));
-    return static_cast<std::size_t>(mix(hash ^ key.number));
+  friend bool operator<(const PeerKey& a, const PeerKey& b) {
+    return std::tie(a.address.raw, a.guid, a.number) < std::tie(b.address.raw, b.guid, b.number);
   }
 };
 
@@ -47,7 +43,8 @@ class RateLimit {
 /// Requests that are not accepted yet, in all and by address.
 class HalfOpen {
  public:
-  HalfOpen(std::uint32_t most, std::uint32_t most_of_one) : most_(most), most_of_one_(most_of_one) {}
+  HalfOpen(std::uint32_t most, std::uint32_t most_of_one, SpareMemory& memory)
+      : most_(most), most_of_one_(most_of_one), by_source_(&memory) {}
   bool add(const Gid& source) {
     if (!has_room(source)) return false;
     ++by_source_[{source}];
@@ -66,7 +63,7 @@ class HalfOpen {
 
  private:
   std::uint32_t most_, most_of_one_, all_ = 0;
-  std::unordered_map<PeerKey, std::uint32_t, PeerKeyHash> by_source_;
+  std::pmr::map<PeerKey, std::uint32_t> by_source_;
 };
 
 /// Answers to questions that may come again: a SIDR_REP may be lost, and the request must not look like a new
@@ -74,6 +71,8 @@ class HalfOpen {
 class RecentAnswers {
  public:
   static constexpr std::size_t kMost = 4096;  ///< Then the oldest goes.
+
+  explicit RecentAnswers(SpareMemory& memory) : by_key_(&memory), in_order_(&memory) {}
 
   void add(const PeerKey& key, const Mad& answer, Instant until) {
     if (by_key_.size() == kMost) drop_oldest();
@@ -99,8 +98,8 @@ class RecentAnswers {
     by_key_.erase(in_order_.front().key);
     in_order_.pop_front();
   }
-  std::unordered_map<PeerKey, Mad, PeerKeyHash> by_key_;
-  std::deque<Entry> in_order_;
+  std::pmr::map<PeerKey, Mad> by_key_;
+  std::pmr::list<Entry> in_order_;
 };
 
 }  // namespace uroce::cm

@@ -2,10 +2,10 @@
 // The listeners: for which service, at which address. Found by service ID, without a scan over listeners.
 #pragma once
 
+#include <map>
 #include <set>
-#include <unordered_map>
-#include <vector>
 
+#include "verbs/cm/spare_memory.h"
 #include "verbs/cm/values.h"
 
 namespace uroce::cm {
@@ -13,7 +13,7 @@ namespace uroce::cm {
 struct Listener {
   ListenerId id = 0;
   Listen what{};
-  std::set<Id> backlog{};  ///< Requests that nobody has fetched.
+  std::pmr::set<Id> backlog;  ///< Requests that nobody has fetched.
 
   bool is_full() const { return backlog.size() >= what.backlog; }
   bool takes(const Gid& address) const {
@@ -24,56 +24,48 @@ struct Listener {
 
 class Listeners {
  public:
+  explicit Listeners(SpareMemory& memory) : memory_(memory) {}
   /// Null: the same service and address, or overlapping families of a wildcard, are taken.
   Listener* add(const Listen& what) {
-    if (const auto service = by_service_.find(what.service_id); service != by_service_.end()) {
-      for (const ListenerId other : service->second) {
-        if (clash(all_.at(other).what, what)) return nullptr;
-      }
+    for (auto other = first(what.service_id); is_of(other, what.service_id); ++other) {
+      if (clash(all_.at(other->second).what, what)) return nullptr;
     }
-    // Each step may find no memory: what there is stays right.
     const ListenerId id = ++last_;
-    const auto added = all_.try_emplace(id, Listener{id, what}).first;
-    try {
-      std::vector<ListenerId>& same_service = by_service_[what.service_id];
-      same_service.push_back(id);
-    } catch (...) {
-      remove(id);
-      throw;
-    }
-    return &added->second;
+    by_service_.insert({what.service_id, id});
+    return &all_.emplace(id, Listener{id, what, std::pmr::set<Id>(&memory_)}).first->second;
   }
   Listener* find(ListenerId id) {
     const auto it = all_.find(id);
     return it == all_.end() ? nullptr : &it->second;
   }
   void remove(ListenerId id) {
-    if (const auto service = by_service_.find(all_.at(id).what.service_id); service != by_service_.end()) {
-      std::erase(service->second, id);
-      if (service->second.empty()) by_service_.erase(service);
-    }
+    by_service_.erase({all_.at(id).what.service_id, id});
     all_.erase(id);
   }
-  bool has_service(std::uint64_t service_id) const { return by_service_.contains(service_id); }
+  bool has_service(std::uint64_t service_id) const { return is_of(first(service_id), service_id); }
   /// An exact address before a wildcard; null: nobody.
   Listener* match(std::uint64_t service_id, const Gid& address) {
-    const auto service = by_service_.find(service_id);
-    if (service == by_service_.end()) return nullptr;
     Listener* found = nullptr;
-    for (const ListenerId id : service->second) {
-      Listener& listener = all_.at(id);
+    for (auto one = first(service_id); is_of(one, service_id); ++one) {
+      Listener& listener = all_.at(one->second);
       if (listener.takes(address) && (found == nullptr || listener.what.address)) found = &listener;
     }
     return found;
   }
 
  private:
+  using ByService = std::pmr::set<std::pair<std::uint64_t, ListenerId>>;
+  ByService::const_iterator first(std::uint64_t service_id) const { return by_service_.lower_bound({service_id, 0}); }
+  bool is_of(ByService::const_iterator one, std::uint64_t service_id) const {
+    return one != by_service_.end() && one->first == service_id;
+  }
   static bool clash(const Listen& a, const Listen& b) {
     if (a.address || b.address) return a.address == b.address;
     return (a.takes_v4 && b.takes_v4) || (a.takes_v6 && b.takes_v6);
   }
-  std::unordered_map<ListenerId, Listener> all_;
-  std::unordered_map<std::uint64_t, std::vector<ListenerId>> by_service_;
+  SpareMemory& memory_;
+  std::pmr::map<ListenerId, Listener> all_{&memory_};
+  ByService by_service_{&memory_};
   ListenerId last_ = 0;
 };
 
