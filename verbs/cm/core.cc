@@ -46,6 +46,11 @@ bool Cm::Core::is_ours(const Gid& gid) const {
   return std::find(config.gids.begin(), config.gids.end(), gid) != config.gids.end();
 }
 
+Bytes Cm::Core::first_gid() const {
+  static constexpr Gid kNone{};
+  return Bytes((config.gids.empty() ? kNone : config.gids.front()).raw);
+}
+
 // --- connections
 
 Connection& Cm::Core::create() {

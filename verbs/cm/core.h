@@ -36,6 +36,9 @@ struct Cm::Core {
 
   // passive.cc
   void on_req(const Incoming& in);
+  bool answer_known(const Incoming& in);  ///< False, as below: there is nothing to answer.
+  bool refuse_path(const Incoming& in);
+  void take_in(const Incoming& in, Listener& listener, std::uint16_t source_port);
   void on_rtu(const Incoming& in);
   void accept(Connection& c, const ConnectionParams& params, Bytes private_data, Instant now);
   void become_established(Connection& c);
@@ -101,6 +104,7 @@ struct Cm::Core {
 
   Duration scaled(Duration time) const { return time / config.time_divisor; }
   bool is_ours(const Gid& gid) const;
+  Bytes first_gid() const;  ///< What a refusal names instead.
   bool is_improved() const { return !config.as_kernel; }
   std::uint32_t random24();
 

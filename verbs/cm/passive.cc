@@ -65,61 +65,78 @@ void Cm::Core::refuse(const Incoming& in, RejectReason reason, Bytes info, About
 
 void Cm::Core::on_req(const Incoming& in) {
   const auto req = in.message.as<Req>();
-  const std::uint64_t service_id = req.get<Req::ServiceId>();
-  const std::uint64_t guid = req.get<Req::CaGuid>();
   const Gid local = wire::get_gid<Req::LocalGidHigh, Req::LocalGidLow>(req);
-  const Gid remote = wire::get_gid<Req::RemoteGidHigh, Req::RemoteGidLow>(req);
-  const Gid none{};
-  const Bytes our_gid = config.gids.empty() ? Bytes(none.raw) : Bytes(config.gids.front().raw);
   const auto addresses = wire::parse_addresses(in.message.private_data());
-  const bool check_source = is_improved() && config.check_source;
-
   // A peer that claims another address could make us send to a third party.
-  if (check_source && (local != in.path.source || (addresses && addresses->source != in.path.source))) {
+  if (is_improved() && config.check_source &&
+      (local != in.path.source || (addresses && addresses->source != in.path.source))) {
     ++counters.wrong_source;
-    return refuse(in, RejectReason::kInvalidGid, our_gid);
+    return refuse(in, RejectReason::kInvalidGid, first_gid());
   }
-  if (const auto known = by_peer_id.find({in.path.source, guid, req.get<Req::LocalId>()}); known != by_peer_id.end()) {
-    const Connection& c = *find(known->second);
-    ++counters.duplicates;
-    if (c.info.state == State::kReqReceived) send(c, make_mra(c, About::kReq));
-    return;  // The REP has a timer of its own.
-  }
-  if (const auto known = by_peer_qp.find({in.path.source, guid, req.get<Req::Qpn>()}); known != by_peer_qp.end()) {
-    // The peer has a new life: the old connection is over.
-    refuse(in, RejectReason::kStaleConnection);
-    return disconnect_stale(known->second, in.now);
-  }
+  if (answer_known(in)) return;
+  const std::uint64_t service_id = req.get<Req::ServiceId>();
   if (!listeners.has_service(service_id)) {
     if (may_wait(service_id, in)) return;
     return refuse(in, RejectReason::kInvalidServiceId);
   }
-  if (!proto::accepts_pkey(req.get<Req::PKey>()) || !is_ours(remote)) {
-    return refuse(in, RejectReason::kInvalidGid, our_gid);
-  }
-  if (has_alternate_path(req)) return refuse(in, RejectReason::kInvalidAlternateGid, Bytes(in.path.source.raw));
-  const std::uint8_t mtu = req.get<Req::PathMtu>();
-  if (is_improved() && (!proto::is_mtu_code(mtu) || mtu > config.mtu_max)) {
-    return refuse(in, RejectReason::kInvalidMtu);
-  }
+  if (refuse_path(in)) return;
   if (!addresses || addresses->destination != in.path.destination || addresses->source.is_multicast() ||
       addresses->source.is_any()) {
     return refuse(in, RejectReason::kConsumer);
   }
   Listener* const listener = listeners.match(service_id, addresses->destination);
   if (listener == nullptr || !fits(req, listener->what.transport)) return refuse(in, RejectReason::kConsumer);
-  if (waits_for_place(*listener, in)) return;
+  if (!waits_for_place(*listener, in)) take_in(in, *listener, addresses->source_port);
+}
 
+/// A REQ that repeats one, or that has the QP of a connection: its peer has a new life.
+bool Cm::Core::answer_known(const Incoming& in) {
+  const auto req = in.message.as<Req>();
+  const std::uint64_t guid = req.get<Req::CaGuid>();
+  if (const auto known = by_peer_id.find({in.path.source, guid, req.get<Req::LocalId>()}); known != by_peer_id.end()) {
+    const Connection& c = *find(known->second);
+    ++counters.duplicates;
+    if (c.info.state == State::kReqReceived) send(c, make_mra(c, About::kReq));
+    return true;  // The REP has a timer of its own.
+  }
+  if (const auto known = by_peer_qp.find({in.path.source, guid, req.get<Req::Qpn>()}); known != by_peer_qp.end()) {
+    refuse(in, RejectReason::kStaleConnection);
+    disconnect_stale(known->second, in.now);
+    return true;
+  }
+  return false;
+}
+
+/// A REQ for a path that we don't have.
+bool Cm::Core::refuse_path(const Incoming& in) {
+  const auto req = in.message.as<Req>();
+  const Gid remote = wire::get_gid<Req::RemoteGidHigh, Req::RemoteGidLow>(req);
+  const std::uint8_t mtu = req.get<Req::PathMtu>();
+  if (!proto::accepts_pkey(req.get<Req::PKey>()) || !is_ours(remote)) {
+    refuse(in, RejectReason::kInvalidGid, first_gid());
+  } else if (has_alternate_path(req)) {
+    refuse(in, RejectReason::kInvalidAlternateGid, Bytes(in.path.source.raw));
+  } else if (is_improved() && (!proto::is_mtu_code(mtu) || mtu > config.mtu_max)) {
+    refuse(in, RejectReason::kInvalidMtu);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// A connection for a REQ that the listener takes, if there is a place.
+void Cm::Core::take_in(const Incoming& in, Listener& listener, std::uint16_t source_port) {
+  const auto req = in.message.as<Req>();
   Connection& c = create();
   c.info.passive = true;
-  c.info.local = {in.path.destination, static_cast<std::uint16_t>(service_id)};
-  c.info.remote = {in.path.source, addresses->source_port};
-  if (!take_place(*listener, c)) return erase(c);
-  c.info.transport = listener->what.transport;
+  c.info.local = {in.path.destination, static_cast<std::uint16_t>(req.get<Req::ServiceId>())};
+  c.info.remote = {in.path.source, source_port};
+  if (!take_place(listener, c)) return erase(c);
+  c.info.transport = listener.what.transport;
   c.info.state = State::kReqReceived;
   read_terms(c.info, req);
   c.remote_id = req.get<Req::LocalId>();
-  c.remote_guid = guid;
+  c.remote_guid = req.get<Req::CaGuid>();
   c.request_tid = in.tid();
   c.remote_retries = req.get<Req::MaxRetries>();
   c.response_time = scaled(peers_time(req.get<Req::LocalTimeout>()));
@@ -127,7 +144,7 @@ void Cm::Core::on_req(const Incoming& in) {
   change_last_words(c);
 
   Event& event = tell(c, Event::Kind::kRequest);
-  event.listener = listener->id;
+  event.listener = listener.id;
   event.params = params_of(req);
   event.params.ece = {req.get<Req::Vendor>(), in.message.mad().get<wire::Mad::Modifier>()};
   event.private_data = whole_field(in.message.private_data().subspan(wire::CmaHeader::kSize));
