@@ -81,6 +81,8 @@ class Responder final : public ResponderHalf {
   void answer_in_one_packet(AnswerKind kind, std::uint64_t original = 0);
   void finish_message();
   void on_duplicate(const proto::PacketView& packet);
+  void acknowledge_again(LongPsn at);
+  void read_again(const proto::PacketView& packet, LongPsn at);
 
   // responder.cc
   void refuse(proto::NakCode code);

@@ -181,36 +181,10 @@ void Responder::on_duplicate(const PacketView& packet) {
   const LongPsn at = expected_ - psn_distance(expected(), psn);
   switch (packet.op().kind) {
     case Kind::kSend:
-    case Kind::kWrite: {
-      // Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
-      LongPsn newest = expected_ - 1;
-      for (const ReplayRing* ring : {&replay_, &flushes_}) {
-        for (const Replay& r : ring->all()) {
-          if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
-        }
-      }
-      schedule(short_psn(newest), proto::syndrome::Ack{});
-      return;
-    }
-    case Kind::kReadRequest: {
-      const Replay* saved = replay_.find(at);
-      if (saved == nullptr || saved->kind != AnswerKind::kRead) return;
-      const auto reth = packet.header<proto::Reth>();
-      const std::uint64_t offset = (at - saved->first_psn) * c_.mtu();
-      const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
-      if (reth.get<proto::Reth::Va>() != saved->va + offset || reth.get<proto::Reth::RKey>() != saved->rkey ||
-          offset + length > saved->length) {
-        return;
-      }
-      const std::uint32_t packets = c_.packets_for(length);
-      enqueue({.is_duplicate = true,
-               .psn = psn,
-               .end = psn + packets,
-               .va = saved->va + offset,
-               .left = length,
-               .rkey = saved->rkey});
-      return;
-    }
+    case Kind::kWrite:
+      return acknowledge_again(at);
+    case Kind::kReadRequest:
+      return read_again(packet, at);
     case Kind::kCompareSwap:
     case Kind::kFetchAdd: {
       const Replay* saved = replay_.find(at);
@@ -233,6 +207,36 @@ void Responder::on_duplicate(const PacketView& packet) {
     default:
       return;
   }
+}
+
+/// Not beyond the next READ or atomic: an ACK past one whose answer was lost would look like another loss.
+void Responder::acknowledge_again(LongPsn at) {
+  LongPsn newest = expected_ - 1;
+  for (const ReplayRing* ring : {&replay_, &flushes_}) {
+    for (const Replay& r : ring->all()) {
+      if (r.packets != 0 && r.first_psn > at && r.first_psn <= newest) newest = r.first_psn - 1;
+    }
+  }
+  schedule(short_psn(newest), proto::syndrome::Ack{});
+}
+
+/// What the READ at `at` asks for must lie in one that was executed.
+void Responder::read_again(const PacketView& packet, LongPsn at) {
+  const Replay* saved = replay_.find(at);
+  if (saved == nullptr || saved->kind != AnswerKind::kRead) return;
+  const auto reth = packet.header<proto::Reth>();
+  const std::uint64_t offset = (at - saved->first_psn) * c_.mtu();
+  const std::uint32_t length = reth.get<proto::Reth::DmaLength>();
+  if (reth.get<proto::Reth::Va>() != saved->va + offset || reth.get<proto::Reth::RKey>() != saved->rkey ||
+      offset + length > saved->length) {
+    return;
+  }
+  enqueue({.is_duplicate = true,
+           .psn = packet.psn(),
+           .end = packet.psn() + c_.packets_for(length),
+           .va = saved->va + offset,
+           .left = length,
+           .rkey = saved->rkey});
 }
 
 }  // namespace uroce::nic
