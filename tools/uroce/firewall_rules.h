@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstddef>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace uroce::tools {
@@ -22,11 +23,30 @@ inline bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+/// `rules` without comments and the prefixes of logs: a word, or several in quotes.
+inline std::string without_texts(std::string_view rules) {
+  std::string rest;
+  while (!rules.empty()) {
+    rest += rules.front();
+    rules.remove_prefix(1);
+    const bool is_text = rest.ends_with("comment ") || rest.ends_with("prefix ");
+    if (!is_text || rules.starts_with('-')) continue;  // "-m comment --comment", of iptables.
+    const bool is_quoted = rules.starts_with('"');
+    std::size_t end = is_quoted ? 1 : 0;
+    while (end < rules.size() && rules[end] != '\n' && rules[end] != (is_quoted ? '"' : ' ')) {
+      end += rules[end] == '\\' ? 2 : 1;
+    }
+    rules.remove_prefix(std::min(end + (is_quoted ? 1 : 0), rules.size()));
+  }
+  return rest;
+}
+
 /// Whether a rule or a policy keeps packets from going on: `drop` of nft, alone in a line behind tabs or not, `DROP` of
 /// iptables.
 inline bool has_rule_that_drops(std::string_view rules) {
+  const std::string rest = without_texts(rules);
   const auto words = {"drop", "DROP", "reject", "REJECT"};
-  return std::any_of(words.begin(), words.end(), [&](const char* word) { return has_word(rules, word); });
+  return std::any_of(words.begin(), words.end(), [&](const char* word) { return has_word(rest, word); });
 }
 
 }  // namespace uroce::tools

@@ -44,5 +44,18 @@ TEST(FirewallRules, ANameIsNone) {
   EXPECT_FALSE(has_rule_that_drops(""));
 }
 
+TEST(FirewallRules, WhatPeopleWriteIntoThemIsNone) {
+  for (const char* line : {"accept comment \"don't drop this\"", "log prefix \"DROP: \" accept"}) {
+    EXPECT_FALSE(has_rule_that_drops(chain(line))) << line;
+  }
+  EXPECT_FALSE(has_rule_that_drops("-A INPUT -m comment --comment \"a \\\"drop\\\" or reject\" -j ACCEPT\n"));
+  EXPECT_FALSE(
+      has_rule_that_drops("-A INPUT -m comment --comment drop -j ACCEPT\n-A INPUT -j LOG --log-prefix DROP\n"));
+  EXPECT_TRUE(has_rule_that_drops(chain("drop comment \"accept\"")));
+  EXPECT_TRUE(has_rule_that_drops(chain("log prefix \"a\" drop")));
+  EXPECT_TRUE(has_rule_that_drops("-A INPUT --comment \"unfinished\n-A INPUT -j DROP\n"));
+  EXPECT_TRUE(has_rule_that_drops("-A INPUT -m comment --comment a -j DROP"));
+}
+
 }  // namespace
 }  // namespace uroce::tools
