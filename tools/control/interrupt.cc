@@ -39,7 +39,8 @@ void install_interrupt_handlers() {
   sigemptyset(&action.sa_mask);
   // Not every library minds EINTR: rsetsockopt() of librdmacm takes it for the answer of its service thread, and waits
   // two hours for that to end. Our own waits are poll(), which is interrupted all the same.
-  action.sa_flags = SA_RESTART;
+  // And whatever it is that does not end, the second signal ends the process.
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

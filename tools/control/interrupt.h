@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-C: SIGINT, SIGTERM and SIGHUP set a flag and make a file descriptor readable, so that neither a busy loop nor a
-// sleeping poll() misses them. The program then ends in the ordinary way and releases everything.
+// sleeping poll() misses them. The program then ends in the ordinary way and releases everything; the second signal of
+// a kind ends it at once.
 #pragma once
 
 namespace uroce::tools {

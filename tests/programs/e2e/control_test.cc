@@ -179,17 +179,33 @@ TEST(Interrupts, AreNoAnswerToALibraryThatWaitsForOne) {
     _exit(::read(caller.fd(), &answer, sizeof answer) == sizeof answer && interrupted() ? 0 : 1);
   }
   // The first may come before it waits.
-  for (int i = 0; i < 10; ++i) {
-    ASSERT_EQ(kill(child, SIGINT), 0);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    ASSERT_EQ(kill(child, signal), 0);
     pollfd handled{interrupt_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&handled, 1, 10'000), 1);
     std::uint64_t times = 0;
-    ::poll(&handled, 1, 1000);
-    [[maybe_unused]] const ssize_t n = ::read(interrupt_fd(), &times, sizeof times);
+    EXPECT_EQ(::read(interrupt_fd(), &times, sizeof times), static_cast<ssize_t>(sizeof times));
   }
   ASSERT_EQ(::write(service.fd(), "!", 1), 1);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+TEST(Interrupts, OfASecondOneAProcessDies) {
+  install_interrupt_handlers();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    raise(SIGINT);
+    raise(SIGINT);
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  std::uint64_t times = 0;
+  EXPECT_EQ(::read(interrupt_fd(), &times, sizeof times), static_cast<ssize_t>(sizeof times));
 }
 
 TEST(Connecting, ToAPeerOfAnotherFamilyIsRefusedAtOnce) {
