@@ -81,8 +81,9 @@ class OwnStory {
   /// When the NIC is closed. The exit status: `code`, or that of a failure when all went well and the story is cut.
   ExitCode tell(ExitCode code) {
     std::error_code error;
-    // Without a packet there is no story; and who lost the summary has been told so.
+    // Without a packet there is no story, nor with those of an earlier run; and who lost the summary has been told so.
     if (!is_wanted_ || std::filesystem::file_size(file_, error) == 0 || error || std::ferror(stdout) != 0) return code;
+    if (last_written(file_) == written_before_) return code;
     print_to(stdout, "\n");
     std::fflush(stdout);
     explain::Options story;
@@ -109,13 +110,22 @@ class OwnStory {
     file_ = capture.substr(capture.starts_with(">>") ? 2 : 0);
     std::error_code error;
     const auto status = std::filesystem::status(file_, error);
+    written_before_ = last_written(file_);
     if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
     throw Failure(kExitUsage, fmt::format("--explain reads the capture at the end, and {} is no regular file: name "
                                           "another one, or leave out one of the two",
                                           file_));
   }
 
+  /// Nothing when there is no such file.
+  static std::optional<std::filesystem::file_time_type> last_written(const std::string& file) {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(file, error);
+    return error ? std::nullopt : std::optional(time);
+  }
+
   std::string program_, file_;
+  std::optional<std::filesystem::file_time_type> written_before_;
   bool is_wanted_;
   bool is_ours_ = false;
 };

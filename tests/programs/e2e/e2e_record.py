@@ -189,6 +189,8 @@ def scenario_explain_own_capture():
                 check(client.finish() == 0, client)
                 check("  capture    " in client.stdout and "\n\nconnection 1, RC" in client.stdout, client.stdout, client)
                 check(os.path.getsize(capture) > size, "nothing captured", client)
+            client = run_pair.Client(server, ["--explain", "--pcap", capture, "--device", "none"], extra=())
+            check(client.finish(10) == 2 and "connection 1" not in client.stdout, "the story of an earlier run", client)
             os.mkfifo(fifo)
             for arguments, env in (((), {"UROCE_PCAP": fifo}), (("--pcap", fifo), {})):
                 client = run_pair.Client(server, ["--explain", *arguments], env=env, extra=())
