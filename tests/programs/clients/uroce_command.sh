@@ -193,6 +193,10 @@ if unshare -rmn true 2>/dev/null; then
     server=$!
     until UROCE_ADDR=127.9.9.2 "$1/rdma_client" 127.0.0.1 --wire shm; do kill -0 $server || exit 1; done
     wait $server' - "${uroce%/*}"
+  expect 2 'mount /proc, or give the address to one process' unshare -rmn sh -c '
+    mount -t tmpfs none /proc
+    ip link set lo up
+    UROCE_ADDR=127.9.9.1 exec "$1/rdma_server" --cm' - "${uroce%/*}"
 fi
 # A capture that can't go on is said once to who runs a program that knows nothing of captures. The program goes on.
 if unshare -rn true 2>/dev/null; then

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/adapter.h"
 
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 
 #include "engine/broker/start_broker.h"
 #include "engine/os/interruption.h"
@@ -9,6 +11,7 @@
 #include "proto/base/made_once.h"
 #include "proto/base/mix.h"
 #include "verbs/cm/times.h"
+#include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/host/address.h"
@@ -268,7 +271,14 @@ void Adapter::set_cm_sink(CmSink* sink) {
 
 int Adapter::steer_management() {
   for (const auto& lease : slot_.leases) {
-    if (const int error = lease->steer_management()) return error;
+    const int error = lease->steer_management();
+    if (error == 0) continue;
+    static std::atomic<bool> was_told = false;  // Programs try again, with the next of their addresses.
+    if (was_told.exchange(true)) return error;
+    return refuse_setting(
+        error, "RDMA CM can't have the requests for " + proto::to_string(lease->local()) +
+                   " reach the right one of the processes that share it: " + std::strerror(error) +
+                   " (it reads /proc/net/unix); mount /proc, or give the address to one process (UROCE_BROKER=off)");
   }
   return 0;
 }
