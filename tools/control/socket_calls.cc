@@ -2,7 +2,9 @@
 #include "tools/control/socket_calls.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,25 @@ int accept_tcp(int fd, sockaddr* address, socklen_t* size) {
   return ::accept4(fd, address, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+/// librdmacm asks threads that it starts. One of them that a signal wakes too early ends without an answer, and the
+/// call waits for ever: they inherit that signals are not for them.
+struct WithoutSignals {
+  WithoutSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  }
+  ~WithoutSignals() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+  sigset_t before;
+};
+template <auto kCall, class... Arguments>
+int without_signals(Arguments... arguments) {
+  const WithoutSignals guard;
+  return kCall(arguments...);
+}
+
 int not_blocking(int fd) {
   if (fd >= 0) rfcntl(fd, F_SETFL, O_NONBLOCK);
   return fd;
@@ -25,7 +46,9 @@ int not_blocking(int fd) {
 
 int open_rdma(int family) { return not_blocking(rsocket(family, SOCK_STREAM, 0)); }
 
-int accept_rdma(int fd, sockaddr* address, socklen_t* size) { return not_blocking(raccept(fd, address, size)); }
+int accept_rdma(int fd, sockaddr* address, socklen_t* size) {
+  return not_blocking(without_signals<raccept>(fd, address, size));
+}
 
 bool is_rsocket(int fd) { return rfcntl(fd, F_GETFL, 0) != -1; }
 
@@ -53,7 +76,19 @@ int poll_rdma(pollfd* fds, nfds_t count, int timeout_ms) {
 
 const SocketCalls kTcpCalls{"TCP",  open_tcp,   ::bind,  ::listen,      accept_tcp,   ::connect,    ::send,
                             ::recv, ::shutdown, ::close, ::getsockname, ::getsockopt, ::setsockopt, ::poll};
-const SocketCalls kRdmaCalls{"RDMA CM", open_rdma, rbind,  rlisten,      accept_rdma, rconnect,    rsend,
-                             rrecv,     rshutdown, rclose, rgetsockname, rgetsockopt, rsetsockopt, poll_rdma};
+const SocketCalls kRdmaCalls{"RDMA CM",
+                             open_rdma,
+                             rbind,
+                             without_signals<rlisten>,
+                             accept_rdma,
+                             without_signals<rconnect>,
+                             rsend,
+                             rrecv,
+                             without_signals<rshutdown>,
+                             without_signals<rclose>,
+                             rgetsockname,
+                             rgetsockopt,
+                             without_signals<rsetsockopt>,
+                             poll_rdma};
 
 }  // namespace uroce::tools
