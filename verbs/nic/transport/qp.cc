@@ -127,10 +127,10 @@ void Qp::set_state(QpState to) {
 /// Draws the consequences of what the halves found.
 void Qp::settle() {
   if (state() == QpState::kErr || state() == QpState::kReset) return;
-  if (requester_->failed()) {
+  if (c_.send_failed) {
     type() == QpType::kRc ? enter_error(std::nullopt) : enter_send_error();
-  } else if (const auto why = responder_->failure()) {
-    enter_error(why);
+  } else if (c_.receive_failed) {
+    enter_error(c_.receive_failed);
   } else if (state() == QpState::kSqd && !drained_ && requester_->drained()) {
     drained_ = true;
     if (c_.attr.en_sqd_notify) c_.env.raise(Event::Kind::kSqDrained, this);

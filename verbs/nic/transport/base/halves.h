@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every QP consists of, whatever its transport service: a half that sends requests and a half that receives them.
-// They never call each other; Qp asks both what became of them.
+// They never call each other. What went wrong they say in their context, and Qp draws the consequences.
 //
 //   RC   Requester          Responder     acknowledged, in order, repeated
 //   UC   UnackedRequester   UcResponder   in order, or not at all
@@ -35,8 +35,6 @@ class RequesterHalf {
   virtual void flush() = 0;
   /// Drops everything queued without a completion (RESET).
   virtual void clear() = 0;
-  /// True when a WQE failed: the QP must go to ERR, or to SQE where the service has that state.
-  virtual bool failed() const = 0;
   /// True when the last poll_transmit() had a packet that the window did not admit.
   virtual bool waits_for_window() const = 0;
   /// True when every message that was begun has completed.
@@ -78,8 +76,6 @@ class ResponderHalf {
   virtual void drop_output() = 0;
   /// Drops everything queued without a completion (RESET).
   virtual void clear() = 0;
-  /// Set when a request, or the receive for it, failed for good: the QP must go to ERR, and its owner learns of it.
-  virtual std::optional<Event::Kind> failure() const = 0;
   /// Fills in what belongs to it.
   virtual void describe(QpInside& inside) const = 0;
 };

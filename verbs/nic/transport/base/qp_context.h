@@ -18,6 +18,11 @@ struct QpContext {
   std::uint32_t qpn;
   QpInit init;
   QpAttr attr{};
+  /// A WQE failed: the QP must go to ERR, or to SQE where the service has that state. The requester says so.
+  bool send_failed = false;
+  /// A request, or the receive for it, failed for good: the QP must go to ERR, and its owner learns of it. The
+  /// responder says so.
+  std::optional<Event::Kind> receive_failed{};
   bool last_of_turn = false;                                     ///< After the next packet it is another QP's turn.
   std::shared_ptr<PeerWindow> window = env.windows.datagrams();  ///< For connected QPs: the one to their peer.
 

@@ -50,7 +50,7 @@ void Requester::start() {
   post_ssn_ = Ssn{1};
   credits_.start();
   cursor_ = sq_.head();
-  failed_ = false;
+  c_.send_failed = false;
   reload_retry_counts();
 }
 
@@ -107,7 +107,7 @@ void Requester::clear() {
   local_error_.reset();
   sq_.clear();
   cursor_ = sq_.head();
-  failed_ = false;
+  c_.send_failed = false;
   went_back_ = stalled_ = is_probing_ = false;
   measured_.reset();
   try_without_credit_ = false;

@@ -36,7 +36,6 @@ class Requester final : public RequesterHalf {
   void on_timeout(Instant now) override;
   void flush() override;
   void clear() override;
-  bool failed() const override { return failed_; }
   bool waits_for_window() const override { return waits_for_window_; }
   bool drained() const override;
   void release_window() override;
@@ -110,7 +109,6 @@ class Requester final : public RequesterHalf {
     Instant sent;
   };
   std::optional<Measured> measured_;
-  bool failed_ = false;
   bool waits_for_window_ = false;
   bool try_without_credit_ = false;      ///< Patience is over: the limited message may be tried.
   std::optional<WcStatus> local_error_;  ///< For the WQE at the cursor; reported when those before it have completed.

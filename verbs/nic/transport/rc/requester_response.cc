@@ -47,7 +47,7 @@ bool Requester::on_response(const proto::PacketView& packet, Instant now) {
       return false;
   }
   take_credits(packet);
-  if (local_error_ && cursor_ == sq_.head() && !failed_) fail_head(*local_error_);
+  if (local_error_ && cursor_ == sq_.head() && !c_.send_failed) fail_head(*local_error_);
   return true;
 }
 
@@ -198,9 +198,9 @@ void Requester::succeed_head() {
 }
 
 void Requester::fail_head(WcStatus status) {
-  if (failed_) return;
+  if (c_.send_failed) return;
   release_window();
-  failed_ = true;
+  c_.send_failed = true;
   if (sq_.at(sq_.head()).injected_status) {
     c_.note<TraceKind::kInjectedError>(static_cast<std::uint64_t>(status), una_.value());
   }

@@ -24,7 +24,7 @@ void Responder::start() {
   nak_sent_ = false;
   message_ = {};
   pending_.reset();
-  failure_.reset();
+  c_.receive_failed.reset();
   replay_.clear();
   flushes_.clear();
   responses_.clear();
@@ -56,7 +56,7 @@ void Responder::clear() {
   receives_.clear();
   message_ = {};
   announced_.reset();
-  failure_.reset();
+  c_.receive_failed.reset();
 }
 
 bool Responder::on_request(const Arrival& arrival) {
@@ -110,9 +110,9 @@ void Responder::refuse(NakCode code) {
 /// The event that the program gets for a fatal NAK.
 void Responder::fail_with(NakCode code) {
   c_.note<TraceKind::kNak>(static_cast<std::uint64_t>(code), expected().value());
-  failure_ = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
-             : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
-                                                   : Event::Kind::kQpFatal;
+  c_.receive_failed = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
+                      : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
+                                                            : Event::Kind::kQpFatal;
 }
 
 /// Makes an ACK or NAK the pending one, unless a pending NAK or a later ACK says more.

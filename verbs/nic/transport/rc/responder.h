@@ -30,7 +30,6 @@ class Responder final : public ResponderHalf {
   void flush() override;
   void drop_output() override;
   void clear() override;
-  std::optional<Event::Kind> failure() const override { return failure_; }
   void describe(QpInside& inside) const override {
     inside.expected = expected();
     inside.msn = msn_.value();
@@ -113,7 +112,6 @@ class Responder final : public ResponderHalf {
     proto::Syndrome syndrome;
   };
   std::optional<Pending> pending_;
-  std::optional<Event::Kind> failure_;
 };
 
 }  // namespace uroce::nic

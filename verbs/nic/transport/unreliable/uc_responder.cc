@@ -13,7 +13,7 @@ UcResponder::UcResponder(QpContext& context) : c_(context), receives_(context) {
 void UcResponder::start() {
   expected_ = c_.attr.rq_psn;
   message_ = {};
-  failure_.reset();
+  c_.receive_failed.reset();
 }
 
 void UcResponder::flush() {
@@ -24,7 +24,7 @@ void UcResponder::flush() {
 void UcResponder::clear() {
   receives_.clear();
   message_ = {};
-  failure_.reset();
+  c_.receive_failed.reset();
 }
 
 /// 9.8.2.2: any PSN but the expected one tells of lost packets. What remains of their message is no use; the next
@@ -90,7 +90,7 @@ bool UcResponder::take_send(const PacketView& packet) {
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
     c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
-    failure_ = Event::Kind::kQpFatal;
+    c_.receive_failed = Event::Kind::kQpFatal;
     return false;
   }
   message_.offset += payload.size();

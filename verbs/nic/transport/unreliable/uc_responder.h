@@ -24,7 +24,6 @@ class UcResponder final : public ResponderHalf {
   void flush() override;
   void drop_output() override {}
   void clear() override;
-  std::optional<Event::Kind> failure() const override { return failure_; }
   void describe(QpInside& inside) const override {
     inside.expected = expected_;
     inside.receives = receives_.size();
@@ -43,7 +42,6 @@ class UcResponder final : public ResponderHalf {
   Receives receives_;
   Psn expected_;
   InboundMessage message_;
-  std::optional<Event::Kind> failure_;
 };
 
 }  // namespace uroce::nic

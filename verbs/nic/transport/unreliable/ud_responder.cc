@@ -14,7 +14,7 @@ void UdResponder::flush() { receives_.flush(); }
 
 void UdResponder::clear() {
   receives_.clear();
-  failure_.reset();
+  c_.receive_failed.reset();
 }
 
 bool UdResponder::can_take(const PacketView& packet) {
@@ -47,7 +47,7 @@ bool UdResponder::on_request(const Arrival& arrival) {
       !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
     c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
-    failure_ = Event::Kind::kQpFatal;
+    c_.receive_failed = Event::Kind::kQpFatal;
     return false;
   }
   c_.note_received(packet.payload().size());

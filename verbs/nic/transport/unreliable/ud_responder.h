@@ -13,7 +13,7 @@ class UdResponder final : public ResponderHalf {
   explicit UdResponder(QpContext& context);
 
   Errno post(const RecvWr& wr) override { return receives_.post(wr); }
-  void start() override { failure_.reset(); }
+  void start() override { c_.receive_failed.reset(); }
   void set_depth(std::uint32_t) override {}
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes, proto::Transmit&) override { return TxStatus::kIdle; }
@@ -21,7 +21,6 @@ class UdResponder final : public ResponderHalf {
   void flush() override;
   void drop_output() override {}
   void clear() override;
-  std::optional<Event::Kind> failure() const override { return failure_; }
   void describe(QpInside& inside) const override { inside.receives = receives_.size(); }
 
  private:
@@ -29,7 +28,6 @@ class UdResponder final : public ResponderHalf {
 
   QpContext& c_;
   Receives receives_;
-  std::optional<Event::Kind> failure_;
 };
 
 }  // namespace uroce::nic

@@ -37,7 +37,7 @@ UnackedRequester::UnackedRequester(QpContext& context, TimerTable& timers)
 void UnackedRequester::start() {
   next_ = c_.attr.sq_psn;
   packet_ = 0;
-  failed_ = false;
+  c_.send_failed = false;
 }
 
 /// IBTA Vol 1, 11.4.1.1 (operations by service): UC has SEND and WRITE, UD has SEND.
@@ -86,7 +86,7 @@ std::optional<WcStatus> UnackedRequester::flaw(const SendWqe& wqe) const {
 
 TxStatus UnackedRequester::poll_transmit(Instant now, MutBytes frame, bool no_new_messages, proto::Transmit& out) {
   waits_for_window_ = false;
-  if (failed_ || sq_.empty() || (no_new_messages && packet_ == 0)) return TxStatus::kIdle;
+  if (c_.send_failed || sq_.empty() || (no_new_messages && packet_ == 0)) return TxStatus::kIdle;
   const SendWqe& wqe = sq_.at(sq_.head());
   if (const auto status = flaw(wqe)) {
     fail_head(*status);
@@ -183,13 +183,13 @@ void UnackedRequester::complete_head(WcStatus status) {
 }
 
 void UnackedRequester::fail_head(WcStatus status) {
-  failed_ = true;
+  c_.send_failed = true;
   packet_ = 0;
   complete_head(status);
 }
 
 void UnackedRequester::flush() {
-  failed_ = false;  // Dealt with: the QP is in SQE or ERR.
+  c_.send_failed = false;  // Dealt with: the QP is in SQE or ERR.
   packet_ = 0;
   while (!sq_.empty()) complete_head(WcStatus::kWrFlushErr);
 }
@@ -199,7 +199,7 @@ void UnackedRequester::clear() {
   timers_.stop(Timer::kRoom);
   sq_.clear();
   packet_ = 0;
-  failed_ = false;
+  c_.send_failed = false;
 }
 
 }  // namespace uroce::nic

@@ -22,7 +22,6 @@ class UnackedRequester final : public RequesterHalf {
   void on_timeout(Instant now) override;
   void flush() override;
   void clear() override;
-  bool failed() const override { return failed_; }
   bool waits_for_window() const override { return waits_for_window_; }
   bool drained() const override { return packet_ == 0; }
   void release_window() override;
@@ -53,7 +52,6 @@ class UnackedRequester final : public RequesterHalf {
   Psn next_;
   std::uint64_t posted_ = 0;  ///< WRs so far, for injected faults.
   std::uint64_t held_ = 0;    ///< Bytes that our packets take of the window.
-  bool failed_ = false;
   bool waits_for_window_ = false;
 };
 
