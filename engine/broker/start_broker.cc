@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "proto/address.h"
+#include "proto/base/no_signals.h"
 
 // What runs in the new processes uses the memory of the caller, whose thread stands still meanwhile, on a stack that
 // sanitizers know nothing of.
@@ -77,13 +77,12 @@ void spawn(Plan& plan) {
   std::vector<char> stacks(2 * kStackBytes);
   char* const end = stacks.data() + stacks.size();
   plan.stack_end = stacks.data() + kStackBytes;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The program's handlers must not run in the new processes.
-  const int between = __clone(step_aside, end, CLONE_VM | CLONE_VFORK, &plan);
-  if (between < 0) plan.error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  int between = -1;
+  {
+    const NoSignals guard;  // The program's handlers must not run in the new processes.
+    between = __clone(step_aside, end, CLONE_VM | CLONE_VFORK, &plan);
+    if (between < 0) plan.error = errno;
+  }
   while (between > 0 && ::waitpid(between, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) continue;
 }
 

@@ -2,7 +2,6 @@
 #include "engine/os/background_thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include "engine/os/end_of_main.h"
 #include "engine/os/fault_signals.h"
 #include "engine/os/own_threads.h"
+#include "proto/base/no_signals.h"
 
 namespace uroce::engine {
 
@@ -83,18 +83,8 @@ void nap() { std::this_thread::sleep_for(kNap); }
 std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()> body) {
   before_own_thread();
   auto thread = std::make_unique<BackgroundThread>(std::make_shared<SleepState>());
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  for (const int fault : kFaultSignals) ::sigdelset(&all, fault);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // A new thread inherits the mask.
-  try {
-    thread->run(std::move(body));
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const NoSignals guard(kFaultSignals);
+  thread->run(std::move(body));
   return thread;
 }
 

@@ -2,14 +2,14 @@
 #include "tools/control/socket_calls.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <rdma/rsocket.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
+
+#include "proto/base/no_signals.h"
 
 namespace uroce::tools {
 namespace {
@@ -22,20 +22,9 @@ int accept_tcp(int fd, sockaddr* address, socklen_t* size) {
 
 /// librdmacm asks threads that it starts. One of them that a signal wakes too early ends without an answer, and the
 /// call waits for ever: they inherit that signals are not for them.
-struct WithoutSignals {
-  WithoutSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  }
-  ~WithoutSignals() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-  sigset_t before;
-};
 template <auto kCall, class... Arguments>
 int without_signals(Arguments... arguments) {
-  const WithoutSignals guard;
+  const NoSignals guard;
   return kCall(arguments...);
 }
 
