@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "engine/broker/start_broker.h"
 #include "engine/os/unix_message.h"
@@ -56,7 +57,8 @@ bool Wills::find_executor(const std::string& executable) {
 }
 
 bool Wills::deposit(std::uint32_t id, const proto::Path& path, Bytes packet) {
-  if ((free_.empty() && used_ == kMost) || packet.size() > Will::kMaxPacket) {
+  std::uint32_t* const known = packet.size() > Will::kMaxPacket ? nullptr : make_room(id);
+  if (known == nullptr) {
     withdraw(id);
     return false;
   }
@@ -76,9 +78,17 @@ bool Wills::deposit(std::uint32_t id, const proto::Path& path, Bytes packet) {
   std::copy(packet.begin(), packet.end(), will.packet);
   will.is_valid.store(1, std::memory_order_release);
   // Only now: at each moment there is one at least.
-  const auto [known, is_new] = by_id_.try_emplace(id, place);
-  if (!is_new) release(std::exchange(known->second, place));
+  if (const std::uint32_t former = std::exchange(*known, place); former != kNowhere) release(former);
   return true;
+}
+
+/// Where the place of the will of `id` stands; null: there is none left, or no memory. What takes memory is done.
+std::uint32_t* Wills::make_room(std::uint32_t id) try {
+  if (free_.empty() && used_ == kMost) return nullptr;
+  if (free_.empty() && free_.capacity() <= used_) free_.reserve(std::max<std::size_t>(2 * free_.capacity(), used_ + 1));
+  return &by_id_.try_emplace(id, kNowhere).first->second;
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 void Wills::withdraw(std::uint32_t id) {

@@ -51,7 +51,8 @@ class Wills {
 
   /// Starts an executor (`executable`: uroce-broker) if there is none, or it is gone. False: there is none.
   bool find_executor(const std::string& executable);
-  /// Deposits a packet under `id`, instead of the one that is there. False: there are kMost, or it is too long.
+  /// Deposits a packet under `id`, instead of the one that is there. False: there are kMost, it is too long, or there
+  /// is no memory; then there is none under `id`.
   bool deposit(std::uint32_t id, const proto::Path& path, Bytes packet);
   void withdraw(std::uint32_t id);
   std::size_t size() const { return by_id_.size(); }
@@ -61,13 +62,15 @@ class Wills {
 
  private:
   Wills(Fd memory, Will* wills) : memory_(std::move(memory)), wills_(wills) {}
+  static constexpr std::uint32_t kNowhere = kMost;
+  std::uint32_t* make_room(std::uint32_t id);
   void release(std::uint32_t place);
 
   Fd memory_;
   Will* wills_;    ///< kMost of them.
   Fd connection_;  ///< The executor has the other end.
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_;
-  std::vector<std::uint32_t> free_;  ///< Below used_.
+  std::vector<std::uint32_t> free_;  ///< Below used_. Has room for all of them.
   std::uint32_t used_ = 0;
 };
 

@@ -288,13 +288,20 @@ std::optional<ConnectionInfo> Cm::query(Id id) const {
 }
 
 std::optional<Event> Cm::poll_event() {
-  while (!core_->events.empty()) {
-    const Event event = core_->events.front();
-    core_->events.pop_front();
-    if (find(event.id) != nullptr) return event;  // What was destroyed has no events any more.
-  }
-  return std::nullopt;
+  const Event* const next = next_event();
+  if (next == nullptr) return std::nullopt;
+  const Event event = *next;
+  pop_event();
+  return event;
 }
+
+const Event* Cm::next_event() {
+  auto& events = core_->events;
+  while (!events.empty() && find(events.front().id) == nullptr) events.pop_front();  // It was destroyed meanwhile.
+  return events.empty() ? nullptr : &events.front();
+}
+
+void Cm::pop_event() { core_->events.pop_front(); }
 
 std::size_t Cm::size() const { return core_->connections.size(); }
 

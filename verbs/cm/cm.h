@@ -85,6 +85,10 @@ class Cm {
   std::optional<ConnectionInfo> query(Id id) const;
   /// In order of occurrence.
   std::optional<Event> poll_event();
+  /// What poll_event() would return; null: nothing. It stays until pop_event().
+  const Event* next_event();
+  /// Takes out what next_event() has returned, whatever has happened to its connection since.
+  void pop_event();
 
   /// What destroy() would tell the peer of `id` first: for somebody to send when this process is killed.
   struct LastWords {

@@ -343,20 +343,25 @@ void Front::expect_requests(Id& id, const ibv::Adapter& adapter, cm::ListenerId 
 }
 
 void Front::on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) {
-  while (const auto event = cm.poll_event()) {
+  while (const cm::Event* const next = cm.next_event()) {
     const std::scoped_lock lock(events_);
-    if (event->kind == cm::Event::Kind::kRequest) {
-      on_request(adapter, cm, *event);
-      continue;
+    try {
+      next->kind == cm::Event::Kind::kRequest ? on_request(adapter, cm, *next) : on_event(adapter, cm, *next);
+    } catch (const std::bad_alloc&) {
+      return;  // It stays the next one, for another turn.
     }
-    const auto found = connections_.find({&adapter, event->id});
-    // Without a uid, the program does not know the id yet: accept() will fail, and tell it enough.
-    if (found == connections_.end() || found->second->uid == 0) continue;
-    Id& id = *found->second;
-    if (event->kind == cm::Event::Kind::kEstablished && !is_datagram(id)) faults::limit_life(cm, event->id);
-    const auto info = cm.query(event->id);
-    id.channel->push({.id = &id, .event = connection_event(id, *event, info ? info->path : cm::PathInfo{})});
+    cm.pop_event();
   }
+}
+
+void Front::on_event(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event) {
+  const auto found = connections_.find({&adapter, event.id});
+  // Without a uid, the program does not know the id yet: accept() will fail, and tell it enough.
+  if (found == connections_.end() || found->second->uid == 0) return;
+  Id& id = *found->second;
+  if (event.kind == cm::Event::Kind::kEstablished && !is_datagram(id)) faults::limit_life(cm, event.id);
+  const auto info = cm.query(event.id);
+  id.channel->push({.id = &id, .event = connection_event(id, event, info ? info->path : cm::PathInfo{})});
 }
 
 /// As of a device that is pulled out: every id on it learns of it, whatever it is doing. Those that listen everywhere
@@ -376,19 +381,25 @@ void Front::on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event
   if (faults::rejects(cm, event.id)) return;
   Id& listener = *found->second;
   Id& child = ids_.add();
-  child.space = child.source.space = listener.space;
-  child.qp_type = listener.qp_type;
-  child.stage = Stage::kConnecting;
-  child.source.address = socket_address(info->local.address, info->local.port);
-  child.destination = socket_address(info->remote.address, info->remote.port);
-  child.nic = {.adapter = adapter.shared_from_this(), .gid_index = gid_index_of(adapter, info->local.address)};
-  child.options.tos = info->path.tclass;
-  child.connection = event.id;
-  child.channel = listener.channel;
-  connections_[{&adapter, event.id}] = &child;
-  rdma_ucm_event_resp out = connection_event(listener, event, info->path);
-  out.id = child.number;
-  listener.channel->push({.id = &listener, .child = &child, .event = out});
+  try {
+    child.space = child.source.space = listener.space;
+    child.qp_type = listener.qp_type;
+    child.stage = Stage::kConnecting;
+    child.source.address = socket_address(info->local.address, info->local.port);
+    child.destination = socket_address(info->remote.address, info->remote.port);
+    child.nic = {.adapter = adapter.shared_from_this(), .gid_index = gid_index_of(adapter, info->local.address)};
+    child.options.tos = info->path.tclass;
+    child.connection = event.id;
+    child.channel = listener.channel;
+    connections_[{&adapter, event.id}] = &child;
+    rdma_ucm_event_resp out = connection_event(listener, event, info->path);
+    out.id = child.number;
+    listener.channel->push({.id = &listener, .child = &child, .event = out});
+  } catch (...) {
+    connections_.erase({&adapter, event.id});
+    ids_.remove(child.number);
+    throw;
+  }
 }
 
 }  // namespace uroce::rdmacm

@@ -89,6 +89,8 @@ class Front final : public ibv::CmSink {
   };
   using ByConnection = std::unordered_map<Connection, Id*, HashConnection>;
 
+  /// One of them. bad_alloc: nothing has changed.
+  void on_event(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
   void on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
   void end_connection(Id& id);
   /// The NIC of the request that is next; null: something else is.

@@ -2,9 +2,9 @@
 // Objects under small numbers: always the lowest that is free, as the kernel gives them. Libraries use them as indices.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -14,23 +14,19 @@ namespace uroce::rdmacm {
 template <class T>
 class Numbered {
  public:
+  /// bad_alloc: nothing has changed.
   T& add() {
     auto made = std::make_unique<T>();
-    T& one = *made;
-    if (free_.empty()) {
-      one.number = static_cast<std::uint32_t>(all_.size());
-      all_.push_back(std::move(made));
-    } else {
-      one.number = *free_.begin();
-      free_.erase(free_.begin());
-      all_[one.number] = std::move(made);
-    }
-    return one;
+    while (free_ < all_.size() && all_[free_] != nullptr) ++free_;
+    if (free_ == all_.size()) all_.emplace_back();
+    made->number = static_cast<std::uint32_t>(free_);
+    return *(all_[free_++] = std::move(made));
   }
   T* find(std::uint32_t number) const { return number < all_.size() ? all_[number].get() : nullptr; }
+  /// Takes no memory.
   void remove(std::uint32_t number) {
     all_[number].reset();
-    free_.insert(number);
+    free_ = std::min<std::size_t>(free_, number);
   }
   template <class Do>
   void for_each(Do what) const {
@@ -41,7 +37,7 @@ class Numbered {
 
  private:
   std::vector<std::unique_ptr<T>> all_;
-  std::set<std::uint32_t> free_;
+  std::size_t free_ = 0;  ///< None is free below.
 };
 
 }  // namespace uroce::rdmacm

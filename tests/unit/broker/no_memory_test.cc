@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lease in a program that has taken all the memory that it may have.
+// A lease, and a will, in a program that has taken all the memory that it may have.
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <thread>
 
+#include "engine/broker/wills.h"
 #include "tests/support/operator_new.h"
 #include "tests/unit/broker/lease_fixture.h"
 
@@ -37,6 +40,26 @@ TEST_F(NoMemoryTest, ALeaseThatFindsNoneIsRenewedWhenThereIsSome) {
   EXPECT_TRUE(eventually([old] { return broker() != 0 && broker() != old; }));
   EXPECT_TRUE(receives(slot));
   EXPECT_EQ(refusal(slot.number()).error, EBUSY);
+}
+
+TEST(NoMemory, AWillThatFindsNoneIsNotDeposited) {
+  const std::array<std::uint8_t, 4> letter{};
+  const auto wills = Wills::make();
+  ASSERT_NE(wills, nullptr);
+  std::thread([&] {
+    EXPECT_TRUE(wills->deposit(1, {}, letter));
+    EXPECT_TRUE(wills->deposit(1, {}, letter)) << "instead of the first one";
+    is_short = true;
+    const bool again = wills->deposit(1, {}, letter), other = wills->deposit(2, {}, letter);
+    const std::size_t left = wills->size();
+    wills->withdraw(1);
+    is_short = false;
+    EXPECT_TRUE(again) << "its place has been there before";
+    EXPECT_FALSE(other);
+    EXPECT_EQ(left, 1u);
+    EXPECT_EQ(wills->size(), 0u);
+    EXPECT_TRUE(wills->deposit(2, {}, letter));
+  }).join();
 }
 
 }  // namespace
