@@ -29,7 +29,7 @@ LINES = "a message and its ACK are some cache lines that go from one processor t
 RECEIVES = "UD has a receive and a completion for each packet, RC's WRITE has neither"
 DELAYED = "each packet is kept in memory for the delay, which takes time of the processors that also send and receive"
 TURNS = "QPs take turns: what a packet of the next one needs, and its memory, is not in the cache"
-COLD = "what 10,000 QPs need for a packet is not in the cache"
+COLD = "what 10,000 QPs need for a packet is in no cache, and its place in page tables"
 LOOKS = "packets are taken as they come: a call that finds few counts as much as one that finds many"
 CONNECTION = "some 55 system calls for each connection, on both sides together, where each takes a microsecond"
 
