@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/unix_message.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -15,6 +16,22 @@ namespace {
 /// SCM_MAX_FD of the kernel.
 constexpr std::size_t kMaxDescriptors = 253;
 constexpr std::size_t kControlSize = CMSG_SPACE(kMaxDescriptors * sizeof(int));
+
+/// All processes of a user may together have RLIMIT_NOFILE descriptors in messages that nobody has received, and each
+/// shared address takes 128 (ADR 9). The program's own limit may be low because it uses select(2): it is what it may be
+/// at most during `send` only.
+template <class Send>
+bool with_highest_limit(Send send) {
+  rlimit own{};
+  if (::getrlimit(RLIMIT_NOFILE, &own) != 0 || own.rlim_cur >= own.rlim_max) return false;
+  const rlimit highest{.rlim_cur = own.rlim_max, .rlim_max = own.rlim_max};
+  if (::setrlimit(RLIMIT_NOFILE, &highest) != 0) return false;
+  const bool sent = send();
+  const int error = errno;
+  ::setrlimit(RLIMIT_NOFILE, &own);
+  errno = error;
+  return sent;
+}
 
 }  // namespace
 
@@ -35,7 +52,10 @@ bool send_message(int socket, const void* bytes, std::size_t size, std::span<con
     message.msg_control = control;
     message.msg_controllen = header.cmsg_len;
   }
-  return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  const auto send = [&] {
+    return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  };
+  return send() || (errno == ETOOMANYREFS && with_highest_limit(send));
 }
 
 bool receive_message(int socket, void* bytes, std::size_t size, std::vector<Fd>& descriptors, int flags) {

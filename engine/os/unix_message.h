@@ -11,7 +11,7 @@
 namespace uroce::engine {
 
 /// Sends `size` bytes and copies of `descriptors` (at most 253). Never blocks, never raises SIGPIPE. False: errno says
-/// why not.
+/// why not; ETOOMANYREFS: this user has more descriptors under way than RLIMIT_NOFILE, the hard limit of this process.
 bool send_message(int socket, const void* bytes, std::size_t size, std::span<const int> descriptors = {});
 
 /// Receives a message of exactly `size` bytes without blocking, with `flags` of recvmsg(2); its descriptors go to
