@@ -27,6 +27,7 @@ void RequestLint::sent(const PacketView& view, const proto::Path& path, Instant 
   const std::uint32_t at = index(view.psn());
   if (stopped_) incorrect("a request from a QP in error");
   check_order(at, now);
+  if (at >= rnr_index_) rnr_until_ = {};
   const proto::OpcodeInfo& op = view.op();
   proto::rules::check_flags(proto::rules::request_of(view), forbid);
   if (at == history_.size()) check_begin(at);
@@ -172,7 +173,8 @@ void RequestLint::response(const PacketView& view, Instant now) {
         proto::decode_syndrome(view.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
     acknowledge(std::holds_alternative<proto::syndrome::Ack>(syndrome) ? at + 1 : at);
     const auto* rnr = std::get_if<proto::syndrome::Rnr>(&syndrome);
-    // The network may have doubled the RNR NAK. One that arrives as the wait ends comes before or after its end.
+    // The network may have doubled the RNR NAK. One that arrives as the wait ends is the same one,
+    // unless what was refused has been sent again.
     const bool waiting = now <= rnr_until_ && rnr_index_ == at;
     if (rnr != nullptr && una_ == at && !waiting) {
       rnr_index_ = at;

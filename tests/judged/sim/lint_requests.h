@@ -82,7 +82,7 @@ class RequestLint {
   std::vector<std::uint32_t> receives_after_;      ///< By message: receives that it and those before it take.
   std::optional<std::uint32_t> credit_limit_ = 0;  ///< Receives that the peer is known to have had; nothing: unlimited.
   std::uint32_t rnr_index_ = 0;                    ///< Refused with RNR until ...
-  Instant rnr_until_{};
+  Instant rnr_until_{};                            ///< ... and 0 once it has been sent again.
   bool draining_ = false;
   bool stopped_ = false;
 };

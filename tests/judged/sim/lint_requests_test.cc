@@ -135,9 +135,17 @@ TEST_F(LintRequests, WaitsAfterAnRnrNak) {
   lint.forget(1, kB);  // No receives.
   connect(1);
   arrive(O::kRcSendOnly, 0, 1);
-  answered(O::kRcAcknowledge, 0, aeth(proto::syndrome::Rnr{2}, 0));  // 20 us
+  const Edit in_20_us = aeth(proto::syndrome::Rnr{2}, 0);
+  answered(O::kRcAcknowledge, 0, in_20_us);
   now += 19us;
   EXPECT_BREACH(request(O::kRcSendOnly, 0, 1), "before the time that the RNR NAK asked for");
+  now += 1us;
+  EXPECT_LEGAL(arrive(O::kRcSendOnly, 0, 1));
+  answered(O::kRcAcknowledge, 0, in_20_us);  // Another one at the same time, ...
+  now += 1us;
+  deliver(make(1, O::kRcAcknowledge, 0, 0, in_20_us));  // ... which the network doubles.
+  now += 18us;
+  EXPECT_BREACH(request(O::kRcSendOnly, 0, 1), "sent 1000 ns before the time that the RNR NAK asked for");
   now += 1us;
   EXPECT_LEGAL(request(O::kRcSendOnly, 0, 1));
 }
