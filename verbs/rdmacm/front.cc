@@ -238,7 +238,8 @@ void Front::end_connection(Id& id) {
 void Front::drop_events(Id& id, int read_end) {
   const std::scoped_lock lock(events_);
   id.uid = 0;  // No further events: a removal may come before it is forgotten.
-  id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id; });
+  // A request may end before its listener hears of it.
+  id.channel->remove_if(read_end, [&id](const QueuedEvent& event) { return event.id == &id || event.child == &id; });
 }
 
 std::uint32_t Front::migrate(Id& id, int read_end, const std::shared_ptr<Channel>& to) {

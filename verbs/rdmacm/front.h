@@ -95,7 +95,7 @@ class Front final : public ibv::CmSink {
   void end_connection(Id& id);
   /// The NIC of the request that is next; null: something else is.
   std::shared_ptr<ibv::Adapter> nic_of_next_request(const Channel& channel);
-  /// Drops what is queued for `id`, which listens no more, and queues nothing from now on.
+  /// Drops what is queued for `id`, which listens no more, or about it, and queues nothing from now on.
   void drop_events(Id& id, int read_end);
   void release(const std::shared_ptr<Channel>& channel);
   void look_at_half_closed();

@@ -179,6 +179,26 @@ TEST_F(EventsTest, AListenerThatIsDestroyedRejectsWhatNobodyHasSeen) {
   EXPECT_EQ(rejected.status, 28u);
 }
 
+TEST_F(EventsTest, ARequestThatEndsBeforeItsListenerTakesItsEventAlong) {
+  const std::uint32_t low = server_.made();
+  listening();
+  ASSERT_EQ(server_.destroy(low), 0);  // The request gets its number, and so ends first with the channel.
+  connecting();
+  ASSERT_TRUE(server_.is_readable(5000));
+  server_.close();
+  EXPECT_EQ(client_.next().event, kRejected);
+}
+
+TEST_F(EventsTest, ARequestThatNobodyHasSeenCanBeDestroyed) {
+  const std::uint32_t listener = listening();
+  connecting();
+  ASSERT_TRUE(server_.is_readable(5000));
+  EXPECT_EQ(server_.destroy(listener + 2), 0);
+  EXPECT_FALSE(server_.is_readable());
+  EXPECT_EQ(client_.next().event, kRejected);
+  EXPECT_EQ(server_.destroy(listener), 0);
+}
+
 /// Between a NIC and the front: whatever waits is let in before the thread that has locked the NIC goes on.
 struct LetsInAtOnce final : ibv::CmSink {
   explicit LetsInAtOnce(std::shared_ptr<ibv::Adapter> nic) : adapter(std::move(nic)) { adapter->set_cm_sink(this); }
