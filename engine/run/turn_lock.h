@@ -7,37 +7,14 @@
 #include <atomic>
 #include <mutex>
 
+#include "engine/os/aware_mutex.h"
 #include "engine/os/os_clock.h"
 #include "engine/os/processors.h"
 #include "proto/base/clock.h"
 
 namespace uroce::engine {
 
-/// A mutex of which a thread knows that it has it, or waits for it: a signal handler may run meanwhile, and to wait for
-/// the thread that it interrupts would be for ever.
-class TurnMutex {
- public:
-  void lock() {
-    ++inside_;
-    mutex_.lock();
-  }
-  bool try_lock() {
-    ++inside_;
-    if (mutex_.try_lock()) return true;
-    --inside_;
-    return false;
-  }
-  void unlock() {
-    mutex_.unlock();
-    --inside_;
-  }
-  /// Whether the calling thread has any of them, or waits for one.
-  static bool is_inside() { return inside_ > 0; }
-
- private:
-  std::mutex mutex_;
-  [[gnu::tls_model("initial-exec")]] static inline thread_local int inside_ = 0;  ///< Read at every verb.
-};
+using TurnMutex = AwareMutex<class TurnLock>;
 
 /// A mutex that try_lock() leaves to threads that wait for it: a thread that polls in a tight loop would otherwise
 /// take it again before a thread that posts has woken up.

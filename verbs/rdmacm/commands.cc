@@ -27,7 +27,17 @@ int run_abandoned(std::uint32_t command, const Call& call) {
   return answer(call.read<rdma_ucm_destroy_id>().response, rdma_ucm_destroy_id_resp{});
 }
 
+int run_alone(Handler handler, const Call& call) {
+  const std::scoped_lock lock(call.front.command_mutex());
+  try {
+    return handler(call);
+  } catch (const std::bad_alloc&) {  // Not everything: write() is C.
+    return ENOMEM;
+  }
+}
+
 int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
+  if (Front::is_inside_call()) return EDEADLK;
   rdma_ucm_cmd_hdr header{};
   if (bytes.size() < sizeof header) return EINVAL;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -45,12 +55,9 @@ int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
   }
   ::pthread_testcancel();  // write() is a cancellation point; what this does instead can't be left halfway.
   const NoCancellation whole;
-  const std::scoped_lock lock(call.front.command_mutex());
-  try {
-    return handler(call);
-  } catch (const std::bad_alloc&) {  // Not everything: write() is C.
-    return ENOMEM;
-  }
+  const int error = run_alone(handler, call);
+  call.front.look_at_missed_closes();
+  return error;
 }
 
 }  // namespace

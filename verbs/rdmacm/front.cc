@@ -9,6 +9,7 @@
 #include "engine/os/os_clock.h"
 #include "proto/base/made_once.h"
 #include "verbs/ibverbs/host/fork.h"
+#include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/rdmacm/events.h"
 #include "verbs/rdmacm/faults.h"
 #include "verbs/rdmacm/host.h"
@@ -28,14 +29,16 @@ constexpr Duration kForkWait = std::chrono::seconds(15);
 /// A child of fork() has copies of the channels, and nothing behind them.
 struct ForkHandlers {
   static inline Front* front = nullptr;
-  static inline ibv::HeldAcrossFork commands, events;
+  static inline ibv::MutexHeldAcrossFork<FrontMutex> commands, events;
+  static inline Duration patience;  ///< None in a signal handler inside a command, which would wait for itself.
 
   static void before_nics() {
     front = current.load();
-    if (front != nullptr) commands.take(front->commands_, kForkWait);
+    patience = FrontMutex::is_inside() ? Duration{} : kForkWait;
+    if (front != nullptr) commands.take(front->commands_, patience);
   }
   static void after_nics() {
-    if (front != nullptr) events.take(front->events_, kForkWait);
+    if (front != nullptr) events.take(front->events_, patience);
   }
   static void in_parent() {
     events.give_back();
@@ -84,7 +87,12 @@ Front& Front::get() {
 
 // --- channels -------------------------------------------------------------------------------------------------------
 
+bool Front::is_inside_call() {
+  return FrontMutex::is_inside() || engine::TurnMutex::is_inside() || ibv::is_inside_device();
+}
+
 int Front::open_channel(int flags) {
+  if (is_inside_call()) return errno = EDEADLK, -1;
   look_at_half_closed();  // The program may want their ports now.
   int read_end = -1;
   auto channel = Channel::make(flags, read_end);
@@ -97,7 +105,13 @@ int Front::open_channel(int flags) {
 
 std::shared_ptr<Channel> Front::channel_with(ino_t pipe) {
   if (!pipes_.may_have(pipe)) return nullptr;
-  const std::scoped_lock lock(events_);
+  std::unique_lock lock(events_, std::defer_lock);
+  if (!FrontMutex::is_inside()) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    missed_close_ = true;  // Perhaps it is one.
+    return nullptr;
+  }
   const auto found = channels_.find(pipe);
   return found == channels_.end() ? nullptr : found->second;
 }
@@ -110,6 +124,10 @@ void Front::release_if_closed(const std::shared_ptr<Channel>& channel) {
 
 void Front::copy_closed(const std::shared_ptr<Channel>& channel) {
   if (channel->is_abandoned()) return;
+  if (is_inside_call()) {
+    missed_close_ = true;
+    return;
+  }
   {
     const std::scoped_lock lock(events_);
     half_closed_.insert(channel);
@@ -117,7 +135,12 @@ void Front::copy_closed(const std::shared_ptr<Channel>& channel) {
   look_at_half_closed();
 }
 
+void Front::look_at_missed_closes() {
+  if (missed_close_ && missed_close_.exchange(false)) release_closed();
+}
+
 void Front::look_at_half_closed() {
+  look_at_missed_closes();
   std::unordered_set<std::shared_ptr<Channel>> those;
   {
     const std::scoped_lock lock(events_);
@@ -127,6 +150,10 @@ void Front::look_at_half_closed() {
 }
 
 void Front::release_closed() {
+  if (is_inside_call()) {
+    missed_close_ = true;
+    return;
+  }
   for (const auto& channel : channels()) release_if_closed(channel);
 }
 

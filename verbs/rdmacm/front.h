@@ -5,6 +5,7 @@
 // mutex. Events come with the lock of a NIC held and take the event mutex, so nothing locks a NIC while it has that.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,16 +13,23 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/os/aware_mutex.h"
 #include "verbs/rdmacm/nics.h"
 #include "verbs/rdmacm/numbered.h"
 #include "verbs/rdmacm/pipe_filter.h"
 
 namespace uroce::rdmacm {
 
+using FrontMutex = engine::AwareMutex<class Front>;
+
 class Front final : public ibv::CmSink {
  public:
   /// The one of this process. A child of fork() gets a new one, in which nothing is open.
   static Front& get();
+
+  /// Whether this thread is in the middle of a command or a verb, so that what it calls is called by a signal handler:
+  /// commands would wait for themselves, and say EDEADLK instead.
+  static bool is_inside_call();
 
   // --- channels -----------------------------------------------------------------------------------------------------
   /// open(2) of the device: a descriptor, or -1 and errno.
@@ -34,14 +42,16 @@ class Front final : public ibv::CmSink {
   void copy_closed(const std::shared_ptr<Channel>& channel);
   /// The same for all channels.
   void release_closed();
+  /// The same if a signal handler has closed some in the middle of a command or a verb.
+  void look_at_missed_closes();
   /// The process ends: everything on all channels is destroyed, as a kernel does then.
   void release_all();
   /// The event that a byte in the pipe stands for; nothing when it has been removed meanwhile.
   std::optional<rdma_ucm_event_resp> fetch(const std::shared_ptr<Channel>& channel);
 
   // --- for commands, with the command mutex held --------------------------------------------------------------------
-  std::mutex& command_mutex() { return commands_; }
-  std::mutex& event_mutex() { return events_; }
+  FrontMutex& command_mutex() { return commands_; }
+  FrontMutex& event_mutex() { return events_; }
 
   /// The id `number` of `channel`. ENOENT: there is none; EINVAL: it is on another channel.
   Result<Id*, int> find(const Channel& channel, std::uint32_t number);
@@ -101,8 +111,8 @@ class Front final : public ibv::CmSink {
   void look_at_half_closed();
   std::vector<std::shared_ptr<Channel>> channels();
 
-  std::mutex commands_;
-  std::mutex events_;
+  FrontMutex commands_;
+  FrontMutex events_;
   Nics nics_;  // Guarded by commands_, as the ports.
   PortTable ports_;
   // Guarded by events_.
@@ -113,6 +123,7 @@ class Front final : public ibv::CmSink {
   /// Closed while another copy was open, perhaps of a child, whose close nobody hears.
   std::unordered_set<std::shared_ptr<Channel>> half_closed_;
   PipeFilter pipes_;  ///< Those of channels_, for who has no lock.
+  std::atomic<bool> missed_close_ = false;
 };
 
 }  // namespace uroce::rdmacm

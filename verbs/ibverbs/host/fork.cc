@@ -3,15 +3,9 @@
 
 #include <pthread.h>
 
-#include <utility>
-
-#include "engine/os/bounded_lock.h"
 #include "engine/os/process_mutex.h"
 #include "engine/run/turn_lock.h"
 #include "verbs/ibverbs/host/device.h"
-
-// <sys/single_threaded.h>, which older libraries do not have (tools/package/libc_floor.c).
-extern "C" char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
 
 namespace uroce::ibv {
 namespace {
@@ -89,16 +83,5 @@ void in_child() {
 unsigned int forks() { return fork_count; }
 
 void set_fork_hooks(const ForkHooks& more) { hooks = more; }
-
-bool HeldAcrossFork::take(std::mutex& mutex, Duration most) {
-  // In the only thread, a lock that is taken is taken by what a handler has interrupted.
-  const bool taken = __libc_single_threaded ? mutex.try_lock() : engine::try_lock_for(mutex, most);
-  held_ = taken ? &mutex : nullptr;
-  return taken;
-}
-
-void HeldAcrossFork::give_back() {
-  if (std::mutex* const held = std::exchange(held_, nullptr)) held->unlock();
-}
 
 }  // namespace uroce::ibv

@@ -4,8 +4,13 @@
 #pragma once
 
 #include <mutex>
+#include <utility>
 
+#include "engine/os/bounded_lock.h"
 #include "proto/base/clock.h"
+
+// <sys/single_threaded.h>, which older libraries do not have (tools/package/libc_floor.c).
+extern "C" char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
 
 namespace uroce::ibv {
 
@@ -22,17 +27,25 @@ void set_fork_hooks(const ForkHooks& more);
 
 /// A mutex that fork() holds, if it can be had in time: perhaps its owner is the very code that a signal handler has
 /// interrupted, which forks.
-class HeldAcrossFork {
+template <class Mutex>
+class MutexHeldAcrossFork {
  public:
-  /// False: `most` has passed.
-  bool take(std::mutex& mutex, Duration most);
+  /// False: `most` has passed. In the only thread, a lock that is taken is taken by what a handler has interrupted.
+  bool take(Mutex& mutex, Duration most) {
+    const bool taken = __libc_single_threaded ? mutex.try_lock() : engine::try_lock_for(mutex, most);
+    held_ = taken ? &mutex : nullptr;
+    return taken;
+  }
   explicit operator bool() const { return held_ != nullptr; }
   /// In the parent and in the child. Does nothing when it is not held.
-  void give_back();
+  void give_back() {
+    if (Mutex* const held = std::exchange(held_, nullptr)) held->unlock();
+  }
 
  private:
-  std::mutex* held_ = nullptr;
+  Mutex* held_ = nullptr;
 };
+using HeldAcrossFork = MutexHeldAcrossFork<std::mutex>;
 
 /// How many forks lie between the process that loaded us and this one. What was made at another count is an ancestor's.
 unsigned int forks();
