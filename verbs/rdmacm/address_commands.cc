@@ -141,8 +141,10 @@ int create_id(const Call& call) {
   const auto type = qp_type_in(in.ps, in.qp_type);
   if (!type) return EINVAL;
   if (in.response == 0) return EFAULT;
-  const Id& id = call.front.create(call.channel, in.ps, *type, in.uid);
-  return answer(in.response, rdma_ucm_create_id_resp{.id = id.number});
+  Id& id = call.front.create(call.channel, in.ps, *type, in.uid);
+  const int error = answer(in.response, rdma_ucm_create_id_resp{.id = id.number});
+  if (error != 0) call.front.destroy(id, call.descriptor);
+  return error;
 }
 
 int destroy_id(const Call& call) {

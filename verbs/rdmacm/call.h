@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "proto/bytes.h"
+#include "verbs/rdmacm/caller_memory.h"
 #include "verbs/rdmacm/channel.h"
 #include "verbs/rdmacm/front.h"
 
@@ -19,12 +20,16 @@ struct Call {
   Front& front;
   const std::shared_ptr<Channel>& channel;
   int descriptor = -1;
-  Bytes body;                ///< Behind the header.
+  Bytes body;                ///< Behind the header; at most kLongest.
   std::size_t out_size = 0;  ///< Room for the answer.
+
+  /// More than any command has.
+  static constexpr std::size_t kLongest = 1024;
 
   /// The body as T; what older libraries leave out is zero.
   template <class T>
   T read() const {
+    static_assert(sizeof(T) <= kLongest);
     T value{};
     std::memcpy(&value, body.data(), std::min(sizeof value, body.size()));
     return value;
@@ -40,9 +45,7 @@ struct Call {
 
 /// Copies an answer to where the program wants it. 0 or EFAULT.
 inline int answer(std::uint64_t response, const void* from, std::size_t size) {
-  if (response == 0) return EFAULT;
-  std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(response)), from, size);
-  return 0;
+  return response != 0 && copy_of_caller(pointer(response), from, size) ? 0 : EFAULT;
 }
 template <class T>
 int answer(std::uint64_t response, const T& value) {

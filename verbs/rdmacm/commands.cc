@@ -36,15 +36,18 @@ int run_alone(Handler handler, const Call& call) {
   }
 }
 
-int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
+int run(const std::shared_ptr<Channel>& channel, int descriptor, const void* command, std::size_t size) {
   if (Front::is_inside_call()) return EDEADLK;
   rdma_ucm_cmd_hdr header{};
-  if (bytes.size() < sizeof header) return EINVAL;
+  std::array<std::uint8_t, sizeof header + Call::kLongest> bytes;
+  if (size < sizeof header) return EINVAL;
+  if (!copy_of_caller(bytes.data(), command, std::min(size, bytes.size()))) return EFAULT;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.cmd >= kHandlers.size() || header.in + sizeof header > bytes.size()) return EINVAL;
+  if (header.cmd >= kHandlers.size() || header.in + sizeof header > size) return EINVAL;
   const Handler handler = kHandlers[header.cmd];
   if (handler == nullptr) return ENOSYS;
-  const Call call{Front::get(), channel, descriptor, bytes.subspan(sizeof header, header.in), header.out};
+  const std::size_t length = std::min<std::size_t>(header.in, Call::kLongest);
+  const Call call{Front::get(), channel, descriptor, Bytes(bytes).subspan(sizeof header, length), header.out};
   if (channel->is_abandoned()) return run_abandoned(header.cmd, call);
   if (handler == get_event) {
     const int error = get_event(call);
@@ -64,7 +67,7 @@ int run(const std::shared_ptr<Channel>& channel, int descriptor, Bytes bytes) {
 
 ssize_t execute(const std::shared_ptr<Channel>& channel, int descriptor, const void* command, std::size_t size) {
   const int before = errno;
-  const int error = run(channel, descriptor, {static_cast<const std::uint8_t*>(command), size});
+  const int error = run(channel, descriptor, command, size);
   errno = error == 0 ? before : error;
   return error == 0 ? static_cast<ssize_t>(size) : -1;
 }

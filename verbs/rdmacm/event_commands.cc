@@ -32,8 +32,9 @@ int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& 
     if (const int error = lock.port().join_group(group.address)) return error;
   }
   Multicast& multicast = call.front.add_group(id, group.address, is_group, uid);
-  call.front.raise_joined(multicast);
-  return answer(response, rdma_ucm_create_id_resp{.id = multicast.number});
+  const int error = answer(response, rdma_ucm_create_id_resp{.id = multicast.number});
+  error == 0 ? call.front.raise_joined(multicast) : static_cast<void>(call.front.leave(multicast, call.descriptor));
+  return error;
 }
 
 }  // namespace

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // SET_OPTION.
+#include <algorithm>
+#include <array>
 
 #include "verbs/rdmacm/call.h"
 
 namespace uroce::rdmacm {
 namespace {
 
+/// The first bytes of the value: no option has more.
+using Value = std::array<std::uint8_t, 4>;
+
 /// A value of exactly this type; nothing when the program gives another size, or none.
 template <class T>
-std::optional<T> value_of(const rdma_ucm_set_option& in) {
+std::optional<T> value_of(const rdma_ucm_set_option& in, const Value& bytes) {
   if (in.optlen != sizeof(T) || in.optval == 0) return std::nullopt;
   T value{};
-  std::memcpy(&value, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(in.optval)), sizeof value);
+  std::memcpy(&value, bytes.data(), sizeof value);
   return value;
 }
 
-int set_id_option(const rdma_ucm_set_option& in, Id& id) {
-  const auto byte = value_of<std::uint8_t>(in);
-  const auto word = value_of<std::int32_t>(in);
+int set_id_option(const rdma_ucm_set_option& in, const Value& bytes, Id& id) {
+  const auto byte = value_of<std::uint8_t>(in, bytes);
+  const auto word = value_of<std::int32_t>(in, bytes);
   const bool can_still_choose = id.stage == Stage::kIdle || id.stage == Stage::kBound;
   switch (in.optname) {
     case RDMA_OPTION_ID_TOS:
@@ -55,7 +60,10 @@ int set_option(const Call& call) {
   const auto in = call.read<rdma_ucm_set_option>();
   const auto id = call.find(in.id);
   if (!id.ok()) return id.error();
-  if (in.level == RDMA_OPTION_ID) return set_id_option(in, **id);
+  Value bytes{};
+  const std::size_t read = in.optval == 0 ? 0 : std::min<std::size_t>(in.optlen, bytes.size());
+  if (!copy_of_caller(bytes.data(), pointer(in.optval), read)) return EFAULT;
+  if (in.level == RDMA_OPTION_ID) return set_id_option(in, bytes, **id);
   if (in.level == RDMA_OPTION_IB) return set_ib_option(in, **id);
   return ENOSYS;
 }

@@ -44,6 +44,34 @@ TEST_F(ErrnoTest, CommandsThatAreNone) {
   EXPECT_EQ(device_.write(&bytes, sizeof bytes), EINVAL);
 }
 
+TEST_F(ErrnoTest, PointersThatLeadNowhere) {
+  constexpr std::uint64_t kNowhere = 16;
+  EXPECT_EQ(device_.write(reinterpret_cast<const void*>(std::uintptr_t{kNowhere}), 32), EFAULT);
+  const std::uint32_t before = device_.made();
+  rdma_ucm_create_id create{};
+  create.response = kNowhere;
+  create.ps = RDMA_PS_TCP;
+  EXPECT_EQ(device_.command(RDMA_USER_CM_CMD_CREATE_ID, create, sizeof(rdma_ucm_create_id_resp)), EFAULT);
+  EXPECT_EQ(device_.made(), before + 1) << "no id is left behind";
+  rdma_ucm_set_option option{};
+  option.optval = kNowhere;
+  option.id = before;
+  option.level = RDMA_OPTION_ID;
+  option.optname = RDMA_OPTION_ID_TOS;
+  option.optlen = 1;
+  EXPECT_EQ(device_.command(RDMA_USER_CM_CMD_SET_OPTION, option), EFAULT);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ::inet_pton(AF_INET, "239.1.2.3", &address.sin_addr);
+  rdma_ucm_join_mcast group{};
+  group.response = kNowhere;
+  group.id = bound(7103, RDMA_PS_UDP);
+  std::memcpy(&group.addr, &address, sizeof address);
+  group.addr_size = sizeof address;
+  EXPECT_EQ(device_.command(RDMA_USER_CM_CMD_JOIN_MCAST, group, sizeof(rdma_ucm_create_id_resp)), EFAULT);
+  EXPECT_FALSE(device_.is_readable()) << "it has not joined";
+}
+
 TEST_F(ErrnoTest, AnswersForWhichThereIsNoRoom) {
   std::uint32_t id = 77;
   EXPECT_EQ(device_.event(event_, 100), ENOSPC);
