@@ -9,6 +9,7 @@
 
 #include "verbs/preload/channel_fd.h"
 #include "verbs/preload/export.h"
+#include "verbs/preload/netlink.h"
 #include "verbs/preload/next.h"
 #include "verbs/preload/node_fd.h"
 #include "verbs/preload/rewound.h"
@@ -175,11 +176,15 @@ UROCE_PREAD(pread64, off64_t)
 UROCE_EXPORT ssize_t read(int fd, void* to, std::size_t size) {
   if (channel_of(fd)) return refuse_read();
   rewound.before_read(fd);
-  return UROCE_NEXT(read)(fd, to, size);
+  const ssize_t got = UROCE_NEXT(read)(fd, to, size);
+  refill(fd);
+  return got;
 }
 extern "C" ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room);
 UROCE_EXPORT ssize_t __read_chk(int fd, void* to, std::size_t size, std::size_t room) {
   if (channel_of(fd)) return refuse_read();
   rewound.before_read(fd);
-  return UROCE_NEXT(__read_chk)(fd, to, size, room);
+  const ssize_t got = UROCE_NEXT(__read_chk)(fd, to, size, room);
+  refill(fd);
+  return got;
 }

@@ -32,6 +32,8 @@ int __open64_2(const char*, int);
 int __openat_2(int, const char*, int);
 int __openat64_2(int, const char*, int);
 ssize_t __read_chk(int, void*, size_t, size_t);
+ssize_t __recv_chk(int, void*, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, struct sockaddr*, socklen_t*);
 ssize_t __readlink_chk(const char*, char*, size_t, size_t);
 ssize_t __readlinkat_chk(int, const char*, char*, size_t, size_t);
 char* __realpath_chk(const char*, char*, size_t);
@@ -544,7 +546,12 @@ static void probe_sockets(void) {
   const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
   printf("socket %s, socket %s", outcome(fd), outcome(socket(-1, SOCK_DGRAM, 0)));
   printf(", sendto %s %s", outcome(sendto(fd, "x", 1, 0, NULL, 0)), outcome(sendto(fd, "x", 1, 0, nowhere, 12)));
-  printf(", send %s, sendmsg %s\n", outcome(send(fd, "x", 1, 0)), outcome(sendmsg(fd, nowhere, 0)));
+  printf(", send %s, sendmsg %s", outcome(send(fd, "x", 1, 0)), outcome(sendmsg(fd, nowhere, 0)));
+  printf(", recv %s", outcome(recv(fd, buffer, 1, MSG_DONTWAIT)));
+  printf(" %s", outcome(__recv_chk(fd, buffer, 1, 1, MSG_DONTWAIT)));
+  printf(", recvfrom %s", outcome(recvfrom(fd, buffer, 1, MSG_DONTWAIT, nowhere, nowhere)));
+  printf(" %s", outcome(__recvfrom_chk(fd, buffer, 1, 1, MSG_DONTWAIT, nowhere, nowhere)));
+  printf(", recvmsg %s\n", outcome(recvmsg(fd, nowhere, MSG_DONTWAIT)));
   close(fd);
 }
 
