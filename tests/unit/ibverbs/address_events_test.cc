@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs hear when the addresses of their NIC, or the interface under them, go and come back.
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <thread>
 
 #include "engine/os/fd.h"
 #include "engine/port/socket_address.h"
+#include "proto/timing.h"
 #include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/ibverbs/support.h"
@@ -73,6 +80,62 @@ TEST_F(AddressEvents, TheAddressGoesAndComesBack) {
   EXPECT_EQ(event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(event(), IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(port(), IBV_PORT_ACTIVE);
+}
+
+// As of a service that may have no AF_NETLINK (RestrictAddressFamilies= of systemd).
+TEST(LookAt, SaysNothingWhereTheSystemDoesNot) {
+  EXPECT_EQ(::uroce::test::in_child([] {
+              ::uroce::test::forbid({SYS_socket}, EAFNOSUPPORT);
+              const proto::Gid elsewhere = proto::Gid::from_v4(198, 51, 100, 7);
+              std::string said = look_at({elsewhere}) ? "that it has gone" : "nothing";
+              said += is_link_up({elsewhere}) ? ", up" : ", down";
+              for (const proto::Gid& address : {elsewhere, proto::Gid::from_v4(127, 0, 0, 1)})
+                said += ", " + std::to_string(proto::mtu_bytes(largest_path_mtu({address})));
+              return said;
+            }),
+            "nothing, up, 1024, 4096");
+}
+
+/// While it lives, there is no free descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{.rlim_cur = 256, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = 0; (fd = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0;) taken_.emplace_back(fd);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<engine::Fd> taken_;
+};
+
+TEST(AddressWatch, TakesNothingForGoneThatItCanNotLookAt) {
+  UROCE_NEEDS_OWN_NETWORK();
+  if (!ip("addr add")) GTEST_SKIP() << "there is no ip(8) that can add an address";
+  std::mutex mutex;
+  std::condition_variable told;
+  std::string story;
+  const auto watch = AddressWatch::start({proto::Gid::from_v4(198, 51, 100, 7)}, [&](const AddressState& state) {
+    const std::scoped_lock lock(mutex);
+    story += state.assigned[0] ? "back " : "gone ";
+    told.notify_one();
+  });
+  ASSERT_NE(watch, nullptr);
+  constexpr char kOther[] = "ip addr add 198.51.100.8/32 dev lo; ip addr del 198.51.100.8/32 dev lo";
+  {
+    const NoDescriptors none;
+    ASSERT_EQ(std::system(kOther), 0);
+  }
+  ASSERT_EQ(std::system(kOther), 0);
+  ASSERT_TRUE(ip("addr del"));
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(told.wait_for(lock, std::chrono::milliseconds(kPatienceMs), [&] { return story.ends_with("gone "); }));
+  EXPECT_EQ(story, "gone ");
 }
 
 /// Two ends of a cable.

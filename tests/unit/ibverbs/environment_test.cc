@@ -115,7 +115,7 @@ TEST(Address, PathMtuFollowsTheInterface) {
 }
 
 TEST(Address, FindsTheMtuOfLoopbackAndNothingForForeignAddresses) {
-  const auto mtu_of = [](const Gid& address) { return look_at({address}).mtu_max; };
+  const auto mtu_of = [](const Gid& address) { return look_at({address})->mtu_max; };
   ASSERT_TRUE(mtu_of(Gid::from_v4(127, 0, 0, 1)).has_value());
   EXPECT_EQ(mtu_of(Gid::from_v4(127, 0, 0, 77)), mtu_of(Gid::from_v4(127, 0, 0, 1)));
   EXPECT_FALSE(mtu_of(Gid::from_v4(192, 0, 2, 1)).has_value());  // TEST-NET-1: nobody's (RFC 5737).

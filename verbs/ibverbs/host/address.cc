@@ -69,11 +69,12 @@ bool can_be_bound(const proto::Gid& address) {
 
 }  // namespace
 
-AddressState look_at(const std::vector<proto::Gid>& addresses) {
+std::optional<AddressState> look_at(const std::vector<proto::Gid>& addresses) {
   AddressState state;
   state.assigned.resize(addresses.size());
   state.interfaces.resize(addresses.size());
   const InterfaceList list = list_interfaces();
+  if (list == nullptr) return std::nullopt;
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     // Not IFF_RUNNING, which follows the carrier with up to a second's delay, when packets pass already.
     constexpr unsigned int kLowerUp = 1u << 16;  // IFF_LOWER_UP of <linux/if.h>, which <net/if.h> lacks.
@@ -91,9 +92,18 @@ AddressState look_at(const std::vector<proto::Gid>& addresses) {
 }
 
 bool is_link_up(const std::vector<proto::Gid>& addresses) {
-  const AddressState state = look_at(addresses);
-  const bool none_assigned = std::ranges::find(state.assigned, true) == state.assigned.end();
-  return state.any_up || none_assigned;
+  const auto state = look_at(addresses);
+  if (!state) return true;
+  const bool none_assigned = std::ranges::find(state->assigned, true) == state->assigned.end();
+  return state->any_up || none_assigned;
+}
+
+std::uint8_t largest_path_mtu(const std::vector<proto::Gid>& addresses) {
+  if (const auto state = look_at(addresses)) return state->mtu_max.value_or(proto::kMtuCodeMax);
+  constexpr std::uint32_t kEthernet = 1500;
+  const bool stays_here =
+      std::ranges::all_of(addresses, [](const proto::Gid& address) { return address.is_loopback(); });
+  return stays_here ? proto::kMtuCodeMax : path_mtu_for(kEthernet);
 }
 
 std::optional<std::string> interface_name(const proto::Gid& address) {

@@ -36,14 +36,16 @@ std::unique_ptr<AddressWatch> AddressWatch::start(const std::vector<proto::Gid>&
   engine::Fd events = open_events();
   if (!events) return nullptr;
   std::vector<proto::Gid> watched;
-  const std::vector<bool> assigned = look_at(addresses).assigned;
+  const auto now = look_at(addresses);
+  if (!now) return nullptr;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (assigned[i]) watched.push_back(addresses[i]);
+    if (now->assigned[i]) watched.push_back(addresses[i]);
   }
   if (watched.empty()) return nullptr;
-  AddressState first = look_at(watched);
+  auto first = look_at(watched);
+  if (!first) return nullptr;
   std::unique_ptr<AddressWatch> watch(
-      new AddressWatch(std::move(events), std::move(watched), std::move(first), std::move(on_change)));
+      new AddressWatch(std::move(events), std::move(watched), *std::move(first), std::move(on_change)));
   if (!watch->waiter_.valid()) return nullptr;
   watch->thread_ = engine::start_background_thread([watch = watch.get()] { watch->run(); });
   return watch;
@@ -69,7 +71,8 @@ void AddressWatch::abandon_after_fork() {
 }
 
 void AddressWatch::run() {
-  AddressState last = first_;
+  const AddressState* before = &first_;  // A copy takes memory.
+  AddressState last;
   const std::array<int, 1> fds{events_.get()};
   bool is_untold = false;  // Something may have changed that nobody has been told of.
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -78,9 +81,14 @@ void AddressWatch::run() {
       if (stop_.load(std::memory_order_relaxed)) return;
       is_untold = true;
       drain(events_);
-      AddressState state = look_at(addresses_);
-      if (state != last) on_change_(state);
-      last = std::move(state);
+      auto state = look_at(addresses_);
+      if (!state) {
+        engine::nap();
+        continue;
+      }
+      if (*state != *before) on_change_(*state);
+      last = *std::move(state);
+      before = &last;
       is_untold = false;
     } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. It goes on.
       engine::nap();

@@ -24,9 +24,13 @@ struct AddressState {
   std::optional<std::uint8_t> mtu_max;    ///< The largest path MTU (enum 1..5) of all interfaces that have one of them.
   friend bool operator==(const AddressState&, const AddressState&) = default;
 };
-AddressState look_at(const std::vector<proto::Gid>& addresses);
+/// Nothing when the system does not say: there is no free descriptor, or no AF_NETLINK for this process.
+std::optional<AddressState> look_at(const std::vector<proto::Gid>& addresses);
 /// Whether a NIC with these addresses that is opened now has its port up.
 bool is_link_up(const std::vector<proto::Gid>& addresses);
+/// The path MTU (enum 1..5) of a NIC with these addresses that is opened now. Where the system does not say, what an
+/// Ethernet has room for.
+std::uint8_t largest_path_mtu(const std::vector<proto::Gid>& addresses);
 
 /// A thread that sleeps until the kernel says that an interface or an address of this host has changed.
 class AddressWatch {

@@ -23,7 +23,7 @@ nic::NicConfig config_for(const std::vector<proto::Gid>& addresses) {
   nic::NicConfig config;
   config.ack_timeout_floor = nic::kAckTimeoutFloor;
   config.gids = gid_table(addresses, device_table().first_gid);
-  config.mtu_max = look_at(addresses).mtu_max.value_or(proto::kMtuCodeMax);
+  config.mtu_max = largest_path_mtu(addresses);
   return config;
 }
 
