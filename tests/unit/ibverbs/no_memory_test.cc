@@ -2,22 +2,36 @@
 // Verbs that find no memory, wherever they ask for it: they say ENOMEM, and undo what they have done. And one that
 // finds no descriptor.
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/os/fd.h"
 #include "tests/support/operator_new.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
+#include "verbs/include/uroce/control.h"
 
 namespace {
 
 /// How often memory can be had in this thread; -1: always.
 thread_local int allocations_left = -1;
+/// Threads other than the main one find none.
+std::atomic<bool> others_are_short = false;
+
+[[maybe_unused]] const bool kBeforeTheFirstVerb = ::setenv("UROCE_CONTROL", "on", 1) == 0;
 
 }  // namespace
 
 bool uroce::test::may_allocate() {
+  if (others_are_short && ::gettid() != ::getpid()) return false;
   if (allocations_left <= 0) return allocations_left < 0;
   --allocations_left;
   return true;
@@ -142,6 +156,29 @@ TEST(NoMemory, AQpStaysAsItWas) {
     ASSERT_EQ(error, ENOMEM) << "with memory for " << enough;
   }
   EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTR);
+}
+
+TEST(NoMemory, CommandsOfOthersAreRefused) {
+  const Node node(0);
+  sockaddr_un address{};
+  socklen_t length = 0;
+  ASSERT_EQ(uroce_control_address(0, &address, &length), 0);
+  const engine::Fd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  std::array<char, UROCE_CONTROL_ANSWER> answer;
+  const auto ask = [&] {
+    constexpr std::string_view kCommand = "list";
+    if (::send(connection.get(), kCommand.data(), kCommand.size(), MSG_NOSIGNAL) < 0) return std::string_view();
+    const ssize_t size = ::recv(connection.get(), answer.data(), answer.size(), 0);
+    return std::string_view(answer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  };
+  const std::string whole(ask());
+  EXPECT_TRUE(whole.starts_with("ok\nuroce0")) << whole;
+  others_are_short = true;
+  const std::string_view refused = ask();
+  others_are_short = false;
+  EXPECT_TRUE(refused.starts_with("error: the process has no memory left")) << refused;
+  EXPECT_EQ(ask(), whole);
 }
 
 // Neither does what would be said about it.

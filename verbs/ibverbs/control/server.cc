@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -77,6 +79,7 @@ class Server {
 
  private:
   void run();
+  void list(std::vector<pollfd>& polled);
   bool serve(const std::vector<pollfd>& polled);
   void accept_one();
   /// False: the connection is over.
@@ -126,18 +129,26 @@ std::string Server::start() {
 }
 
 void Server::run() {
+  std::vector<pollfd> polled;
   while (true) {
-    std::vector<pollfd> polled;
-    {
-      const std::scoped_lock lock(mutex_);
-      polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
-      for (const KnownFd& connection : connections_)
-        polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
+    try {
+      list(polled);
+      const int ready = engine::poll_all(polled, nullptr);
+      if (ready < 0) engine::nap();
+      if (ready > 0 && !serve(polled)) return;
+    } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. It goes on.
+      engine::nap();
     }
-    const int ready = engine::poll_all(polled, nullptr);
-    if (ready < 0) engine::nap();
-    if (ready > 0 && !serve(polled)) return;
   }
+}
+
+/// What to wait for: the listener, and the connections in their order.
+void Server::list(std::vector<pollfd>& polled) {
+  const std::scoped_lock lock(mutex_);
+  polled.clear();
+  polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+  for (const KnownFd& connection : connections_)
+    polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
 }
 
 /// Returns false when the program has closed the listener, so that nobody connects any more; start() may open another.
@@ -174,10 +185,16 @@ bool Server::answer(int connection) {
   const ssize_t size = ::recv(connection, command.data(), command.size(), MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EINTR;
   if (size == 0) return false;
-  std::string text = execute_command({command.data(), static_cast<std::size_t>(size)});
-  if (text.size() > UROCE_CONTROL_ANSWER) text = "error: the answer would be too long\n";
   // A peer that does not read answers gets no more of them.
-  return ::send(connection, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  const auto send = [connection](std::string_view text) {
+    return ::send(connection, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  };
+  try {
+    const std::string text = execute_command({command.data(), static_cast<std::size_t>(size)});
+    return send(text.size() > UROCE_CONTROL_ANSWER ? "error: the answer would be too long\n" : text);
+  } catch (const std::bad_alloc&) {
+    return send("error: the process has no memory left; try again later\n");
+  }
 }
 
 }  // namespace
