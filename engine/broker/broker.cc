@@ -51,6 +51,17 @@ BrokerReply refusal(const SetupError& error) {
   return reply;
 }
 
+/// Why the sockets of a slot could not be sent.
+SetupError not_handed_over(int error) {
+  SetupError refused = call_failed("can't hand over the sockets of a shared address", "sendmsg", error);
+  if (error == ETOOMANYREFS) {
+    refused.sentence +=
+        "; the brokers of a user may have as many descriptors under way as RLIMIT_NOFILE says, 128 for each shared "
+        "address: raise its hard limit, share fewer addresses, or set UROCE_BROKER=off";
+  }
+  return refused;
+}
+
 }  // namespace
 
 Result<Broker, SetupError> Broker::listen(const proto::Gid& local) {
@@ -215,7 +226,8 @@ void Broker::hand_over(Connection& connection, std::uint8_t slot) {
   BrokerReply reply;
   reply.slot = slot;
   reply.first_local = random_first_local();
-  connection.is_done = !send_message(connection.fd.get(), reply, std::array{slots_->socket(slot), slots_->bag()});
+  if (send_message(connection.fd.get(), reply, std::array{slots_->socket(slot), slots_->bag()})) return;
+  refuse(connection, not_handed_over(errno));  // Else it takes us for one that ends, and starts another.
 }
 
 void Broker::refuse(Connection& connection, const SetupError& error) {

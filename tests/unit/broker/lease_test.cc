@@ -2,11 +2,15 @@
 // Leases and their broker.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <set>
+#include <string>
 
 #include "engine/broker/start_broker.h"
+#include "tests/support/in_child.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {
@@ -186,6 +190,27 @@ TEST_F(LeaseTest, AnotherUserIsToldWhoHasTheAddress) {
   int status = -1;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+/// A user whose hard limit lets one address be shared, but not two.
+TEST_F(LeaseTest, TooManySharedAddressesAreRefusedAtOnce) {
+  const std::string said = test::in_child([]() -> std::string {
+    constexpr rlim_t kOneAddress = 240;
+    const rlimit limit{.rlim_cur = kOneAddress, .rlim_max = kOneAddress};
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return "no limit";
+    if (::geteuid() == 0 && ::setresuid(54322, 54322, 54322) != 0) return "no user";  // Root may have more.
+    if (::access(kBroker.c_str(), X_OK) != 0) return "no broker for others";
+    const auto first = Lease::acquire(kLocal, std::nullopt, kBroker);
+    if (!first) return first.error().sentence;
+    const Instant start = os_now();
+    const auto second = Lease::acquire(kOther, std::nullopt, kBroker);
+    if (second) return "a second lease";
+    if (os_now() - start > 5s) return "late: " + second.error().sentence;
+    return second.error().error == ETOOMANYREFS ? second.error().sentence
+                                                : "errno " + std::to_string(second.error().error);
+  });
+  if (said == "no broker for others") GTEST_SKIP() << "other users can't execute " << kBroker;
+  EXPECT_THAT(said, HasSubstr("128 for each shared address"));
 }
 
 TEST_F(LeaseTest, WithoutABrokerThereIsNoLease) {
