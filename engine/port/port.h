@@ -31,6 +31,7 @@ struct PortCounters {
   std::uint64_t received_packets = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t send_errors = 0;       ///< Packets the kernel refused (no route, no buffer): lost, as on a wire.
+  int last_send_error = 0;             ///< An errno value: why the kernel refused the last of them.
   std::uint64_t receive_overruns = 0;  ///< Packets the kernel dropped because our socket buffer was full.
   std::uint64_t system_calls = 0;
   std::uint64_t sent_by_shm = 0;  ///< The part of sent_packets that took shared memory.

@@ -67,7 +67,7 @@ bool SocketPort::send_queue_of(SendIndex index) {
       continue;
     }
     if (result < 0) {
-      refused(queue[done++]);  // sendmmsg() reports an error only for its first message.
+      refused(queue[done++], errno);  // sendmmsg() reports an error only for its first message.
       continue;
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(result); ++i) {

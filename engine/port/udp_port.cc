@@ -139,8 +139,9 @@ void UdpPort::sent(FrameIndex frame) {
   frames_.give_back(frame);
 }
 
-void UdpPort::refused(FrameIndex frame) {
+void UdpPort::refused(FrameIndex frame, int error) {
   ++counters_.send_errors;
+  counters_.last_send_error = error;
   --senders_[outgoing_[frame.value].index].queued;
   frames_.give_back(frame);
 }

@@ -63,8 +63,8 @@ class UdpPort : public Port {
 
   /// Counts a packet as sent and frees its frame.
   void sent(FrameIndex frame);
-  /// Counts a packet as refused (a hard error) and frees its frame: lost, as on a wire.
-  void refused(FrameIndex frame);
+  /// Counts a packet as refused (a hard error, an errno value) and frees its frame: lost, as on a wire.
+  void refused(FrameIndex frame, int error);
   /// Whether sends are queued because a socket buffer is full: wait() then returns soon, so that they are tried again.
   void set_blocked(bool blocked) { blocked_.store(blocked, std::memory_order_relaxed); }
   static constexpr bool is_full(int error) { return error == EAGAIN || error == ENOBUFS || error == EINTR; }

@@ -167,7 +167,7 @@ void UringPort::on_sent(FrameIndex frame, int result) {
   } else if (is_full(-result)) {
     full_.push_back(frame);
   } else {
-    refused(frame);
+    refused(frame, -result);
   }
 }
 

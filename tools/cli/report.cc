@@ -81,6 +81,12 @@ std::string nic_text(const ibv::NicFacts& nic) {
                         nic.port_counters.sent_by_shm, nic.port_counters.received_by_shm,
                         nic.port.by_shm.empty() ? "" : ", to ", fmt::join(nic.port.by_shm, ", "));
   }
+  if (const engine::PortCounters& p = nic.port_counters; p.last_send_error != 0) {
+    text += fmt::format(
+        "  refused    {} packets by this host's kernel, the last one with \"{}\": they are on no wire; see: uroce "
+        "doctor\n",
+        p.send_errors, std::strerror(p.last_send_error));
+  }
   if (const std::string faults = faults_text(nic.faults); !faults.empty()) text += "  injected   " + faults + '\n';
   for (const std::string& sentence : nic.faults_without_effect) text += "  no effect  " + sentence + '\n';
   if (nic.pcap.empty()) return text;

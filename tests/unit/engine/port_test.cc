@@ -217,6 +217,7 @@ TEST_P(PortTest, ARefusedPacketIsCountedAndHoldsNobodyUp) {
   Inbox inbox;
   receive(*b_, inbox, 2);
   EXPECT_EQ(a_->counters().send_errors, 1u);
+  EXPECT_EQ(a_->counters().last_send_error, ENETUNREACH);
   EXPECT_EQ(a_->counters().sent_packets, 2u);
 }
 
