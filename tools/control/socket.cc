@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 
+#include "proto/base/this_host.h"
 #include "tools/control/interrupt.h"
 #include "tools/rdma/failure.h"
 
@@ -74,16 +75,15 @@ std::string local_address(int fd, const SocketCalls& calls) {
   return calls.getsockname(fd, generic, &length) == 0 ? address_text(generic, length) : "";
 }
 
-/// Whether `address`, a textual one, is one of this host: only such an address can be bound.
+/// Whether `address`, a textual one, is one of this host; also when the system does not say, which others will tell.
 bool is_of_this_host(const std::string& address) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(address.c_str(), "0", &hints, &found) != 0) return false;
+  if (getaddrinfo(address.c_str(), "9", &hints, &found) != 0) return false;
   const AddressList list(found, freeaddrinfo);
-  const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket && ::bind(socket.fd(), list->ai_addr, list->ai_addrlen) == 0;
+  return uroce::is_of_this_host(*list->ai_addr, list->ai_addrlen).value_or(true);
 }
 
 Connection connection_of(Socket socket, const sockaddr* peer, socklen_t length) {

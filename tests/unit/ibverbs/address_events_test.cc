@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <mutex>
 #include <string>
@@ -16,6 +17,8 @@
 
 #include "engine/os/fd.h"
 #include "engine/port/socket_address.h"
+#include "proto/address.h"
+#include "proto/base/this_host.h"
 #include "proto/timing.h"
 #include "tests/support/in_child.h"
 #include "tests/support/own_network.h"
@@ -94,6 +97,31 @@ TEST(LookAt, SaysNothingWhereTheSystemDoesNot) {
               return said;
             }),
             "nothing, up, 1024, 4096");
+}
+
+/// As hosts of keepalived and HAProxy have it. False: it can't be changed here.
+bool let_all_addresses_be_bound(bool on) {
+  for (const char* const version : {"4", "6"}) {
+    std::ofstream setting("/proc/sys/net/ipv" + std::string(version) + "/ip_nonlocal_bind");
+    if (!(setting << on << std::flush)) return false;
+  }
+  return true;
+}
+
+TEST(ThisHost, HasTheAddressesThatItHas) {
+  UROCE_NEEDS_OWN_NETWORK();
+  if (!ip("addr add") || !let_all_addresses_be_bound(true)) GTEST_SKIP() << "addresses or settings can't be changed";
+  ASSERT_EQ(std::system("ip addr add fd79::1/128 dev lo; ip route add default dev lo"), 0);
+  std::string here;
+  for (const char* const text :
+       {"127.0.0.1", "127.0.0.9", kAddress, "198.51.100.10", "192.0.2.1", "::1", "fd79::1", "fd79::2"}) {
+    const engine::SocketAddress address(*proto::parse_gid(text), 9);
+    if (is_of_this_host(*address.get(), address.size) == true) here += std::string(text) + ' ';
+  }
+  EXPECT_EQ(here, "127.0.0.1 127.0.0.9 198.51.100.7 ::1 fd79::1 ");
+  EXPECT_EQ(std::system("ip route del default; ip addr del fd79::1/128 dev lo"), 0);
+  EXPECT_TRUE(let_all_addresses_be_bound(false));
+  ASSERT_TRUE(ip("addr del"));
 }
 
 /// While it lives, there is no free descriptor.

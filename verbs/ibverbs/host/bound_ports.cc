@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/bound_ports.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "engine/os/fd.h"
 #include "engine/port/socket_address.h"
+#include "proto/base/this_host.h"
 
 namespace uroce::ibv {
 namespace {
@@ -29,11 +27,9 @@ std::optional<proto::Gid> parse_address(const std::string& text) {
   return gid;
 }
 
-/// A socket can be bound to an address of this namespace only.
 bool is_here(const proto::Gid& address) {
-  const engine::SocketAddress at(address, 0, engine::link_local_scope(address));
-  const engine::Fd socket(::socket(at.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket && ::bind(socket.get(), at.get(), at.size) == 0;
+  const engine::SocketAddress at(address, proto::kRocePort, engine::link_local_scope(address));
+  return is_of_this_host(*at.get(), at.size).value_or(false);
 }
 
 }  // namespace
