@@ -35,6 +35,7 @@
 #include "tools/uroce/probe.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/host/environment.h"
 
 namespace uroce::tools {
@@ -260,6 +261,11 @@ void check_nic(Findings& findings) {
     Probe probe("");
     const proto::Gid address = probe.address();
     const std::string interface = ibv::interface_name(address).value_or("INTERFACE");
+    if (!ibv::is_link_up({address})) {
+      return findings.bad(fmt::format("NIC: its port is down, for {} is down or has no carrier", interface),
+                          fmt::format("ip link set {} up, and the other end of its cable (see: ip link show {})",
+                                      interface, interface));
+    }
     const std::string remedy = fmt::format("ip link set {} mtu 1500, or more", interface);
     const std::uint32_t interface_mtu = ibv::interface_mtu(interface).value_or(ibv::kInterfaceMtuMin);
     if (interface_mtu < ibv::kInterfaceMtuMin) {

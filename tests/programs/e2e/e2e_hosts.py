@@ -213,5 +213,8 @@ def scenario_hosts_interface_down():
                 check(doctor.finish() == status, "status", doctor, doctor.stdout)
                 check(("other hosts: they can reach" in doctor.stdout) == reached, doctor.stdout)
                 check(reached or "10.98.0.1 is an address of ethb, which is down" in doctor.stdout, doctor.stdout)
+            subprocess.run(["ip", "link", "set", "ethb", "up"], check=True)  # Its other end is still down.
+            doctor = Tool("uroce", ["doctor"], env={"UROCE_ADDR": "ethb"})
+            check(doctor.finish() == 1 and "ethb is down or has no carrier" in doctor.stdout, doctor.stdout)
         finally:
             subprocess.run(["ip", "link", "del", "ethb"], check=True)
