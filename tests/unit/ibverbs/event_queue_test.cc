@@ -2,6 +2,7 @@
 // The descriptor says what the queue holds; the events that a thread brings itself do not take the way through it.
 #include "verbs/ibverbs/objects/event_queue.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
@@ -198,8 +199,40 @@ TEST(EventQueue, MayEndWhileAThreadSleepsInIt) {
           EXPECT_FALSE(holds_any());
           return error;
         });
-    EXPECT_EQ(result, error == 0 ? EBADF : EINTR);
+    EXPECT_EQ(result, error == 0 ? EIO : EINTR);
   }
+}
+
+TEST(EventQueue, ClosesItsDescriptorBehindWhomItHasWoken) {
+  int of_user = -1;
+  auto queue = std::make_unique<EventQueue<int>>(of_user);
+  const int descriptor = of_user;
+  int taken = 0;
+  const int result = queue->take(
+      taken, [](int) {},
+      [&](int, const auto&) {
+        queue->end();
+        queue.reset();
+        pollfd look{descriptor, POLLIN, 0};
+        EXPECT_EQ(::poll(&look, 1, 0), 1);
+        EXPECT_EQ(look.revents, POLLIN) << "another file may have the number that it sleeps on";
+        return 0;
+      });
+  EXPECT_EQ(result, EIO);
+  EXPECT_EQ(::fcntl(descriptor, F_GETFD), -1);
+}
+
+TEST_F(EventQueueTest, AnEndWakesWhoSleepsAndLeavesTheDescriptor) {
+  EXPECT_EQ(queue.take(
+                taken, [](int) {},
+                [&](int, const auto&) {
+                  queue.end();
+                  EXPECT_TRUE(is_readable()) << "it sleeps on";
+                  return 0;
+                }),
+            EIO);
+  EXPECT_NE(::fcntl(descriptor, F_GETFD), -1);
+  EXPECT_EQ(take(), EIO);
 }
 
 }  // namespace

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which objects may be destroyed, and when.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <memory>
+#include <thread>
 
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -180,6 +188,83 @@ TEST(AfterTheContext, AllThatIsLeftCanBeDestroyed) {
     if (backwards) std::reverse(steps.begin(), steps.end());
     for (const auto& step : steps) EXPECT_EQ(step(), 0);
   }
+}
+
+/// A thread in ibv_get_cq_event(). It is asleep when this is made.
+class ThreadInGetCqEvent {
+ public:
+  ThreadInGetCqEvent() {
+    std::atomic<pid_t> id = 0;
+    thread_ = std::thread([this, &id] {
+      id = ::gettid();
+      id.notify_one();
+      struct ibv_cq* source = nullptr;
+      void* cq_context = nullptr;
+      result_ = v().ibv_get_cq_event(channel, &source, &cq_context) == -1 ? errno : 0;
+    });
+    id.wait(0);
+    wait_until_asleep(id);
+  }
+  void interrupt() { ::pthread_kill(thread_.native_handle(), SIGUSR1); }
+  /// What the call has said.
+  int result() {
+    ::alarm(kPatienceMs / 1000);  // It may sleep for ever.
+    thread_.join();
+    ::alarm(0);
+    return result_;
+  }
+
+  struct ibv_context* const context = open_device(0).release();
+  struct ibv_comp_channel* const channel = v().ibv_create_comp_channel(context);
+  struct ibv_cq* const cq = v().ibv_create_cq(context, 1, nullptr, channel, 0);
+  const std::weak_ptr<Adapter> adapter = context_of(context).adapter;
+
+ private:
+  int result_ = 0;
+  std::thread thread_;
+};
+
+TEST(AfterTheContext, AThreadThatSleepsForAnEventIsWokenAndGivesUpTheNic) {
+  const auto ends = {false, true};
+  for (const bool leaves_channel : ends) {
+    ThreadInGetCqEvent sleeper;
+    EXPECT_EQ(v().ibv_destroy_cq(sleeper.cq), 0);
+    if (!leaves_channel) {
+      EXPECT_EQ(v().ibv_destroy_comp_channel(sleeper.channel), 0);
+    }
+    EXPECT_EQ(v().ibv_close_device(sleeper.context), 0);
+    EXPECT_EQ(sleeper.result(), EIO);
+    EXPECT_TRUE(sleeper.adapter.expired());
+    if (leaves_channel) {
+      EXPECT_EQ(v().ibv_destroy_comp_channel(sleeper.channel), 0);
+    }
+  }
+}
+
+TEST(AfterTheContext, AThreadThatIsSlowToWakeHasTheNicUntilThen) {
+  static std::atomic<bool> is_held, may_go;
+  is_held = may_go = false;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {
+    is_held = true;
+    is_held.notify_one();
+    may_go.wait(false);
+  };
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+  ThreadInGetCqEvent sleeper;
+  sleeper.interrupt();
+  is_held.wait(false);
+  EXPECT_EQ(v().ibv_destroy_cq(sleeper.cq), 0);
+  EXPECT_EQ(v().ibv_destroy_comp_channel(sleeper.channel), 0);
+  EXPECT_EQ(v().ibv_close_device(sleeper.context), 0);
+  EXPECT_FALSE(sleeper.adapter.expired());
+  EXPECT_NE(open_device(0), nullptr) << "the address is its own";
+  may_go = true;
+  may_go.notify_one();
+  EXPECT_EQ(sleeper.result(), EINTR);
+  EXPECT_TRUE(sleeper.adapter.expired());
+  ::sigaction(SIGUSR1, &before, nullptr);
 }
 
 }  // namespace

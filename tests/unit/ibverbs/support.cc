@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <thread>
 
 namespace uroce::ibv::test {
 namespace {
@@ -195,6 +197,16 @@ struct ibv_wc wait_completion(struct ibv_cq* cq) {
 void expect_no_completion(struct ibv_cq* cq) {
   struct ibv_wc wc {};
   EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0) << "wr_id " << wc.wr_id << " " << v().ibv_wc_status_str(wc.status);
+}
+
+void wait_until_asleep(pid_t id) {
+  const std::string path = "/proc/self/task/" + std::to_string(id) + "/stat";
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+  for (std::string stat; stat.find(") S ") == std::string::npos; std::this_thread::yield()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "it does not sleep";
+    std::ifstream file(path);
+    std::getline(file, stat);
+  }
 }
 
 bool readable(int fd, int timeout_ms) {

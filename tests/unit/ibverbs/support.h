@@ -7,6 +7,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <cstring>
 #include <memory>
@@ -145,6 +146,8 @@ void set_raw(Enum& value, int number) {
   std::memcpy(&value, &number, sizeof number);
 }
 
+/// Returns when thread `id` of this process sleeps in the kernel.
+void wait_until_asleep(pid_t id);
 /// Whether `fd` becomes readable within `timeout_ms`.
 bool readable(int fd, int timeout_ms);
 void set_nonblocking(int fd);

@@ -1,12 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion channels: a descriptor to sleep on until an armed CQ gets a completion.
+#include <utility>
+
+#include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/host/nic_source.h"
 #include "verbs/ibverbs/objects/leftovers.h"
 #include "verbs/ibverbs/objects/new_object.h"
 #include "verbs/ibverbs/objects/objects.h"
 
-namespace uroce::ibv::impl {
+namespace uroce::ibv {
+namespace {
+
+/// A NIC that stays as long as a thread may sleep on it. The program may close the device meanwhile.
+class Holder {
+ public:
+  explicit Holder(const Context& context) : owner_(context.owner), adapter_(context.adapter) {}
+  ~Holder() {
+    const NoCancellation whole;
+    // The last one closes the NIC; who opens the device then waits for that. Not in a signal handler of who does.
+    if (!is_inside_device()) owner_.close(std::move(adapter_));
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  Adapter* operator->() const { return adapter_.get(); }
+
+ private:
+  Device& owner_;
+  std::shared_ptr<Adapter> adapter_;
+};
+
+}  // namespace
+
+namespace impl {
 
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
   NewObject channel(context_of(context), &Context::channels);
@@ -26,23 +53,24 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* channel) {
     }
     context.channels.erase(ours);
   }
+  ours->events.end();
   delete ours;
   return 0;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel* channel, struct ibv_cq** cq, void** cq_context) {
   CompletionQueue* source = nullptr;
-  Adapter& adapter = *context_of(channel->context).adapter;
+  const Holder holder(context_of(channel->context));
   const int error = own(channel)->events.take(
       source, [](CompletionQueue* taken) { ++taken->comp_events_delivered; },
-      [&](int fd, const auto& holds_any) { return adapter.sleep_until_readable(fd, holds_any); });
+      [&](int fd, const auto& holds_any) { return holder->sleep_until_readable(fd, holds_any); });
   // After another error there may be no channel any more.
   if (error == 0 || error == EAGAIN) own(channel)->said_again.store(error == EAGAIN, std::memory_order_relaxed);
   if (error != 0) {
     errno = error;
     return -1;
   }
-  adapter.on_cq_event_taken();
+  holder->on_cq_event_taken();
   *cq = ibv_cq_ex_to_cq(source);
   *cq_context = source->cq_context;
   return 0;
@@ -52,4 +80,5 @@ void ibv_ack_cq_events(struct ibv_cq* cq, unsigned int nevents) {
   if (nevents != 0) acknowledge<struct ibv_cq_ex>(*own(cq), &ibv_cq_ex::comp_events_completed, nevents);
 }
 
-}  // namespace uroce::ibv::impl
+}  // namespace impl
+}  // namespace uroce::ibv

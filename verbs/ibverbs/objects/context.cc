@@ -103,6 +103,7 @@ std::shared_ptr<Adapter> Context::close() {
   struct ibv_context& base = verbs_context::context;
   if (base.cmd_fd >= 0) ::close(base.cmd_fd);
   async_events.close();
+  for (CompChannel* channel : channels) channel->events.end();  // Threads that sleep there have the NIC.
   return std::move(adapter);
 }
 

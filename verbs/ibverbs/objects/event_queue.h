@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "engine/os/interruption.h"
@@ -46,9 +47,19 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
 
   bool is_inherited() const { return forks_ != forks(); }
+  /// Nothing can be taken any more. Threads that sleep in take() are woken; the last of them closes the descriptor if
+  /// the owner has ended meanwhile: until then its number must not be another file's.
+  void end() {
+    if (is_inherited()) return;
+    const Exclusive use(*state_);
+    state_->end();
+  }
   /// From here on only remove_if() may be called.
   void close() {
-    if (is_inherited()) return state_->close();  // Nobody else is here, and who had the mutex may be in the parent.
+    if (is_inherited()) {  // Nobody else is here. Who sleeps or has the mutex does so in the parent.
+      state_->sleepers = 0;
+      return state_->close();
+    }
     const Exclusive use(*state_);
     state_->close();
   }
@@ -62,7 +73,7 @@ class EventQueue {
   }
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
-  /// when it is inherited, or EBADF when the user has closed the descriptor, or another thread the queue. A
+  /// when it is inherited, or has ended, as in the kernel, or EBADF when the user has closed the descriptor. A
   /// cancellation point, as read() is. `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd, holds_any)`
   /// waits until the descriptor is readable and returns 0 or an errno value; `holds_any()` says whether there is an
   /// item.
@@ -73,9 +84,10 @@ class EventQueue {
     const std::shared_ptr<State> state = state_;  // From here on, there may be no queue any more.
     while (true) {
       int fd = -1;
+      std::optional<Taker> taker;
       {
         const Exclusive use(*state);
-        if (state->is_closed) return EBADF;
+        if (state->has_ended) return EIO;
         if (!state->items.empty()) {
           out = std::move(state->items.front());
           state->items.pop_front();
@@ -89,13 +101,13 @@ class EventQueue {
           return 0;
         }
         fd = state->descriptor;
+        const int flags = fcntl(fd, F_GETFL);
+        if (flags < 0) return errno;
+        if ((flags & O_NONBLOCK) != 0) return EAGAIN;
+        taker.emplace(*state);
       }
-      const int flags = fcntl(fd, F_GETFL);
-      if (flags < 0) return errno;
-      if ((flags & O_NONBLOCK) != 0) return EAGAIN;
-      Taker taker(*state);
       if (const int error = sleep(fd, [&state] { return state->holds_any(); })) return error;
-      taker.is_awake = true;
+      taker->is_awake = true;
     }
   }
   template <class OnTaken>
@@ -121,9 +133,19 @@ class EventQueue {
   // know of the first of them, and the others get their tokens when it has taken that.
   struct State {
     explicit State(int& of_user) : descriptor(of_user) {}
+    void end() {
+      has_ended = true;
+      if (sleepers > 0) add_token();  // Nobody takes it: it wakes them all.
+    }
     void close() {
-      is_closed = true;
-      if (const int fd = descriptor.exchange(-1); fd >= 0) ::close(fd);
+      const bool are_woken = std::exchange(has_ended, true) && sleepers > 0;
+      const int fd = descriptor.exchange(-1);
+      if (fd < 0) return;
+      if (are_woken) {
+        left_to_sleepers = fd;
+      } else {
+        ::close(fd);
+      }
     }
     bool holds_any() {
       const Exclusive use(*this);
@@ -157,7 +179,9 @@ class EventQueue {
     std::mutex mutex;
     std::deque<Item> items;
     std::size_t untold = 0;  ///< How many of them have no token.
-    bool is_closed = false;
+    std::size_t sleepers = 0;
+    int left_to_sleepers = -1;  ///< A descriptor that the last of them closes.
+    bool has_ended = false;
   };
 
   /// Items and tokens change together, or not at all: to read or write the descriptor is a cancellation point.
@@ -167,14 +191,17 @@ class EventQueue {
     const std::scoped_lock<std::mutex> lock;
   };
   /// What this thread pushes while it waits needs no token. If it ends otherwise than awake, interrupted or cancelled,
-  /// it tells what it has pushed.
+  /// it tells what it has pushed. Made by who has the mutex.
   struct Taker {
-    explicit Taker(State& of) : state(of) { taker_in_this_thread_ = &of; }
+    explicit Taker(State& of) : state(of) {
+      taker_in_this_thread_ = &of;
+      ++state.sleepers;
+    }
     ~Taker() {
       taker_in_this_thread_ = nullptr;
-      if (is_awake) return;
       const Exclusive use(state);
-      if (!state.is_closed) state.tell_rest();
+      if (--state.sleepers == 0 && state.left_to_sleepers >= 0) ::close(state.left_to_sleepers);
+      if (!is_awake && !state.has_ended) state.tell_rest();
     }
     Taker(const Taker&) = delete;
     Taker& operator=(const Taker&) = delete;
