@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <functional>
+#include <optional>
 
 #include "engine/os/os_clock.h"
 #include "engine/run/turn_lock.h"
@@ -74,6 +75,13 @@ TEST_F(Signals, WhoCleansUpInAHandlerInsideAVerbDoesNotWait) {
   do_inside_a_poll(
       [&] { has_lock = bool(NicLock(*context_of(p.a.context.get()).adapter, NicLock::Purpose::kCleanUp)); });
   EXPECT_FALSE(has_lock);
+  expect_that_it_works();
+}
+
+TEST_F(Signals, AHandlerInsideAVerbMayAskForThePort) {
+  std::optional<PortView> port;
+  do_inside_a_poll([&] { port = static_cast<Device*>(p.a.context->device)->port_view(); });
+  EXPECT_TRUE(port && port->up);
   expect_that_it_works();
 }
 

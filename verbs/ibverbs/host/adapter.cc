@@ -216,12 +216,6 @@ void Adapter::remove(Context& context) {
   std::erase(contexts_, &context);
 }
 
-bool Adapter::is_port_up() {
-  if (!works()) return false;
-  const auto lock = runner_.lock();
-  return state_.is_up();
-}
-
 /// The caller holds the NIC's lock.
 CounterSet Adapter::count() const {
   const engine::PortCounters port = port_.counters();

@@ -105,8 +105,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// And the requests for what this listens to, this process, until the result is gone. EADDRINUSE: another process
   /// listens. Nothing to do, and an empty result, when the NIC has its addresses alone.
   Result<std::vector<engine::Fd>, int> claim_requests(const cm::Listen& listen);
-  /// The port's state; it is down when a fault says so, and while the interface is that has the address.
-  bool is_port_up();
+  /// The port's state; it is down when a fault says so, and while the interface is that has the address. Without the
+  /// NIC's lock: a signal handler may ask that has interrupted who has it.
+  bool is_port_up() const { return works() && state_.is_up(); }
   // Changes from outside (verbs/ibverbs/control). They have taken effect on return.
 
   /// From now on `spec`, in the place of all faults before. Numbers of packets and times count from now.
@@ -163,7 +164,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   bool abandoned_ = false;         // Set in a child of fork() only, before it runs any thread but one.
   std::atomic<bool> broken_ = false;
   std::atomic<std::ptrdiff_t> cq_events_ = 0;  ///< Those that the program has not fetched.
-  // Guarded by the NIC's lock, up to contexts_.
+  // Guarded by the NIC's lock, up to contexts_. Anyone may ask the first whether the port is up.
   PortState state_;
   std::vector<bool> assigned_;             ///< Its addresses that are watched: whether an interface has them.
   std::vector<std::uint32_t> interfaces_;  ///< And which.

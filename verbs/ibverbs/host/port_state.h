@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace uroce::ibv {
@@ -8,6 +9,7 @@ namespace uroce::ibv {
 /// Whether a NIC's port is up. A fault can have it down, and so can the interface that has the NIC's address.
 class PortState {
  public:
+  /// Any thread may ask.
   bool is_up() const { return !by_fault_ && !by_interface_; }
   bool is_down_by_fault() const { return by_fault_; }
   /// A fault takes it down, or lets go of it. Returns whether the port has become another.
@@ -22,7 +24,7 @@ class PortState {
   std::uint64_t downs() const { return downs_; }
 
  private:
-  bool set(bool& cause, bool down) {
+  bool set(std::atomic<bool>& cause, bool down) {
     if (cause == down) return false;
     const bool was_up = is_up();
     cause = down;
@@ -31,7 +33,7 @@ class PortState {
     return is_up() != was_up;
   }
 
-  bool by_fault_ = false, by_interface_ = false;
+  std::atomic<bool> by_fault_ = false, by_interface_ = false;
   std::uint64_t changes_ = 0, downs_ = 0;
 };
 

@@ -39,7 +39,7 @@ int check_port(std::uint8_t port_num) {
   return port_num == kPort ? 0 : refuse(EINVAL, "port " + std::to_string(port_num) + ": the NIC has port 1 only");
 }
 
-struct ibv_port_attr port_attr_of(Adapter& adapter) {
+struct ibv_port_attr port_attr_of(const Adapter& adapter) {
   const bool up = adapter.is_port_up();
   struct ibv_port_attr attr {};
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
