@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "engine/os/os_clock.h"
 #include "engine/run/turn_lock.h"
@@ -83,6 +85,24 @@ TEST_F(Signals, AHandlerInsideAVerbMayAskForThePort) {
   do_inside_a_poll([&] { port = static_cast<Device*>(p.a.context->device)->port_view(); });
   EXPECT_TRUE(port && port->up);
   expect_that_it_works();
+}
+
+TEST_F(Signals, ItDoesNotWaitForAThreadThatAsksToo) {
+  auto& device = *static_cast<Device*>(p.a.context->device);
+  std::atomic<pid_t> id = 0;
+  std::thread other;
+  {
+    const NicLock lock(*context_of(p.a.context.get()).adapter);
+    other = std::thread([&] {
+      id = ::gettid();
+      id.notify_one();
+      EXPECT_TRUE(device.port_view().up);
+    });
+    id.wait(0);
+    wait_until_asleep(id);
+    EXPECT_TRUE(device.port_view().up);
+  }
+  other.join();
 }
 
 TEST_F(Signals, AHandlerMayForkInsideAVerb) {

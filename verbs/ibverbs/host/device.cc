@@ -205,10 +205,17 @@ std::vector<proto::Gid> Device::gids_now() {
 
 PortView Device::port_view() {
   std::vector<proto::Gid> named;
+  std::shared_ptr<Adapter> adapter;
   {
     const Inside lock(mutex_);
-    if (const auto adapter = adapter_.lock()) return {.up = adapter->is_port_up(), .counters = adapter->counters()};
+    adapter = adapter_.lock();
     named = named_addresses();
+  }
+  if (adapter) {
+    // Without the lock: who has the NIC's may be a thread whose signal handler asks for the same.
+    const PortView view{.up = adapter->is_port_up(), .counters = adapter->counters()};
+    close(std::move(adapter));
+    return view;
   }
   const CounterSet counters = sum_of_published(counters_name(index, named));
   const bool link_up = is_link_up(named.empty() ? std::vector{loopback(1)} : named);
