@@ -16,6 +16,7 @@
 #include "engine/os/process_mutex.h"
 #include "proto/base/made_once.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/hooks/faults_wanted.h"
 #include "verbs/ibverbs/objects/objects.h"
 
@@ -204,6 +205,49 @@ TEST_F(Fork, TheParentGoesOnWhenChildrenHaveDestroyedEverything) {
     EXPECT_EQ(status_of_child([&] { p.reset(); }), 0);
     exchange();
   }
+}
+
+TEST_F(Fork, AChildDoesNotWaitForWhoPollsAnExtendedCq) {
+  struct ibv_cq_init_attr_ex cq_init {};
+  cq_init.cqe = 16;
+  cq_init.wc_flags = IBV_WC_STANDARD_FLAGS;
+  struct ibv_cq_ex* const cq = ibv_create_cq_ex(p->a.context.get(), &cq_init);
+  ASSERT_NE(cq, nullptr) << last_error();
+  struct ibv_qp_init_attr init {};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap = {1, 1, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  QpPtr qp(v().ibv_create_qp(p->a.pd, &init));
+  ASSERT_EQ(set_state(qp.get(), IBV_QPS_ERR), 0);
+  ASSERT_EQ(post_recv(qp.get(), 1, p->a.sge(0, 8)), 0);
+  struct ibv_poll_cq_attr attr {};
+  ASSERT_EQ(ibv_start_poll(cq, &attr), 0);
+  EXPECT_EQ(status_of_child([&] { EXPECT_EQ(ibv_start_poll(cq, &attr), EIO); }), 0);
+  ibv_end_poll(cq);
+  qp.reset();
+  EXPECT_EQ(v().ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+TEST_F(Fork, AChildDoesNotWaitForWhoBuildsWrs) {
+  struct ibv_qp_init_attr_ex init {};
+  init.send_cq = init.recv_cq = p->a.send_cq;
+  init.cap = {1, 1, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = p->a.pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  const QpPtr qp(verbs_get_ctx(p->a.context.get())->create_qp_ex(p->a.context.get(), &init));
+  ASSERT_NE(qp, nullptr) << last_error();
+  struct ibv_qp_ex* const builder = impl::ibv_qp_to_qp_ex(qp.get());
+  ibv_wr_start(builder);
+  ibv_wr_send(builder);
+  EXPECT_EQ(status_of_child([&] {
+              ibv_wr_start(builder);
+              ibv_wr_send(builder);
+              EXPECT_EQ(ibv_wr_complete(builder), EIO);
+            }),
+            0);
+  ibv_wr_abort(builder);
 }
 
 TEST_F(Fork, TheParentGoesOnWhenChildrenHaveUsedEveryVerbOfTheDataPath) {

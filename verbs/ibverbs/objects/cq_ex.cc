@@ -133,6 +133,8 @@ struct ibv_cq_ex* create_cq_ex(struct ibv_context* context, struct ibv_cq_init_a
 int start_poll(struct ibv_cq_ex* cq, struct ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return refuse(EINVAL, "comp_mask: no attribute of polling exists");
   CompletionQueue& ours = *own(cq);
+  // Whom it would wait for at the gate may have stayed with the parent.
+  if (context_of(ours.context).async_events.is_inherited()) return refuse_without_nic();
   ours.poll_gate.enter();
   const int error = advance_to_first(ours);
   if (error != 0) ours.poll_gate.leave();

@@ -14,6 +14,10 @@ constexpr const char* kNoMemory = "no memory for the WRs between ibv_wr_start() 
 }  // namespace
 
 void SendBuilder::start() {
+  if (is_inherited()) {
+    started_ = false;
+    return;
+  }
   while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true, std::memory_order_relaxed);
   started_ = true;
 }
@@ -30,7 +34,10 @@ void SendBuilder::abort() {
   busy_.notify_one();
 }
 
-int SendBuilder::not_started() { return refuse(EINVAL, "ibv_wr_start() comes first"); }
+int SendBuilder::error() const {
+  if (is_inherited()) return refuse_without_nic();
+  return started_ ? error_ : refuse(EINVAL, "ibv_wr_start() comes first");
+}
 
 void SendBuilder::fail(int error, const char* sentence) {
   if (started_ && error_ == 0) error_ = refuse(error, sentence);

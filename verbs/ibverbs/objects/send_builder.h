@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "verbs/ibverbs/host/fork.h"
 #include "verbs/nic/model/types.h"
 
 namespace uroce::ibv {
@@ -20,7 +21,8 @@ class SendBuilder {
   /// Before anything else: what the QP takes.
   void set_cap(const struct ibv_qp_cap& cap) { cap_ = cap; }
 
-  /// Begins a list, when the list of every other thread has ended.
+  /// Begins a list, when the list of every other thread has ended. Not in a child of fork(): who has begun one may have
+  /// stayed with the parent.
   void start();
   /// Ends the list without posting anything.
   void abort();
@@ -36,7 +38,7 @@ class SendBuilder {
   void set_flush(nic::FlushTarget target);
   /// The first thing that goes wrong, an errno value, is what ibv_wr_complete() will return.
   void fail(int error, const char* sentence);
-  int error() const { return started_ ? error_ : not_started(); }
+  int error() const;
 
   /// The WRs, ready to be posted. Valid until the list ends.
   std::vector<struct ibv_send_wr>& finish();
@@ -52,8 +54,9 @@ class SendBuilder {
     nic::FlushTarget flush{};
   };
   void set_inline(const struct ibv_data_buf* list, std::size_t count, std::size_t most);
-  static int not_started();
+  bool is_inherited() const { return forks_ != forks(); }
 
+  const unsigned int forks_ = forks();
   const std::uint64_t send_ops_;
   struct ibv_qp_cap cap_ {};
   std::atomic_flag busy_;  ///< From start() to abort().
