@@ -95,8 +95,9 @@ std::optional<int> check_by_queries(std::uintptr_t at, std::uintptr_t end, bool 
 
 int check_memory(const void* start, std::size_t length, bool writable) {
   const auto at = reinterpret_cast<std::uintptr_t>(start);
-  if (length > UINTPTR_MAX - at) return EFAULT;
   const std::uintptr_t end = at + length;
+  const auto in_page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1;
+  if (end < at || end > UINTPTR_MAX - in_page) return EINVAL;  // As ib_umem_get() has it.
   if (const auto checked = check_by_queries(at, end, writable)) return *checked;
   return check_memory_by_list(start, length, writable);
 }

@@ -215,7 +215,9 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, st
   if (change_pd && (pd == nullptr || pd->context != mr->context)) {
     return fail(refuse(EINVAL, "the new protection domain belongs to another context"));
   }
-  if (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) {  // As libibverbs has it for all devices.
+  // As libibverbs has it for all devices.
+  if (move && (addr == nullptr || length == 0)) return fail(refuse(EINVAL, "the new memory has no address or length"));
+  if (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) {
     return fail(refuse(EINVAL, "access is given, but IBV_REREG_MR_CHANGE_ACCESS is not"));
   }
   MemoryRegion& ours = *own(mr);
