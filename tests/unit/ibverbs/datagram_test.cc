@@ -167,6 +167,16 @@ TEST_F(Ud, ItsAttributesAreQueried) {
   EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
 }
 
+TEST_F(Ud, ItOffersNothingButSends) {
+  struct ibv_sge sge = a.sge(0, 8);
+  for (const auto opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+                            IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+    struct ibv_send_wr wr = send_wr(1, opcode, &sge);
+    wr.wr.atomic.remote_addr = 0x1000;  // In all of them where a SEND has its address handle.
+    EXPECT_EQ(post(qa.get(), wr), EINVAL) << opcode;
+  }
+}
+
 TEST_F(Ud, ThePdIsInUseAsLongAsAHandleIs) {
   struct ibv_pd* pd = v().ibv_alloc_pd(a.context.get());
   struct ibv_ah_attr attr = to(b.gid());

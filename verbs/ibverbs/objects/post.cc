@@ -54,7 +54,10 @@ int post_list(struct ibv_qp* qp, Wr* wr, Wr** bad_wr, const PostOne& post_one) {
 Result<nic::SendWr, nic::Errno> to_nic(const QueuePair& qp, const struct ibv_send_wr& wr, SgeArray& sges,
                                        nic::UdTarget& target) {
   auto converted = from_wr(wr, sges);
-  if (converted.ok() && qp.nic_qp->type() == nic::QpType::kUd && wr.wr.ud.ah != nullptr) {
+  if (!converted.ok() || qp.nic_qp->type() != nic::QpType::kUd) return converted;
+  // Others, which the NIC refuses, have something else in the place of the address handle.
+  const bool has_target = converted->op == nic::SendOp::kSend || converted->op == nic::SendOp::kSendImm;
+  if (has_target && wr.wr.ud.ah != nullptr) {
     target = target_of(wr);
     converted->target = &target;
   }
