@@ -172,6 +172,22 @@ TEST_F(CompletionEvents, APollBehindArmingWaitsAwakeWhereEventsComeSoon) {
   EXPECT_GE(longest, engine::kLinger / 2);
 }
 
+TEST_F(CompletionEvents, WhatIsNotFetchedGoesWithItsContext) {
+  Adapter& adapter = *context_of(p.b.context.get()).adapter;
+  struct ibv_context* const closed = open_device(1).release();
+  struct ibv_comp_channel* const channel = v().ibv_create_comp_channel(closed);
+  struct ibv_cq* const cq = v().ibv_create_cq(closed, 1, nullptr, channel, 0);
+  {
+    const NicLock lock(adapter);
+    notify(*own(cq));
+  }
+  EXPECT_TRUE(adapter.has_cq_event());
+  ASSERT_EQ(v().ibv_close_device(closed), 0);
+  EXPECT_FALSE(adapter.has_cq_event()) << "nobody would wait awake for the events of others";
+  EXPECT_EQ(v().ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(v().ibv_destroy_comp_channel(channel), 0);
+}
+
 TEST_F(CompletionEvents, BlockingCallWakesUpThoughNobodyPolls) {
   // The message is already on its way when the receiver goes to sleep: only the background threads can move it.
   ASSERT_EQ(post_recv(p.qb.get(), 1, p.b.sge(0, 64)), 0);

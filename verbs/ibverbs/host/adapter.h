@@ -73,8 +73,10 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// To be called, without the NIC's lock, by a thread that has armed a CQ and polled it in vain: it is going to sleep.
   /// Where an event of a CQ usually comes soon, it waits for that here, a little. Returns whether one has come.
   bool before_sleep() {
-    return works() && runner_.before_sleep([this] { return cq_events_.load(std::memory_order_relaxed) > 0; });
+    return works() && runner_.before_sleep([this] { return has_cq_event(); });
   }
+  /// Whether a CQ has raised an event that the program has not fetched.
+  bool has_cq_event() const { return cq_events_.load(std::memory_order_relaxed) > 0; }
   /// A CQ has raised an event, ...
   void on_cq_event() { ++cq_events_; }
   /// ... the program has fetched one, ...

@@ -103,7 +103,10 @@ std::shared_ptr<Adapter> Context::close() {
   struct ibv_context& base = verbs_context::context;
   if (base.cmd_fd >= 0) ::close(base.cmd_fd);
   async_events.close();
-  for (CompChannel* channel : channels) channel->events.end();  // Threads that sleep there have the NIC.
+  for (CompChannel* channel : channels) {
+    channel->events.end();  // Threads that sleep there have the NIC.
+    adapter->on_cq_events_dropped(channel->events.remove_if([](const CompletionQueue*) { return true; }));
+  }
   return std::move(adapter);
 }
 
