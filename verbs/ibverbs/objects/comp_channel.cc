@@ -18,6 +18,7 @@ class Holder {
  public:
   explicit Holder(const Context& context) : owner_(context.owner), adapter_(context.adapter) {}
   ~Holder() {
+    if (adapter_.use_count() > 1) return;  // The device is open: no need for its lock, once for each event.
     const NoCancellation whole;
     // The last one closes the NIC; who opens the device then waits for that. Not in a signal handler of who does.
     if (!is_inside_device()) owner_.close(std::move(adapter_));
