@@ -22,6 +22,7 @@
 
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
+#include "tests/unit/ibverbs/control_connection.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
@@ -352,11 +353,8 @@ TEST(Control, AProcessThatHasClosedAllDescriptorsRests) {
 // As a handler of the program's that forks to look for the reason of a crash inside a verb.
 TEST(Control, AForkInsideACallDoesNotWaitForACommandThatWaitsForTheCall) {
   const Node node(0);
-  sockaddr_un address{};
-  socklen_t length = 0;
-  ASSERT_EQ(uroce_control_address(0, &address, &length), 0);
-  const engine::Fd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  const engine::Fd connection = connect_to_control();
+  ASSERT_TRUE(connection);
   {
     const NicLock lock(*context_of(node.context.get()).adapter);
     constexpr std::string_view kCommand = "nic 0 counters sent_pkts";

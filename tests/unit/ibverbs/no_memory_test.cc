@@ -3,7 +3,6 @@
 // finds no descriptor.
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,11 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/os/fd.h"
 #include "tests/support/operator_new.h"
+#include "tests/unit/ibverbs/control_connection.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/verbs_front.h"
-#include "verbs/include/uroce/control.h"
 
 namespace {
 
@@ -160,11 +158,8 @@ TEST(NoMemory, AQpStaysAsItWas) {
 
 TEST(NoMemory, CommandsOfOthersAreRefused) {
   const Node node(0);
-  sockaddr_un address{};
-  socklen_t length = 0;
-  ASSERT_EQ(uroce_control_address(0, &address, &length), 0);
-  const engine::Fd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  const engine::Fd connection = connect_to_control();
+  ASSERT_TRUE(connection);
   std::array<char, UROCE_CONTROL_ANSWER> answer;
   const auto ask = [&] {
     constexpr std::string_view kCommand = "list";
