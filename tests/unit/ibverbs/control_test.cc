@@ -331,7 +331,7 @@ TEST(Control, AProcessThatHasClosedAllDescriptorsRests) {
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    open_device(1).release();
+    const auto device = open_device(1);
     const auto last = static_cast<unsigned>(ready[1]);
     ::close_range(STDERR_FILENO + 1, last - 1, 0);
     ::close_range(last + 1, ~0U, 0);
