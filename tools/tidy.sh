@@ -27,7 +27,9 @@ install_packages clang-tidy
 cmake --build build/debug --target tools/version/uroce_commit.h >/dev/null  # version.cc includes it.
 
 if [ -n "$since" ]; then
-  mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- "${sources[@]}")
+  # What was changed last comes first: a short run looks at what no run before it can have seen.
+  mapfile -t files < <({ git diff --name-only HEAD; git log --format= --name-only "$since..HEAD"; } |
+    grep -Fxf <(git diff --name-only --diff-filter=d "$since" -- "${sources[@]}") | awk '!seen[$0]++')
 else
   mapfile -t files < <(git ls-files -- "${sources[@]}")
 fi
