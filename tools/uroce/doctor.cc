@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -16,8 +17,10 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "engine/broker/slots.h"
 #include "engine/broker/start_broker.h"
@@ -87,19 +90,23 @@ void check_kernel(Findings& findings) {
 }
 
 /// The addresses that UROCE_ADDR names, which check_environment() judges.
-std::set<std::string> named_addresses() {
-  std::set<std::string> named;
+std::vector<proto::Gid> named_addresses() {
   const auto plan = ibv::plan_addresses("", ibv::setting(ibv::Setting::kAddr));
+  std::vector<proto::Gid> named;
   if (!plan.ok()) return named;
-  for (const auto& nic : *plan) {
-    for (const proto::Gid& address : nic) named.insert(proto::to_string(address));
-  }
+  for (const auto& nic : *plan) named.insert(named.end(), nic.begin(), nic.end());
   return named;
 }
 
-/// The port, and who has it already. An automatic NIC takes the first loopback address that is free.
-std::optional<proto::Gid> check_addresses(Findings& findings) {
-  const std::set<std::string> named = named_addresses();
+/// What a socket on all addresses means for NICs, which have addresses of their own.
+std::string effect_of(const std::string& wildcard) {
+  return std::string("no NIC can use an ") +
+         (wildcard == "::" ? "IPv6 address, nor an IPv4 one if it takes both," : "IPv4 address") +
+         " while this runs (the kernel's rdma_rxe, or a RoCE dissector?)";
+}
+
+/// Who has the port already.
+void check_holders(Findings& findings, std::span<const proto::Gid> named) {
   std::set<std::string> told;  // A broker has a socket for every slot of an address.
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
     if (!told.insert(holder.address + ' ' + holder.process).second) continue;
@@ -111,16 +118,22 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
         holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
     const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
     if (holder.address == "0.0.0.0" || holder.address == "::") {
-      findings.note(what, "no NIC can use an IP address while this runs (the kernel's rdma_rxe, or a RoCE dissector?)");
-    } else if (!named.contains(holder.address)) {
+      findings.note(what, effect_of(holder.address));
+    } else if (std::ranges::none_of(named, [&](const auto& a) { return proto::to_string(a) == holder.address; })) {
       findings.note(what, "nothing to do: the next NIC takes another address");
     }
   }
+}
+
+bool is_free(const proto::Gid& address) { return static_cast<bool>(engine::open_receive_socket(address)); }
+
+/// The first loopback address that is free, as an automatic NIC takes it.
+std::optional<proto::Gid> check_loopback(Findings& findings) {
   const auto loopback = ibv::interface_name(proto::Gid::from_v4(127, 0, 0, 1));
   if (!loopback || !is_up(*loopback)) {
     findings.bad(
         loopback ? "addresses: the interface " + *loopback + " is down" : "addresses: no interface has 127.0.0.1",
-        "ip link set lo up");
+        "ip link set lo up; or name an address of another interface: UROCE_ADDR");
     return std::nullopt;
   }
   for (std::uint8_t n = 1; n < 255; ++n) {
@@ -137,6 +150,15 @@ std::optional<proto::Gid> check_addresses(Findings& findings) {
   findings.bad("addresses: UDP port 4791 is in use on all of 127.0.0.1 .. 127.0.0.254",
                "end the process that uses the port");
   return std::nullopt;
+}
+
+/// An address to open ports on, for a while: of those that are named, or one of loopback.
+std::optional<proto::Gid> check_addresses(Findings& findings) {
+  const std::vector<proto::Gid> named = named_addresses();
+  check_holders(findings, named);
+  if (named.empty()) return check_loopback(findings);
+  const auto free = std::ranges::find_if(named, is_free);
+  return free == named.end() ? std::nullopt : std::optional(*free);
 }
 
 /// What the kernel grants a socket that asks for more than any limit: net.core.wmem_max, which /proc may not show.
@@ -241,14 +263,15 @@ bool comes_back(Probe& probe, std::uint32_t payload) {
 
 void check_packets(Findings& findings, Probe& probe, const proto::Gid& address) {
   const std::string from_to = fmt::format("packets: from {0} to {0}", proto::to_string(address));
-  constexpr const char* kRemedy =
-      "probably a firewall drops them within this host: find the rule (as root: nft list ruleset, iptables-save), and "
-      "let UDP port 4791 pass";
+  const std::string remedy =
+      is_up("lo") ? "probably a firewall drops them within this host: find the rule (as root: nft list ruleset, "
+                    "iptables-save), and let UDP port 4791 pass"
+                  : "what a host sends to itself goes through lo, which is down: ip link set lo up";
   probe.aim_at(probe.describe());
-  if (!comes_back(probe, Probe::kSmallBytes)) return findings.bad(from_to + " none arrives", kRemedy);
+  if (!comes_back(probe, Probe::kSmallBytes)) return findings.bad(from_to + " none arrives", remedy);
   if (comes_back(probe, probe.mtu())) return findings.good(from_to + " they arrive");
   findings.bad(fmt::format("{} those of {} bytes arrive, those of {} do not", from_to, Probe::kSmallBytes, probe.mtu()),
-               kRemedy);
+               remedy);
 }
 
 /// Opens a NIC as programs do, and has it send itself packets: whatever else a process may lack shows here.

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "engine/os/fd.h"
+#include "engine/port/udp_socket.h"
 #include "proto/address.h"
 #include "tools/backend/unknown_settings.h"
 #include "tools/uroce/findings.h"
@@ -24,15 +26,19 @@ namespace {
 
 using ibv::Setting;
 
-/// The process that keeps a NIC from having the RoCE port of `address`; "" when there is none.
-std::string port_taken_by(const std::string& address) {
+/// The process that keeps a NIC from having the RoCE port of `address`; "" when there is none. One on all addresses
+/// may be for one IP version only, so the kernel is asked.
+std::string port_taken_by(const proto::Gid& address) {
+  const auto socket = engine::open_receive_socket(address);
+  if (socket || socket.error().error != EADDRINUSE) return "";
+  std::string everywhere;
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
-    const bool everywhere = holder.address == "0.0.0.0" || holder.address == "::";
-    if ((everywhere || holder.address == address) && !holder.process.starts_with("uroce-broker ")) {
-      return holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
-    }
+    const std::string who =
+        holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
+    if (holder.address == proto::to_string(address)) return who.starts_with("uroce-broker ") ? "" : who;
+    if (holder.address == "0.0.0.0" || holder.address == "::") everywhere = who;
   }
-  return "";
+  return everywhere;
 }
 
 /// Whether an interface that is up has it.
@@ -55,7 +61,7 @@ bool check_named_address(Findings& findings, const proto::Gid& address) {
                  "ip link set " + *interface + " up");
     return false;
   }
-  if (const std::string holder = port_taken_by(text); !holder.empty()) {
+  if (const std::string holder = port_taken_by(address); !holder.empty()) {
     findings.bad(fmt::format("UROCE_ADDR: UDP port 4791 of {} is in use by {}", text, holder),
                  "end the process that uses the port, or name another address");
     return false;

@@ -43,6 +43,15 @@ if unshare -rn true 2>/dev/null; then
   expect 1 'BAD   NIC: the MTU of lo is 319; the smallest that RoCE can do with is 320' \
     unshare -rn sh -c 'ip link set lo up mtu 319; exec "$1" doctor' - "$uroce"
   expect 0 'packets of up to 256 bytes' unshare -rn sh -c 'ip link set lo up mtu 320; exec "$1" doctor' - "$uroce"
+  # Who has the port of all addresses of one IP version is not in the way of the other.
+  expect 0 'they arrive' unshare -rn sh -c 'ip link set lo up; exec python3 -c "
+import os, socket, subprocess, sys
+taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+taken.bind((\"\", 4791))
+sys.exit(subprocess.run([sys.argv[1], \"doctor\"], env={**os.environ, \"UROCE_ADDR\": \"::1\"}).returncode)" "$1"' - "$uroce"
+  # A NIC on another interface needs lo for what it sends to itself.
+  expect 1 'goes through lo, which is down: ip link set lo up' unshare -rn sh -c 'ip link add v0 type veth peer name v1
+    ip addr add 10.9.0.1/24 dev v0; ip link set v0 up; ip link set v1 up; UROCE_ADDR=v0 exec "$1" doctor' - "$uroce"
   # Without /proc, and started by its name, it says the same.
   without_proc='mount -t tmpfs none /proc && PATH=$(dirname "$1"):$PATH exec uroce doctor'
   expect 0 "sharing of addresses: $(realpath "$(dirname "$uroce")")/uroce-broker" unshare -rm sh -c "$without_proc" - "$uroce"
