@@ -4,37 +4,54 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 
 namespace uroce::preload {
 
-/// The function `name` that comes after ours in the search order: libc's, or that of another preloaded library. Null,
-/// or `instead`, when there is none. Looked up once, for `place`; without a lock, since handlers of signals and
-/// children of fork() come here, too.
-inline void* next(std::atomic<void*>& place, const char* name, void* instead = nullptr) {
-  if (void* const known = place.load(std::memory_order_relaxed)) return known;
-  const int error = errno;  // What dlsym() leaves there is not the caller's business.
-  void* const found = dlsym(RTLD_NEXT, name);
-  errno = error;
-  void* const function = found != nullptr ? found : instead;
-  place.store(function, std::memory_order_relaxed);
-  return function;
-}
+/// The name of a function, as a template's argument.
+template <std::size_t kSize>
+struct Name {
+  char text[kSize];
+  constexpr Name(const char (&of)[kSize]) { std::copy_n(of, kSize, text); }  // NOLINT(google-explicit-constructor)
+};
+
+/// The function `kName` that comes after ours in the search order: libc's, or that of another preloaded library. It is
+/// looked up when this library is loaded, or before by the first who needs it, such as another library's constructor.
+/// Not later: dlsym() takes the loader's lock. A thread of ours that waits for that, while who has it waits for the
+/// thread, as a plugin's constructor does that closes a device, would wait for ever.
+template <Name kName>
+class Next {
+ public:
+  /// Null, or `instead`, when there is none. Without a lock: handlers of signals and children of fork() come here, too.
+  static void* function(void* instead = nullptr) {
+    static_cast<void>(&kAtLoad);
+    if (place.load(std::memory_order_relaxed) == nullptr) look_up();
+    void* const found = place.load(std::memory_order_relaxed);
+    return found != nothing() ? found : instead;
+  }
+
+ private:
+  static void* nothing() { return &place; }
+  static bool look_up() {
+    const int error = errno;  // What dlsym() leaves there is not the caller's business.
+    void* const found = dlsym(RTLD_NEXT, kName.text);
+    errno = error;
+    place.store(found != nullptr ? found : nothing(), std::memory_order_relaxed);
+    return true;
+  }
+
+  static inline constinit std::atomic<void*> place = nullptr;  ///< nothing(): there is no such function.
+  static inline const bool kAtLoad = look_up();
+};
 
 }  // namespace uroce::preload
 
 /// UROCE_NEXT(open)(path, flags): calls the next open(). libc has all that we use.
-#define UROCE_NEXT(name)                                                              \
-  ([] {                                                                               \
-    static constinit std::atomic<void*> place = nullptr;                              \
-    return reinterpret_cast<decltype(&::name)>(::uroce::preload::next(place, #name)); \
-  }())
+#define UROCE_NEXT(name) (reinterpret_cast<decltype(&::name)>(::uroce::preload::Next<#name>::function()))
 
 /// The same for a function that an older libc does not have: `instead`, a function, takes its place there.
-#define UROCE_NEXT_OR(name, instead)                                                \
-  ([] {                                                                             \
-    static constinit std::atomic<void*> place = nullptr;                            \
-    return reinterpret_cast<decltype(&(instead))>(                                  \
-        ::uroce::preload::next(place, #name, reinterpret_cast<void*>(&(instead)))); \
-  }())
+#define UROCE_NEXT_OR(name, instead) \
+  (reinterpret_cast<decltype(&(instead))>(::uroce::preload::Next<#name>::function(reinterpret_cast<void*>(&(instead)))))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client as NCCL is one: built without libibverbs, it opens "libibverbs.so" (the name without a version) at run time
 // and asks for each function by name and version. It connects a QP with itself and writes through it.
-//   dlopen_probe       exit status 0: "LIBRARY: 64 bytes written"
+//   dlopen_probe           exit status 0: "LIBRARY: 64 bytes written"
+//   dlopen_probe PLUGIN    loads and unloads that instead: "PLUGIN: loaded and unloaded"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -73,7 +74,16 @@ static void connect_with_itself(struct ibv_context* context, struct ibv_qp* qp) 
         "RTS");
 }
 
-int main(void) {
+static int load_and_unload(const char* plugin) {
+  void* const loaded = dlopen(plugin, RTLD_NOW);
+  if (loaded == NULL) fprintf(stderr, "%s\n", dlerror());
+  check(loaded != NULL && dlclose(loaded) == 0, plugin);
+  printf("%s: loaded and unloaded\n", plugin);
+  return 0;
+}
+
+int main(int argument_count, char** arguments) {
+  if (argument_count > 1) return load_and_unload(arguments[1]);
   library = dlopen("libibverbs.so", RTLD_NOW);
   if (library == NULL) fprintf(stderr, "%s\n", dlerror());
   check(library != NULL, "dlopen");

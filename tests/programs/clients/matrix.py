@@ -258,6 +258,9 @@ GROUPS = {
         Case("devinfo", "ibv_devinfo -v",
              judges.says("uroce0", "PORT_ACTIVE", "Ethernet", "::ffff:127.0.0.1", "RoCE v2")),
         Case("dlopen", "dlopen_probe", judges.says("64 bytes written")),  # ours, but made as NCCL and others are
+        *(Case(f"dlopen_plugin_{wire}", 'sh -c \'dlopen_probe "$(dirname "$(command -v dlopen_probe)")/plugin.so"\'',
+               judges.says("loaded and unloaded"), settings={"UROCE_WIRE": wire, "UROCE_BROKER": "off"})
+          for wire in ("udp", "shm")),
         Case("ucx_info", "ucx_info -d", judges.says("Device: uroce0:1")),
         Case("ibstat", "ibstat", judges.says("State: Active", "Link layer: Ethernet")),
         Case("ibstatus", "ibstatus", judges.says("4: ACTIVE", "5: LinkUp")),  # a shell script: it changes into the view
