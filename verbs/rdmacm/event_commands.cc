@@ -21,6 +21,12 @@ Result<std::shared_ptr<Channel>, int> channel_behind(Front& front, int descripto
   return channel;
 }
 
+/// Asked before an event is fetched, which would be lost. Leaves the memory as it is.
+bool can_be_written(std::uint64_t response, std::size_t size) {
+  rdma_ucm_event_resp before;
+  return response != 0 && copy_of_caller(&before, pointer(response), size) && answer(response, &before, size) == 0;
+}
+
 int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& group, std::uint64_t uid) {
   const bool ready = id.stage == Stage::kBound || id.stage == Stage::kAddressResolved;
   if (!is_datagram(id) || !ready || group.is_any()) return EINVAL;
@@ -42,7 +48,8 @@ int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& 
 int get_event(const Call& call) {
   const auto in = call.read<rdma_ucm_get_event>();
   if (call.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
-  if (in.response == 0) return EFAULT;
+  const std::size_t size = std::min(call.out_size, sizeof(rdma_ucm_event_resp));
+  if (!can_be_written(in.response, size)) return EFAULT;
   for (bool was_woken = false;; was_woken = true) {
     // Waits as the program's descriptor says. By readv(), since a program's read() of the device fails.
     char token = 0;
@@ -55,7 +62,7 @@ int get_event(const Call& call) {
     if (count == 0) return ENODEV;
     const NoCancellation whole;
     if (const auto event = call.front.fetch(call.channel)) {
-      return answer(in.response, &*event, std::min(call.out_size, sizeof *event));
+      return answer(in.response, &*event, size);
     }
   }
 }

@@ -72,6 +72,13 @@ TEST_F(ErrnoTest, PointersThatLeadNowhere) {
   EXPECT_FALSE(device_.is_readable()) << "it has not joined";
 }
 
+TEST_F(ErrnoTest, AnEventThatFindsNoMemoryIsNotLost) {
+  EXPECT_EQ(device_.raise(device_.made()), 0);
+  EXPECT_EQ(device_.command(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{.response = 16}, sizeof event_), EFAULT);
+  EXPECT_TRUE(device_.is_readable());
+  EXPECT_EQ(device_.event(event_), 0);
+}
+
 TEST_F(ErrnoTest, AnswersForWhichThereIsNoRoom) {
   std::uint32_t id = 77;
   EXPECT_EQ(device_.event(event_, 100), ENOSPC);
