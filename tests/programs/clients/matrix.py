@@ -269,6 +269,8 @@ GROUPS = {
     "memcheck": [
         Case("memcheck_devinfo", f"{MEMCHECK} ibv_devinfo -v", judges.says("PORT_ACTIVE")),
         Case("memcheck_rc_pingpong", f"{MEMCHECK} ibv_rc_pingpong -g 1 -n 50 -c", judges.pingpong(50), TCP_PORT),
+        rdma_cm("memcheck_rping", f"{MEMCHECK} rping -s -a {{}} -v -C 3", f"{MEMCHECK} rping -c -a {{}} -v -C 3",
+                judges.rping(3)),
     ],
     "rc_pingpong": [*pingpongs("rc"), *extended_pingpongs()],
     "uc_pingpong": list(pingpongs("uc")),
