@@ -171,6 +171,16 @@ UROCE_LSEEK(lseek64, off64_t)
   }
 UROCE_PREAD(pread, off_t)
 UROCE_PREAD(pread64, off64_t)
+
+// Of programs that are built with _FORTIFY_SOURCE.
+#define UROCE_PREAD_CHK(name, Offset)                                                              \
+  extern "C" ssize_t name(int fd, void* to, std::size_t size, Offset offset, std::size_t room);    \
+  UROCE_EXPORT ssize_t name(int fd, void* to, std::size_t size, Offset offset, std::size_t room) { \
+    if (offset == 0) refresh(fd);                                                                  \
+    return UROCE_NEXT(name)(fd, to, size, offset, room);                                           \
+  }
+UROCE_PREAD_CHK(__pread_chk, off_t)
+UROCE_PREAD_CHK(__pread64_chk, off64_t)
 // NOLINTEND(cppcoreguidelines-macro-usage)
 
 UROCE_EXPORT ssize_t read(int fd, void* to, std::size_t size) {

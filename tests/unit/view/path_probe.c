@@ -32,6 +32,8 @@ int __open64_2(const char*, int);
 int __openat_2(int, const char*, int);
 int __openat64_2(int, const char*, int);
 ssize_t __read_chk(int, void*, size_t, size_t);
+ssize_t __pread_chk(int, void*, size_t, off_t, size_t);
+ssize_t __pread64_chk(int, void*, size_t, off64_t, size_t);
 ssize_t __recv_chk(int, void*, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, struct sockaddr*, socklen_t*);
 ssize_t __readlink_chk(const char*, char*, size_t, size_t);
@@ -87,6 +89,7 @@ static void read_and_close(const char* what, int fd) {
   printf(", lseek64 %lld", (long long)lseek64(fd, 0, SEEK_SET));
   printf(", again %zd", __read_chk(fd, text, 4, sizeof text));
   printf(", pread %zd %zd", pread(fd, text, 4, 0), pread64(fd, text, 60, 2));
+  printf(" %zd %zd", __pread_chk(fd, text, 4, 0, sizeof text), __pread64_chk(fd, text, 60, 2, sizeof text));
   printf(", write %s\n", outcome(write(fd, "x", 1)));
   close(fd);
 }

@@ -30,6 +30,12 @@ def by_pread(fd):
     return os.pread(fd, 100, 0)
 
 
+def by_fortified_pread(fd):
+    text = ctypes.create_string_buffer(100)
+    libc.__pread_chk(fd, text, 100, ctypes.c_long(0), ctypes.c_size_t(100))
+    return text.value
+
+
 def stream_reader(go_back):
     def read(stream):
         go_back(stream)
@@ -45,7 +51,7 @@ def seek_with(name):
 
 
 def readers():
-    for read in (by_lseek, by_pread):
+    for read in (by_lseek, by_pread, by_fortified_pread):
         yield read, os.open(STATE, os.O_RDONLY)
     for go_back in (libc.rewind, seek_with("fseek"), seek_with("fseeko"), seek_with("fseeko64")):
         yield stream_reader(go_back), ctypes.c_void_p(libc.fopen(STATE.encode(), b"r"))
