@@ -26,6 +26,8 @@ void Schedule::add(const FaultSpec& more, Instant now) {
   const auto is_over = [this](const auto& fault) { return fault.at <= done_; };
   std::erase_if(spec_.qp_fatal, is_over);
   std::erase_if(spec_.cq_overflow, is_over);
+  // Its edges have been carried out; programs that add one a second would have thousands to look through.
+  std::erase_if(spec_.port_down, [this](const Interval& down) { return down.period.count() == 0 && down.to <= done_; });
   std::erase_if(spec_.blackouts, [age](const Interval& dark) { return dark.period.count() == 0 && dark.to <= age; });
   const auto add_intervals = [age](const std::vector<Interval>& from, std::vector<Interval>& to) {
     for (Interval interval : from) {

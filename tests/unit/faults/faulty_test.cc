@@ -163,6 +163,21 @@ TEST(FaultSchedule, AProcessThatWasStoppedForLongIsNotToldOfEveryPeriodThatItMis
   EXPECT_EQ(schedule.next(), Instant{1h + 1ms}) << "and goes on from now";
 }
 
+TEST(FaultSchedule, IntervalsThatAreAddedOneAfterTheOtherAreToldOnceEach) {
+  const auto spec = parse_faults("port=down@0s..1ms");
+  ASSERT_TRUE(spec);
+  Schedule schedule(FaultSpec{}, Instant{});
+  int added = 0, told = 0;
+  for (Duration at{1ms}; at <= 100ms; at += 1ms) {
+    schedule.run(Instant{at}, [&](const TimedFault&) { ++told; });
+    if (schedule.next()) continue;
+    schedule.add(*spec, Instant{at});
+    ++added;
+  }
+  EXPECT_GT(added, 20);
+  EXPECT_EQ(told, 2 * added - (schedule.next() ? 2 : 0)) << "that it is down, and that it is up";
+}
+
 TEST_F(FaultyTest, AfterAFatalErrorTheNicIsSilent) {
   start("device_fatal=1ms");
   a.set_timer(world.now() + 3ms);
