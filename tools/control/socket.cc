@@ -209,8 +209,10 @@ Connection accept_client(const Listener& listener) {
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     Socket socket(calls.accept(listener.socket.fd(), generic, &length), calls);
     if (!socket) {
-      // The client may be gone again before we took it.
-      if (errno == ECONNABORTED || errno == EAGAIN || errno == EINTR) continue;
+      // The client may be gone again before we took it. Errors of its network come here, too: accept(2).
+      constexpr std::array kOfThisClient{ECONNABORTED, EAGAIN, EINTR,        ENETDOWN,   EPROTO,     ENOPROTOOPT,
+                                         EHOSTDOWN,    ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+      if (std::ranges::find(kOfThisClient, errno) != kOfThisClient.end()) continue;
       give_up("can't accept a client", errno);
     }
     return connection_of(std::move(socket), generic, length);
