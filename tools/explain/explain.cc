@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "proto/address.h"
+#include "proto/base/printable.h"
 #include "tools/explain/packets/both_ends.h"
 #include "tools/explain/recordings.h"
 #include "tools/explain/words/html.h"
 #include "tools/explain/words/json.h"
 #include "tools/explain/words/perfetto.h"
-#include "tools/explain/words/plain.h"
 #include "tools/explain/words/text.h"
 #include "tools/output/print.h"
 
@@ -25,7 +25,7 @@ namespace uroce::explain {
 namespace {
 
 int complain(const std::string& text) {
-  tools::print_to(stderr, "uroce explain: {}\n", plain(text));
+  tools::print_to(stderr, "uroce explain: {}\n", proto::printable(text));
   return 2;
 }
 

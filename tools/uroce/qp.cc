@@ -7,10 +7,10 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
+#include "proto/base/printable.h"
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
-#include "tools/uroce/process_name.h"
 #include "verbs/ibverbs/host/flight_recorder.h"
 #include "verbs/record/reasons.h"
 
@@ -50,8 +50,8 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   const nic::QpInside& in = qp.moving.inside;
   const auto line = [](const char* name, const std::string& text) { print_to(stdout, "  {:<12}{}\n", name, text); };
   print_to(stdout, "QP {:#x}, {}, {}; {}[{}], uroce{} {}\n", qp.qpn, type_text(qp.fixed.type),
-           to_string(qp.moving.state), without_controls(nic.program), nic.pid, nic.index,
-           without_controls(nic.address));
+           to_string(qp.moving.state), proto::printable(nic.program), nic.pid, nic.index,
+           proto::printable(nic.address));
   if (const std::string peer = peer_text(qp); !peer.empty()) line("peer", peer);
   line("attributes", fmt::format("MTU {}, timeout {}, retry_cnt {}, rnr_retry {}, min_rnr_timer {}, max_rd_atomic {}, "
                                  "max_dest_rd_atomic {}",

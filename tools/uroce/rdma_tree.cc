@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "proto/base/directory.h"
+#include "proto/base/printable.h"
 #include "proto/timing.h"
-#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -22,7 +22,7 @@ std::string first_line(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
-  return without_controls(line);
+  return proto::printable(line);
 }
 
 /// Names in a directory, in the order of people: numbers by value.
@@ -41,7 +41,7 @@ bool is_v2(const GidRow& row) { return row.type == "RoCE v2"; }
 RdmaPort read_port(const fs::path& sys, const std::string& device, const std::string& number) {
   const fs::path directory = sys / "class/infiniband" / device / "ports" / number;
   RdmaPort port;
-  port.device = without_controls(device);
+  port.device = proto::printable(device);
   port.number = static_cast<int>(std::strtol(number.c_str(), nullptr, 10));
   const std::string state = first_line(directory / "state");  // "4: ACTIVE"
   port.state = state.substr(std::min(state.size(), state.find(' ') + 1));
@@ -79,8 +79,8 @@ void read_device(const fs::path& sys, const std::string& device, RdmaTree& tree)
   const auto numbers = names_in(directory, error);
   for (const std::string& number : numbers) tree.ports.push_back(read_port(sys, device, number));
   if (!numbers.empty()) return;
-  tree.portless.push_back({without_controls(device),
-                           without_controls(directory.string()) + (error ? ": " + error.message() : " is empty")});
+  tree.portless.push_back({proto::printable(device),
+                           proto::printable(directory.string()) + (error ? ": " + error.message() : " is empty")});
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 
 #include "engine/os/os_clock.h"
 #include "proto/base/fd.h"
+#include "proto/base/printable.h"
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
-#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -147,7 +147,7 @@ void print_table(const Look& now, const Before& before, double seconds, std::siz
     const nic::QpInside& inside = qp.moving.inside;
     print_to(stdout,
              "{:>8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-             row.nic->pid, without_controls(row.nic->program), fmt::format("uroce{}", row.nic->index), qp.qpn,
+             row.nic->pid, proto::printable(row.nic->program), fmt::format("uroce{}", row.nic->index), qp.qpn,
              type_text(qp.fixed.type), to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits),
              scaled(row.rates.received_bits), scaled(row.rates.sent_packets + row.rates.received_packets),
              qp.counts.retransmitted, qp.counts.timeouts, qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp),
@@ -187,7 +187,8 @@ int top(const TopOptions& options) {
     if (once) return 0;
     last = now;
   }
-  return 0;
+  if (once) print_to(stderr, "uroce top: ended before the second of its two looks\n");
+  return once ? 1 : 0;
 }
 
 }  // namespace uroce::tools

@@ -56,7 +56,7 @@ def has_odd_name():
         comm.write_text("a\033[31mb")
         _, listed, _ = uroce("ctl")
         comm.write_text(before)
-    check(f"{os.getpid()} a?[31mb\n" in listed, listed)
+    check(f"{os.getpid()} a\\x1b[31mb\n" in listed, listed)
 
 
 def scenario_control():

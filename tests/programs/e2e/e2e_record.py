@@ -147,7 +147,7 @@ def scenario_live():
 
 def scenario_live_name():
     """A process chooses its name: top and qp print nothing of it that a terminal would obey."""
-    launcher = ["bash", "-c", 'exec -a "$0" "$@"', "two\nlines\x1b[31m中"]
+    launcher = ["bash", "-c", 'exec -a "$0" "$@"', "two\nlines\x1b[31m中\u009b"]
     with Pair(["--op", "write", "--iters", 1000000000, "--num-qp", 1], launcher=launcher) as pair:
         pid, text = pair.client.process.pid, ""
         while str(pid) not in text:
@@ -155,7 +155,8 @@ def scenario_live_name():
             _, text, _ = uroce("top", "--once", "--interval", 0.05)
         _, details, error = uroce("qp", pid)
         for said in (text, details):
-            check("two?lines?[31m中" in said and "\x1b" not in said, ascii(said), error)
+            check(r"two\x0alines\x1b[31m中\xc2\x9b" in said, ascii(said), error)
+            check("\x1b" not in said and "\u009b" not in said, ascii(said), error)
 
 
 def scenario_explain_own_run():

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "proto/address.h"
-#include "tools/explain/words/plain.h"
+#include "proto/base/printable.h"
 
 namespace uroce::explain {
 namespace {
@@ -26,7 +26,7 @@ std::string clock_text(const FileFacts& file, std::size_t i) {
 }  // namespace
 
 void Text::line(const std::string& text) {
-  buffer_ += plain(text);
+  buffer_ += proto::printable(text);
   buffer_ += '\n';
   if (buffer_.size() > kBuffered) flush();
 }
