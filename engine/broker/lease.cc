@@ -132,7 +132,7 @@ void Lease::renew() {
 
 void Lease::after_fork_in_child() {
   abandoned_ = true;
-  static_cast<void>(thread_.release());  // It stayed with the parent.
+  leave_to_parent(std::move(thread_));
   connection_.reset();
   renewal_.reset();
   bag_.reset();

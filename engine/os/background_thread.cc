@@ -14,6 +14,8 @@
 
 #include "engine/os/end_of_main.h"
 #include "engine/os/fault_signals.h"
+#include "engine/os/left_to_parent.h"
+#include "engine/os/no_leak_check.h"
 #include "engine/os/own_threads.h"
 #include "proto/base/no_signals.h"
 
@@ -54,7 +56,9 @@ LeavableSleep::~LeavableSleep() {
 }
 
 void BackgroundThread::run(std::function<void()> body) {
+  const NoLeakCheck of_creation;
   thread_ = std::thread([body = std::move(body), state = state_] {
+    const NoLeakCheck all_the_time;
     const OwnThread own;
     state_of_this_thread = state.get();
     body();
@@ -86,6 +90,10 @@ std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()> 
   const NoSignals guard(kFaultSignals);
   thread->run(std::move(body));
   return thread;
+}
+
+void leave_to_parent(std::unique_ptr<BackgroundThread> thread) {
+  if (BackgroundThread* const left = thread.release()) leave_to_parent(*left);
 }
 
 }  // namespace uroce::engine

@@ -37,6 +37,8 @@ class BackgroundThread {
   void join();
   void detach() { thread_.detach(); }
 
+  BackgroundThread* left_before = nullptr;  ///< For leave_to_parent().
+
  private:
   const std::shared_ptr<SleepState> state_;
   std::thread thread_;
@@ -47,5 +49,8 @@ void nap();
 
 /// Starts a thread named "uroce" with all signals blocked: the program's signals are for the program's threads.
 std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()> body);
+
+/// In a child of fork(), where the thread does not exist: it can't be joined, nor detached. Null: there was none.
+void leave_to_parent(std::unique_ptr<BackgroundThread> thread);
 
 }  // namespace uroce::engine

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 
+#include "engine/os/left_to_parent.h"
+
 namespace uroce::engine {
 namespace {
 
@@ -17,9 +19,7 @@ std::array<std::atomic<OpenRing*>, kKept> idle{};
 
 void forget_in_child() {
   for (auto& place : idle) {
-    OpenRing* const ring = place.exchange(nullptr);
-    // The mappings are the parent's as well.
-    if (ring != nullptr && ring->is_there()) ::close(ring->ring.ring_fd);
+    if (OpenRing* const ring = place.exchange(nullptr)) leave_to_parent(OwnedRing(ring));
   }
 }
 
@@ -33,6 +33,12 @@ void CloseRing::operator()(OpenRing* ring) const {
   if (!ring->is_there()) ring->ring.ring_fd = -1;
   io_uring_queue_exit(&ring->ring);
   delete ring;
+}
+
+void leave_to_parent(OwnedRing ring) {
+  OpenRing* const left = ring.release();
+  if (left->is_there()) ::close(left->ring.ring_fd);
+  leave_to_parent(*left);
 }
 
 void keep_idle(OwnedRing ring) {

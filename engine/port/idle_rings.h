@@ -23,6 +23,8 @@ struct OpenRing {
   void remember();
   /// Whether the descriptor is still the ring's.
   bool is_there() const;
+
+  OpenRing* left_before = nullptr;  ///< For leave_to_parent().
 };
 
 /// Closes the ring, if its descriptor is still its own.
@@ -30,6 +32,9 @@ struct CloseRing {
   void operator()(OpenRing* ring) const;
 };
 using OwnedRing = std::unique_ptr<OpenRing, CloseRing>;
+
+/// In a child of fork(): closes the descriptor. The mappings are the parent's as well.
+void leave_to_parent(OwnedRing ring);
 
 /// Keeps a ring that has nothing in flight, nothing queued and nothing registered; closes it when enough are kept.
 /// A child of fork() has none of those that its parent keeps. Any thread.

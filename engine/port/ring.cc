@@ -133,7 +133,7 @@ Ring::~Ring() {
 }
 
 void Ring::abandon() {
-  if (ring_) ::close(ring_.release()->ring.ring_fd);
+  if (ring_) leave_to_parent(std::move(ring_));
 }
 
 void BufferRing::Unmap::operator()(std::uint8_t* memory) const { ::munmap(memory, bytes); }

@@ -136,7 +136,7 @@ class Runner {
   /// The same where a signal handler forked inside a call, which may go on with the port.
   void abandon_thread() {
     abandoned_ = true;
-    static_cast<void>(thread_.release());  // Neither joinable nor detachable here.
+    leave_to_parent(std::move(thread_));
   }
 
  private:

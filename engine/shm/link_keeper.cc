@@ -277,7 +277,7 @@ void LinkKeeper::after_fork_in_parent() {
 }
 
 void LinkKeeper::after_fork_in_child() {
-  static_cast<void>(thread_.release());  // It stayed with the parent.
+  leave_to_parent(std::move(thread_));
   for (Listener& listener : listeners_) listener.fd.reset();
   for (Connection& connection : connections_) {
     connection.fd.reset();

@@ -6,6 +6,7 @@
 
 #include "engine/os/bounded_lock.h"
 #include "engine/os/end_of_exit.h"
+#include "engine/os/left_to_parent.h"
 #include "engine/os/os_clock.h"
 #include "proto/base/made_once.h"
 #include "verbs/ibverbs/host/fork.h"
@@ -47,6 +48,7 @@ struct ForkHandlers {
   static void in_child() {
     const bool is_whole = commands && events;
     in_parent();
+    if (front != nullptr) engine::leave_to_parent(*front);
     // What may be in the middle of anything is left alone: the child makes its own.
     if (!is_whole) return current.store(nullptr);
     auto* const own = new Front;

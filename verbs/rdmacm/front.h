@@ -84,6 +84,8 @@ class Front final : public ibv::CmSink {
   Nics& nics() { return nics_; }
   PortTable& ports() { return ports_; }
 
+  Front* left_before = nullptr;  ///< For leave_to_parent().
+
   // CmSink
   void on_cm_events(ibv::Adapter& adapter, cm::Cm& cm) override;
   void on_removal(ibv::Adapter& adapter) override;

@@ -112,7 +112,7 @@ class Link:
 
 def clean_environment():
     clean = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
-    # What belonged to the threads of its parent, a child of fork() leaves.
+    # To look for leaks, a child of fork() needs locks of its allocator, which threads of its parent may have for ever.
     return {**clean, "ASAN_OPTIONS": "detect_leaks=0"}
 
 

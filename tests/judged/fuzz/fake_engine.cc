@@ -113,6 +113,7 @@ Result<std::unique_ptr<Port>, SetupError> open_port_on(std::vector<ReceiveSocket
 std::unique_ptr<BackgroundThread> start_background_thread(std::function<void()>) {
   return std::make_unique<BackgroundThread>(nullptr);
 }
+void leave_to_parent(std::unique_ptr<BackgroundThread>) {}  // NOLINT(performance-unnecessary-value-param): likewise.
 void BackgroundThread::join() {}
 LeavableSleep::LeavableSleep() : state_(nullptr) {}
 LeavableSleep::~LeavableSleep() {}  // NOLINT(modernize-use-equals-default): that would ask the engine's to be trivial.

@@ -250,6 +250,13 @@ def iproute2():
     yield Case("rdma_res_qp", f"/usr/bin/python3 {HERE}/rdma_res.py", judges.says("ok"))
 
 
+def sanitized_forks(compiler, wire):
+    """A program of ours, built with an address sanitizer, whose children look for leaks when they end."""
+    settings = {"UROCE_WIRE": wire, "UROCE_CONTROL": "on"}  # All threads that a NIC may have.
+    return Case(f"forks_{compiler}_{wire}", f"env UROCE_ADDR='127.0.0.1;127.0.0.3' forks_{compiler}",
+                judges.says("no child has lost anything"), settings=settings, capture=False, needs=(f"forks_{compiler}",))
+
+
 MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
 
 GROUPS = {
@@ -272,6 +279,7 @@ GROUPS = {
         rdma_cm("memcheck_rping", f"{MEMCHECK} rping -s -a {{}} -v -C 3", f"{MEMCHECK} rping -c -a {{}} -v -C 3",
                 judges.rping(3)),
     ],
+    "sanitized": [sanitized_forks(compiler, wire) for compiler in ("gcc", "clang") for wire in ("udp", "shm")],
     "rc_pingpong": [*pingpongs("rc"), *extended_pingpongs()],
     "uc_pingpong": list(pingpongs("uc")),
     "ud_pingpong": list(pingpongs("ud")),

@@ -24,7 +24,8 @@
 namespace {
 bool is_child = false;
 }
-/// LeakSanitizer asks before it looks for leaks. What a child's lost threads own is out of its sight, and not lost.
+/// LeakSanitizer asks before it looks for leaks, for which it takes the allocator's locks. A thread of the parent may
+/// have them for ever. (tests/programs/clients/forks.c has children that look.)
 extern "C" int __lsan_is_turned_off() { return is_child ? 1 : 0; }
 #endif
 

@@ -21,6 +21,7 @@
 #include "engine/os/end_of_exit.h"
 #include "engine/os/fd.h"
 #include "engine/os/known_fd.h"
+#include "engine/os/left_to_parent.h"
 #include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
@@ -77,6 +78,8 @@ class Server {
     return true;
   }
 
+  Server* left_before = nullptr;  ///< For leave_to_parent().
+
  private:
   void run();
   void list(std::vector<pollfd>& polled);
@@ -101,7 +104,9 @@ void finish_before_exit() {
 }
 void let_go_in_child() {
   Server* const inherited = the_server.load();
-  if (inherited != nullptr && !inherited->in_child()) the_server.store(nullptr);  // The child makes its own.
+  if (inherited == nullptr || inherited->in_child()) return;
+  the_server.store(nullptr);  // The child makes its own.
+  engine::leave_to_parent(*inherited);
 }
 [[maybe_unused]] const int kFinishesBeforeExit = engine::at_end_of_exit<finish_before_exit>();
 

@@ -65,7 +65,7 @@ AddressWatch::~AddressWatch() {
 }
 
 void AddressWatch::abandon_after_fork() {
-  static_cast<void>(thread_.release());  // Neither joinable nor detachable here.
+  engine::leave_to_parent(std::move(thread_));
   events_.reset();
   waiter_.close();
 }
