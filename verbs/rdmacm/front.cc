@@ -31,15 +31,13 @@ constexpr Duration kForkWait = std::chrono::seconds(15);
 struct ForkHandlers {
   static inline Front* front = nullptr;
   static inline ibv::MutexHeldAcrossFork<FrontMutex> commands, events;
-  static inline Duration patience;  ///< None in a signal handler inside a command, which would wait for itself.
 
   static void before_nics() {
     front = current.load();
-    patience = FrontMutex::is_inside() ? Duration{} : kForkWait;
-    if (front != nullptr) commands.take(front->commands_, patience);
+    if (front != nullptr) commands.take(front->commands_, kForkWait);
   }
   static void after_nics() {
-    if (front != nullptr) events.take(front->events_, patience);
+    if (front != nullptr) events.take(front->events_, kForkWait);
   }
   static void in_parent() {
     events.give_back();
@@ -74,7 +72,8 @@ void release_before_exit() {
 
 // Front::get() is in this file, so that who has a Front has these.
 [[maybe_unused]] const int kHooked = [] {
-  ibv::set_fork_hooks({.before_nics = ForkHandlers::before_nics,
+  ibv::set_fork_hooks({.is_inside = FrontMutex::is_inside,
+                       .before_nics = ForkHandlers::before_nics,
                        .after_nics = ForkHandlers::after_nics,
                        .in_parent = ForkHandlers::in_parent,
                        .in_child = ForkHandlers::in_child});

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/os/os_clock.h"
 #include "engine/os/process_mutex.h"
 #include "proto/base/made_once.h"
 #include "tests/unit/ibverbs/support.h"
@@ -35,6 +37,10 @@ namespace {
 constexpr NodeOptions kForkNode{.with_channel = true};
 /// For the destructors of a test that has failed.
 constexpr unsigned int kEndSeconds = 5;
+
+// Hooks of fork() that do nothing.
+constexpr auto kNever = [] { return false; };
+constexpr auto kNothing = [] {};
 
 /// A child runs `body`, and has so many seconds for it. Returns its status.
 template <class Body>
@@ -128,7 +134,7 @@ TEST_F(Fork, AChildDoesNotWaitForWhatItsParentWillAcknowledge) {
 }
 
 TEST_F(Fork, AChildDoesNotWaitForAThreadThatItDoesNotHave) {
-  std::mutex& lists = context_of(p->a.context.get()).objects_mutex;
+  ListsMutex& lists = context_of(p->a.context.get()).objects_mutex;
   std::promise<void> inside;
   std::thread other([&] {
     const std::scoped_lock lock(lists);
@@ -160,14 +166,13 @@ TEST_F(Fork, ThreadsMayForkAtTheSameTime) {
   const auto slow = [] {
     if (++forks_begun == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   };
-  const auto nothing = [] {};
-  set_fork_hooks({nothing, slow, nothing, nothing});
+  set_fork_hooks({kNever, kNothing, slow, kNothing, kNothing});
   const auto destroys_all = [&] { p.reset(); };
   std::thread first([&] { EXPECT_EQ(status_of_child(destroys_all), 0); });
   while (forks_begun == 0) std::this_thread::yield();
   EXPECT_EQ(status_of_child(destroys_all), 0);
   first.join();
-  set_fork_hooks({nothing, nothing, nothing, nothing});
+  set_fork_hooks({kNever, kNothing, kNothing, kNothing, kNothing});
   EXPECT_EQ(forks_begun, 2);
   exchange();
   const std::unique_lock table(device_table().mutex, std::try_to_lock);
@@ -195,9 +200,39 @@ TEST(MadeOnce, AChildMakesWhatAThreadOfItsParentWasMaking) {
   EXPECT_EQ(*place, 2) << "the first that was ready";
 }
 
-TEST_F(Fork, AHandlerMayForkWhileItsThreadChangesTheListsOfAContext) {
-  const std::scoped_lock lock(context_of(p->a.context.get()).objects_mutex);
-  EXPECT_EQ(status_of_child([] {}), 0);
+/// How long the fastest of some forks takes. Those that wait for a lock all take long.
+Duration shortest_fork() {
+  Duration shortest = Duration::max();
+  for (int i = 0; i < 3; ++i) {
+    const Instant begin = engine::os_now();
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    shortest = std::min(shortest, engine::os_now() - begin);
+    waitpid(child, nullptr, 0);
+  }
+  return shortest;
+}
+
+// Where this thread has the lock, what forks is a signal handler that has interrupted who has it.
+TEST_F(Fork, AHandlerThatForksDoesNotWaitForItsThread) {
+  constexpr Duration kNoWait = std::chrono::milliseconds(90);
+  {
+    const std::scoped_lock lock(context_of(p->a.context.get()).objects_mutex);
+    EXPECT_LT(shortest_fork(), kNoWait) << "the lists of a context";
+    EXPECT_EQ(status_of_child([] {}), 0);
+  }
+  {
+    const std::scoped_lock lock(device_table().mutex);
+    EXPECT_LT(shortest_fork(), kNoWait) << "the list of devices";
+  }
+  {
+    const std::scoped_lock lock(engine::process_mutex);
+    EXPECT_LT(shortest_fork(), kNoWait) << "what the process has one of";
+  }
+  static_cast<Device*>(p->a.context->device)->while_open([&](Adapter& /*adapter*/) {
+    EXPECT_LT(shortest_fork(), kNoWait) << "a device";
+  });
+  exchange();
 }
 
 TEST_F(Fork, TheParentGoesOnWhenChildrenHaveDestroyedEverything) {

@@ -72,6 +72,12 @@ TEST_F(Signals, VerbsOfAHandlerInsideAVerbAreRefused) {
   expect_that_it_works();
 }
 
+TEST_F(Signals, TheSameWhereTheVerbHasTheListsOfAContext) {
+  const std::scoped_lock lock(context_of(p.a.context.get()).objects_mutex);
+  EXPECT_EQ(v().ibv_alloc_pd(p.a.context.get()), nullptr);
+  EXPECT_EQ(errno, EDEADLK);
+}
+
 TEST_F(Signals, WhoCleansUpInAHandlerInsideAVerbDoesNotWait) {
   bool has_lock = true;
   do_inside_a_poll(

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/os/aware_mutex.h"
 #include "engine/os/background_thread.h"
 #include "engine/os/bounded_lock.h"
 #include "engine/os/end_of_exit.h"
@@ -25,7 +26,6 @@
 #include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
-#include "engine/run/turn_lock.h"
 #include "proto/base/made_once.h"
 #include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/control/commands.h"
@@ -59,9 +59,9 @@ class Server {
   /// The process exits: a command that it executes is finished, and answered, and none is begun any more. Unless it
   /// waits for what the exiting thread has.
   void finish() { static_cast<void>(engine::try_lock_for(mutex_, engine::kExitWait)); }
-  /// Not where a signal handler forks inside a call on a NIC, since a command may wait for that call, or inside fork().
+  /// Not where a signal handler forks inside a call, since a command may wait for that call, or inside fork().
   void before_fork() {
-    if (++forks_here_ > 1 || engine::TurnMutex::is_inside()) return;
+    if (++forks_here_ > 1 || forks_inside_call() || Mutex::is_inside()) return;
     held_here_ = engine::try_lock_for(mutex_, kCommandWait);
   }
   void in_parent() {
@@ -88,7 +88,8 @@ class Server {
   /// False: the connection is over.
   static bool answer(int connection);
 
-  std::mutex mutex_;  ///< Held while a command is executed, and during fork().
+  using Mutex = engine::AwareMutex<Server>;
+  Mutex mutex_;  ///< Held while a command is executed, and during fork().
   // Of this thread: several may fork at the same time.
   static inline thread_local int forks_here_ = 0;
   static inline thread_local bool held_here_ = false;

@@ -255,8 +255,7 @@ class NicLock {
 void deliver_events(nic::Nic& nic);
 /// Raises an event of the port or the device.
 void raise(Context& context, enum ibv_event_type type);
-/// Around fork(): nobody is in the middle of changing the lists of `context`. Unless somebody takes long for that,
-/// perhaps the very code that a signal handler forks inside.
+/// Around fork(): nobody is in the middle of changing the lists of `context`, unless somebody takes long for that.
 void lock_for_fork(Context& context);
 void unlock_after_fork(Context& context);
 

@@ -38,31 +38,6 @@ void set_text(char (&field)[N], std::string_view text) {
 /// How long fork() waits for another thread that opens the device: longer than that may wait for a broker.
 constexpr Duration kOpening = std::chrono::seconds(15);
 
-/// What this thread is opening: a signal handler that interrupts it may fork.
-thread_local const Device* opened_here = nullptr;
-struct Here {
-  explicit Here(const Device* device) { opened_here = device; }
-  Here(const Here&) = delete;
-  Here& operator=(const Here&) = delete;
-  ~Here() { opened_here = nullptr; }
-};
-
-/// Locks of devices that this thread has.
-thread_local int locks_here = 0;
-class Inside {
- public:
-  template <class... Args>
-  explicit Inside(Args&&... args) : lock_(std::forward<Args>(args)...) {
-    ++locks_here;
-  }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  ~Inside() { --locks_here; }
-
- private:
-  std::scoped_lock<std::mutex> lock_;
-};
-
 /// 127.0.0.1 .. 127.0.0.254.
 constexpr std::uint8_t kLastLoopback = 254;
 
@@ -90,7 +65,7 @@ bool is_reserved(const proto::Gid& address) {
 
 }  // namespace
 
-bool is_inside_device() { return locks_here > 0; }
+bool is_inside_device() { return DeviceMutex::is_inside(); }
 
 const char* firmware_version() { return "uroce " UROCE_VERSION; }
 
@@ -112,8 +87,7 @@ Device::Device(std::uint32_t device_index, std::vector<proto::Gid> device_addres
 
 Result<std::shared_ptr<Adapter>, int> Device::open() {
   engine::notice_end_of_main();
-  const Inside lock(mutex_);
-  const Here here(this);
+  const std::scoped_lock lock(mutex_);
   if (auto adapter = adapter_.lock()) return adapter;
   const auto named = named_addresses();
   auto made = make_adapter(named);
@@ -142,12 +116,12 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
 }
 
 void Device::close(std::shared_ptr<Adapter> adapter) {
-  const Inside lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   adapter.reset();
 }
 
 bool Device::while_open(const std::function<void(Adapter&)>& use) {
-  const Inside lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   const auto adapter = adapter_.lock();
   if (adapter) use(*adapter);
   return adapter != nullptr;
@@ -186,13 +160,13 @@ std::optional<proto::Gid> Device::preferred_loopback() {
 }
 
 std::array<std::uint8_t, 8> Device::guid() {
-  const Inside lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (!guid_) guid_ = guid_of(main_address(gids_now()));
   return *guid_;
 }
 
 std::vector<proto::Gid> Device::gids() {
-  const Inside lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   return gids_now();
 }
 
@@ -207,7 +181,7 @@ PortView Device::port_view() {
   std::vector<proto::Gid> named;
   std::shared_ptr<Adapter> adapter;
   {
-    const Inside lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     adapter = adapter_.lock();
     named = named_addresses();
   }
@@ -224,12 +198,12 @@ PortView Device::port_view() {
 
 void Device::send_before_exit() {
   if (!engine::try_lock_for(mutex_, engine::kExitWait)) return;
-  const Inside lock(std::adopt_lock, mutex_);
+  const std::scoped_lock lock(std::adopt_lock, mutex_);
   if (const auto adapter = adapter_.lock()) adapter->send_before_exit();
 }
 
 void Device::before_fork() {
-  if (!held_across_fork_.take(mutex_, opened_here == this ? Duration{} : kOpening)) return;
+  if (!held_across_fork_.take(mutex_, kOpening)) return;
   forking_ = adapter_.lock();
   if (forking_) forking_->before_fork();
 }

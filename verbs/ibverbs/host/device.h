@@ -8,11 +8,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/os/aware_mutex.h"
+#include "engine/os/process_mutex.h"
 #include "proto/base/result.h"
 #include "proto/path.h"
 #include "verbs/ibverbs/host/environment.h"
@@ -22,6 +23,8 @@
 namespace uroce::ibv {
 
 class Adapter;
+struct Device;
+using DeviceMutex = engine::AwareMutex<Device>;
 
 /// What all devices say of themselves, in the verbs and in sysfs.
 const char* firmware_version();
@@ -78,9 +81,9 @@ struct Device : ibv_device {
   /// gids(), with mutex_ held.
   std::vector<proto::Gid> gids_now();
 
-  std::mutex mutex_;
+  DeviceMutex mutex_;
   std::weak_ptr<Adapter> adapter_;
-  HeldAcrossFork held_across_fork_;
+  MutexHeldAcrossFork<DeviceMutex> held_across_fork_;
   std::shared_ptr<Adapter> forking_;
   std::vector<std::shared_ptr<Adapter>> left_behind_;  ///< In children of fork(): never destroyed.
   std::optional<proto::Gid> preferred_;                ///< Automatic address that gids() has answered with.
@@ -88,7 +91,7 @@ struct Device : ibv_device {
 };
 
 struct DeviceTable {
-  std::mutex mutex;
+  engine::ProcessMutex mutex;
   std::vector<Device*> devices;  ///< Never destroyed.
   VendorId vendor;
   bool lids = false;  ///< Ports have LIDs.

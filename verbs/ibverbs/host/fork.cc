@@ -11,19 +11,19 @@ namespace uroce::ibv {
 namespace {
 
 void nothing() {}
-constinit ForkHooks hooks{nothing, nothing, nothing, nothing};
+constinit ForkHooks hooks{[] { return false; }, nothing, nothing, nothing, nothing};
 
 /// Much longer than anybody holds these.
 constexpr Duration kLong = std::chrono::seconds(1);
-HeldAcrossFork devices_held, process_held;
+MutexHeldAcrossFork<engine::ProcessMutex> devices_held, process_held;
 /// One fork at a time: handlers of several run at once since glibc 2.36.
 constinit std::mutex forking;
 
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
-// A signal handler may fork inside a call on a NIC, whose locks this thread has then, or inside fork(). The child may
-// go on with that call, and is refused all others.
-thread_local bool forks_inside_call = false;
+// A signal handler may fork inside a call, whose locks this thread has then, or inside fork(). The child may go on with
+// that call, and is refused all others.
+thread_local bool is_inside = false;
 thread_local int depth = 0;  ///< Of calls of fork().
 struct AtEnd {
   AtEnd() = default;
@@ -36,8 +36,8 @@ struct AtEnd {
 // nothing.
 void before_fork() {
   if (++depth > 1) return;
-  forks_inside_call = engine::TurnMutex::is_inside();
-  if (forks_inside_call) return;
+  is_inside = forks_inside_call();  // Now: in a moment this thread has all of the locks.
+  if (is_inside) return;
   forking.lock();
   hooks.before_nics();
   if (devices_held.take(device_table().mutex, kLong)) {
@@ -49,7 +49,7 @@ void before_fork() {
 
 void in_parent() {
   const AtEnd leaves;
-  if (depth > 1 || forks_inside_call) return;
+  if (depth > 1 || is_inside) return;
   process_held.give_back();
   hooks.in_parent();
   if (devices_held) {
@@ -62,7 +62,7 @@ void in_parent() {
 void in_child() {
   ++fork_count;
   const AtEnd leaves;
-  if (depth > 1 || forks_inside_call) {
+  if (depth > 1 || is_inside) {
     for (Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
@@ -81,6 +81,11 @@ void in_child() {
 }  // namespace
 
 unsigned int forks() { return fork_count; }
+
+bool forks_inside_call() {
+  return engine::TurnMutex::is_inside() || DeviceMutex::is_inside() || engine::ProcessMutex::is_inside() ||
+         hooks.is_inside();
+}
 
 void set_fork_hooks(const ForkHooks& more) { hooks = more; }
 

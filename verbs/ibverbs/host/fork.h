@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork(): a NIC's threads stay with the parent, its descriptors are in both. A child finds every NIC abandoned: its
 // verbs fail, the parent's go on, and opening a device again gives a fresh NIC.
+//
+// A signal handler may fork that has interrupted a verb, whose locks its thread has. Such a fork waits for nothing. Its
+// child has copies of the NICs' descriptors until it ends or calls exec, and should do nothing else, as in any process
+// with several threads; its verbs fail, too.
 #pragma once
 
-#include <mutex>
 #include <utility>
 
 #include "engine/os/bounded_lock.h"
 #include "proto/base/clock.h"
 
-// <sys/single_threaded.h>, which older libraries do not have (tools/package/libc_floor.c).
-extern "C" char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
-
 namespace uroce::ibv {
 
 /// Others that have locks: `before_nics` locks what is taken before the locks of NICs, `after_nics` what is taken
-/// after; one fork at a time. `in_parent` and `in_child` unlock both.
+/// after; one fork at a time. `in_parent` and `in_child` unlock both. `is_inside`: whether this thread has one, or
+/// waits for one, so that what forks is a signal handler; nothing else is called then.
 struct ForkHooks {
+  bool (*is_inside)();
   void (*before_nics)();
   void (*after_nics)();
   void (*in_parent)();
@@ -25,14 +27,16 @@ struct ForkHooks {
 /// To be called once, before there are threads.
 void set_fork_hooks(const ForkHooks& more);
 
-/// A mutex that fork() holds, if it can be had in time: perhaps its owner is the very code that a signal handler has
-/// interrupted, which forks.
+/// Whether this thread has, or waits for, a lock that fork() takes, so that what forks is a signal handler.
+bool forks_inside_call();
+
+/// A mutex that fork() holds, if it can be had in time: another thread may have it for long.
 template <class Mutex>
 class MutexHeldAcrossFork {
  public:
-  /// False: `most` has passed. In the only thread, a lock that is taken is taken by what a handler has interrupted.
+  /// False: `most` has passed.
   bool take(Mutex& mutex, Duration most) {
-    const bool taken = __libc_single_threaded ? mutex.try_lock() : engine::try_lock_for(mutex, most);
+    const bool taken = engine::try_lock_for(mutex, most);
     held_ = taken ? &mutex : nullptr;
     return taken;
   }
@@ -45,7 +49,6 @@ class MutexHeldAcrossFork {
  private:
   Mutex* held_ = nullptr;
 };
-using HeldAcrossFork = MutexHeldAcrossFork<std::mutex>;
 
 /// How many forks lie between the process that loaded us and this one. What was made at another count is an ancestor's.
 unsigned int forks();

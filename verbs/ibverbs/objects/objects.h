@@ -121,6 +121,9 @@ struct AddressHandle : ibv_ah {
   std::optional<HeldSourcePort> source_port;
 };
 
+/// As the NIC's lock: verbs of a signal handler that has interrupted who has it are refused.
+using ListsMutex = engine::TurnMutex;
+
 struct Context : verbs_context {
   Context(Device& device, std::shared_ptr<Adapter> adapter);
   ~Context();
@@ -132,8 +135,8 @@ struct Context : verbs_context {
   EventQueue<AsyncEvent> async_events{verbs_context::context.async_fd};
 
   // What lives in this context. `mutex` of ibv_context is the user's business.
-  std::mutex objects_mutex;
-  HeldAcrossFork held_across_fork;
+  ListsMutex objects_mutex;
+  MutexHeldAcrossFork<ListsMutex> held_across_fork;
   std::unordered_set<ThreadDomain*> tds;
   std::unordered_set<ProtectionDomain*> pds;
   std::unordered_set<MemoryRegion*> mrs;
