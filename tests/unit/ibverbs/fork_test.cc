@@ -235,6 +235,39 @@ TEST_F(Fork, AHandlerThatForksDoesNotWaitForItsThread) {
   exchange();
 }
 
+// Another thread forks meanwhile, with all locks, and is not there in the child.
+TEST_F(Fork, AChildOfAForkInsideAVerbMayFork) {
+  static std::atomic<bool> other_forks, may_go_on;
+  other_forks = may_go_on = false;
+  const auto wait = [] {
+    other_forks = true;
+    while (!may_go_on) std::this_thread::yield();
+  };
+  set_fork_hooks({kNever, wait, kNothing, kNothing, kNothing});
+  std::thread other([] { EXPECT_EQ(status_of_child([] {}), 0); });
+  while (!other_forks) std::this_thread::yield();
+  pid_t child = -1;
+  {
+    const std::scoped_lock inside(context_of(p->a.context.get()).objects_mutex);
+    child = fork();
+  }
+  if (child == 0) {
+    alarm(kEndSeconds);
+    const pid_t childs_child = fork();
+    if (childs_child == 0) _exit(0);
+    int status = -1;
+    waitpid(childs_child, &status, 0);
+    _exit(status);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  may_go_on = true;
+  other.join();
+  set_fork_hooks({kNever, kNothing, kNothing, kNothing, kNothing});
+  exchange();
+}
+
 TEST_F(Fork, TheParentGoesOnWhenChildrenHaveDestroyedEverything) {
   exchange();
   for (int i = 0; i < 5; ++i) {

@@ -226,7 +226,7 @@ void Device::after_fork_in_child() {
 
 void Device::abandon_inside_call() {
   auto adapter = adapter_.lock();
-  if (!adapter) return;
+  if (!adapter || (!left_behind_.empty() && left_behind_.back() == adapter)) return;  // An ancestor may have left it.
   adapter->abandon_inside_call();
   left_behind_.push_back(std::move(adapter));  // Its end would take what the parent's goes on with.
 }

@@ -21,6 +21,9 @@ constinit std::mutex forking;
 
 unsigned int fork_count = 0;  // Changes in a child only, before it runs any thread but one.
 
+/// This process comes of a fork inside a call. Who has our locks may not exist here, and it never waits for them.
+bool comes_from_inside = false;
+
 // A signal handler may fork inside a call, whose locks this thread has then, or inside fork(). The child may go on with
 // that call, and is refused all others.
 thread_local bool is_inside = false;
@@ -63,6 +66,7 @@ void in_child() {
   ++fork_count;
   const AtEnd leaves;
   if (depth > 1 || is_inside) {
+    comes_from_inside = true;
     for (Device* device : device_table().devices) device->abandon_inside_call();
     return;
   }
@@ -83,8 +87,8 @@ void in_child() {
 unsigned int forks() { return fork_count; }
 
 bool forks_inside_call() {
-  return engine::TurnMutex::is_inside() || DeviceMutex::is_inside() || engine::ProcessMutex::is_inside() ||
-         hooks.is_inside();
+  return comes_from_inside || engine::TurnMutex::is_inside() || DeviceMutex::is_inside() ||
+         engine::ProcessMutex::is_inside() || hooks.is_inside();
 }
 
 void set_fork_hooks(const ForkHooks& more) { hooks = more; }

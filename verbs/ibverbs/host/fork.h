@@ -27,7 +27,8 @@ struct ForkHooks {
 /// To be called once, before there are threads.
 void set_fork_hooks(const ForkHooks& more);
 
-/// Whether this thread has, or waits for, a lock that fork() takes, so that what forks is a signal handler.
+/// Whether this thread has, or waits for, a lock that fork() takes, so that what forks is a signal handler. Also in the
+/// child of such a fork, where locks may be held by threads that it does not have.
 bool forks_inside_call();
 
 /// A mutex that fork() holds, if it can be had in time: another thread may have it for long.
