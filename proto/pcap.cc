@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace uroce::proto {
 namespace {
@@ -61,10 +62,16 @@ Result<PcapWriter, std::string> PcapWriter::open(const std::string& path, Captur
 }
 
 void PcapWriter::write(std::int64_t time_ns, Bytes frame, std::string_view comment, Direction direction) {
-  pcap_format::put_packet(
-      file_.format(),
-      {.time_ns = time_ns, .frame = frame, .comment = comment, .interface = interface_, .direction = direction},
-      buffer_);
+  const std::size_t before = buffer_.size();
+  try {
+    pcap_format::put_packet(
+        file_.format(),
+        {.time_ns = time_ns, .frame = frame, .comment = comment, .interface = interface_, .direction = direction},
+        buffer_);
+  } catch (const std::bad_alloc&) {  // No half of a record.
+    buffer_.resize(before);
+    throw;
+  }
 }
 
 PcapWriter::Error PcapWriter::flush() {

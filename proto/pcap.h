@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,10 +64,14 @@ class PcapWriter {
   PcapWriter(PcapWriter&&) = default;
   /// Flushes, and leaves the file whole.
   ~PcapWriter() {
-    if (!flush()) file_.leave();
+    try {
+      if (!flush()) file_.leave();
+    } catch (const std::bad_alloc&) {  // There is none for the sentence about the error.
+    }
   }
 
-  /// Appends a frame; buffered, all of it. The comment is for files that have room for one, and at most 65535 bytes.
+  /// Appends a frame; buffered, all of it, or none without memory for it. The comment is for files that have room for
+  /// one, and at most 65535 bytes.
   void write(std::int64_t time_ns, Bytes frame, std::string_view comment = {},
              Direction direction = Direction::kUnknown);
   /// Hands everything written so far to the operating system, whole frames.

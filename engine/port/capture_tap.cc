@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/capture_tap.h"
 
+#include <new>
 #include <utility>
 
 #include "engine/os/os_clock.h"
@@ -21,10 +22,12 @@ std::string CaptureTap::take_reason(Bytes packet) {
 }
 
 void CaptureTap::tx_commit(const proto::Transmit& transmit) {
-  if (const std::string reason = take_reason(frame_); !reason.empty()) {
-    next_comment_ += next_comment_.empty() ? reason : "; " + reason;
-  }
-  record(transmit.path, frame_.first(transmit.size), {}, next_comment_, Direction::kSent);
+  capture([&] {
+    if (const std::string reason = take_reason(frame_); !reason.empty()) {
+      next_comment_ += next_comment_.empty() ? reason : "; " + reason;
+    }
+    record(transmit.path, frame_.first(transmit.size), {}, next_comment_, Direction::kSent);
+  });
   next_comment_.clear();
   port_->tx_commit(transmit);
 }
@@ -38,11 +41,13 @@ std::size_t CaptureTap::exchange(DatagramSink& sink, std::size_t rx_budget) {
   struct Recorder final : DatagramSink {
     Recorder(CaptureTap& t, DatagramSink& s) : tap(t), next(s) {}
     void on_datagram(const proto::Datagram& datagram) override {
-      std::string comment = tap.ask_ ? tap.ask_(datagram) : "";
-      if (datagram.payload.size() > proto::kMaxPacketSize) {
-        comment += comment.empty() ? kTooLong : std::string("; ") + kTooLong;
-      }
-      tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram), comment, Direction::kReceived);
+      tap.capture([&] {
+        std::string comment = tap.ask_ ? tap.ask_(datagram) : "";
+        if (datagram.payload.size() > proto::kMaxPacketSize) {
+          comment += comment.empty() ? kTooLong : std::string("; ") + kTooLong;
+        }
+        tap.record(datagram.path, datagram.payload, proto::check_icrc(datagram), comment, Direction::kReceived);
+      });
       next.on_datagram(datagram);
     }
     CaptureTap& tap;
@@ -59,24 +64,44 @@ void CaptureTap::abandon_after_fork() {
   port_->abandon_after_fork();
 }
 
+void CaptureTap::record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
+  capture([&] { record(path, packet, {}, comment, Direction::kSent); });
+}
+
+/// Without memory the packet is not in the file; it flows on all the same.
+template <class Put>
+void CaptureTap::capture(const Put& put) {
+  try {
+    put();
+  } catch (const std::bad_alloc&) {
+    ++left_out_;
+  }
+}
+
 void CaptureTap::record(const proto::Path& path, Bytes packet, const proto::IcrcCheck& icrc, const std::string& comment,
                         Direction direction) {
-  ++unwritten_;
-  if (error_) return;
+  if (error_) {
+    ++unwritten_;
+    return;
+  }
   const proto::FrameFields fields = proto::frame_fields_for(path, icrc);
   buffer_.resize(proto::frame_size(fields, packet.size()));
   const std::size_t size = proto::build_frame(fields, packet, buffer_);
   writer_.write(wall_clock_now().count(), Bytes(buffer_).first(size), comment, direction);
+  ++unwritten_;
   if (writer_.buffered() > kBufferedMax) hand_over();
 }
 
 void CaptureTap::hand_over() {
   if (unwritten_ == 0 || error_) return;
-  error_ = writer_.flush();
-  if (!error_) {
-    unwritten_ = 0;
-  } else if (on_end_) {
-    on_end_(*error_);
+  try {
+    error_ = writer_.flush();
+    if (!error_) {
+      unwritten_ = 0;
+    } else if (on_end_) {
+      on_end_(*error_);
+    }
+  } catch (const std::bad_alloc&) {  // Later, perhaps.
   }
 }
 

@@ -68,19 +68,19 @@ class CaptureTap final : public Port {
   /// The reason of `packet`, which is no longer said when it is committed; "": there is none.
   std::string take_reason(Bytes packet);
   /// Records a packet that will never be sent.
-  void record_lost(const proto::Path& path, Bytes packet, const std::string& comment) {
-    record(path, packet, {}, comment, Direction::kSent);
-  }
+  void record_lost(const proto::Path& path, Bytes packet, const std::string& comment);
   /// Asks what there is to say about each packet received.
   void comment_received(std::function<std::string(const proto::Datagram&)> ask) { ask_ = std::move(ask); }
 
   /// Why nothing is captured any more (a full disk, say); nothing while all is well. Packets flow on regardless.
   const std::optional<std::string>& error() const { return error_; }
-  /// Packets that are not in the file because of that.
-  std::uint64_t missed() const { return error_ ? unwritten_ : 0; }
+  /// Packets that are not in the file because of that, or for lack of memory.
+  std::uint64_t missed() const { return left_out_ + (error_ ? unwritten_ : 0); }
 
  private:
   using Direction = proto::PcapWriter::Direction;
+  template <class Put>
+  void capture(const Put& put);
   void record(const proto::Path& path, Bytes packet, const proto::IcrcCheck& icrc, const std::string& comment,
               Direction direction);
   void hand_over();
@@ -95,6 +95,7 @@ class CaptureTap final : public Port {
   std::function<std::string(const proto::Datagram&)> ask_;
   std::vector<std::uint8_t> buffer_;
   std::uint64_t unwritten_ = 0;  ///< Packets since the last time that records were handed over.
+  std::uint64_t left_out_ = 0;   ///< For lack of memory.
   std::optional<std::string> error_;
 };
 

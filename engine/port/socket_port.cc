@@ -31,7 +31,9 @@ SocketPort::SocketPort(std::vector<ReceiveSocket> receivers, std::string reason,
       queues_(SendSockets::kMax),
       send_trains_(trains == Trains::kYes),
       receives_(send_trains_ ? kTrainsReceived : kBatch, send_trains_ ? std::size_t{1} << 16 : kReceiveSize) {
+  // To send takes no memory, which the program may have used up.
   active_.reserve(SendSockets::kMax);
+  for (std::vector<FrameIndex>& queue : queues_) queue.reserve(kFrames);
   if (!send_trains_) return;
   train_bytes_.reserve(kFrames);
   for (ReceiveSocket& socket : receivers_) receive_trains(socket.fd.get());

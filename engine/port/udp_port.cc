@@ -2,6 +2,7 @@
 #include "engine/port/udp_port.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "proto/base/check.h"
@@ -78,11 +79,20 @@ MutBytes UdpPort::tx_frame() {
   return lent_ ? frames_.bytes(*lent_) : MutBytes{};
 }
 
+/// The socket that packets of this path leave by. Nothing when it can't be opened, also for lack of memory.
+std::optional<SendIndex> UdpPort::sender_for(const proto::Path& path) {
+  try {
+    return senders_.find_or_open(path.source, path.source_port);
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
 void UdpPort::tx_commit(const proto::Transmit& transmit) {
   UROCE_ASSERT(lent_.has_value() && transmit.size <= FramePool::kStride);
   const FrameIndex frame = *lent_;
   const proto::Path& path = transmit.path;
-  const std::optional<SendIndex> index = senders_.find_or_open(path.source, path.source_port);
+  const std::optional<SendIndex> index = sender_for(path);
   if (!index) {
     ++counters_.send_errors;  // The frame stays lent: it has not been used.
     return;

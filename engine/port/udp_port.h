@@ -87,6 +87,7 @@ class UdpPort : public Port {
  private:
   /// The addresses of the port.
   std::vector<proto::Gid> locals() const;
+  std::optional<SendIndex> sender_for(const proto::Path& path);
   /// After a change of `masked_` or `groups_`.
   void update_group_mask();
 

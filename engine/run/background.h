@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <utility>
 
 #include "engine/os/background_thread.h"
@@ -24,26 +25,11 @@ class Background {
   /// The thread's work, until another one calls stop().
   void run() {
     while (!stop_.load(std::memory_order_relaxed)) {
-      if (d_.packets.are_left_to_pollers()) {
-        if (watch_poller()) continue;
-      } else {
-        watches_ = 0;
-        is_relaxed_ = false;
-        poller_ran_ = {};
+      try {
+        go_on();
+      } catch (const std::bad_alloc&) {  // The program has taken all the memory that it may have. It goes on.
+        nap();
       }
-      if (turn() || linger()) continue;
-      const Instant now = os_now();
-      leave_program_alone(now);
-      // While a program polls time and again, to leave it the packets need not wake this thread.
-      if (d_.packets.is_sleeper_due() || d_.polls.is_recent(now, kPollsOver) ||
-          d_.packets.had_sleeper(now, kPollsOver)) {
-        d_.background_sleep.sleep_watching(kPollerTrust);
-      } else if (d_.packets.are_left_to_sleeper()) {
-        d_.background_sleep.sleep_beside_sleeper();
-      } else {
-        d_.background_sleep.sleep();
-      }
-      received_since_sleep_ = 0;
     }
   }
   /// Has run() return.
@@ -55,6 +41,29 @@ class Background {
   void on_post() { place_.on_post(); }
 
  private:
+  /// A turn, and a sleep if there is time for it.
+  void go_on() {
+    if (d_.packets.are_left_to_pollers()) {
+      if (watch_poller()) return;
+    } else {
+      watches_ = 0;
+      is_relaxed_ = false;
+      poller_ran_ = {};
+    }
+    if (turn() || linger()) return;
+    const Instant now = os_now();
+    leave_program_alone(now);
+    // While a program polls time and again, to leave it the packets need not wake this thread.
+    if (d_.packets.is_sleeper_due() || d_.polls.is_recent(now, kPollsOver) || d_.packets.had_sleeper(now, kPollsOver)) {
+      d_.background_sleep.sleep_watching(kPollerTrust);
+    } else if (d_.packets.are_left_to_sleeper()) {
+      d_.background_sleep.sleep_beside_sleeper();
+    } else {
+      d_.background_sleep.sleep();
+    }
+    received_since_sleep_ = 0;
+  }
+
   /// Packets are left to pollers: sleeps until it is time to look again whether the poller is still there. Returns
   /// false when it is not.
   bool watch_poller() {

@@ -31,9 +31,12 @@ std::size_t take_transmits(N& nic, Port& port, Instant now) {
       frame = port.tx_frame();
       if (frame.empty()) return count;  // The network is full; later.
     }
-    const std::optional<proto::Transmit> transmit = nic.poll_transmit(now, frame);
-    if (!transmit) return count;
-    port.tx_commit(*transmit);
+    try {
+      const std::optional<proto::Transmit> transmit = nic.poll_transmit(now, frame);
+      if (!transmit) return count;
+      port.tx_commit(*transmit);
+    } catch (const std::bad_alloc&) {  // It is as good as lost. The next one may need no memory.
+    }
   }
   return kCrankBurst;
 }

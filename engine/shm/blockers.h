@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <vector>
 
 namespace uroce::engine {
@@ -17,6 +18,8 @@ class Blockers {
     those_.push_back(&one);
     note();
   }
+  /// So many can be added without memory.
+  void reserve(std::size_t count) { those_.reserve(count); }
   /// It need not be among them.
   void remove(const T& one) {
     std::erase(those_, &one);

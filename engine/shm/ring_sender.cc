@@ -59,6 +59,8 @@ RingSender::Peer* RingSender::peer_for(const proto::Transmit& transmit, Bytes pa
   if (peer == nullptr) {
     if (peers_.size() >= kNamesMost) forget_peers();
     try {
+      dirty_.reserve(peers_.size() + 1);  // To send takes no memory, ...
+      full_.reserve(peers_.size() + 1);   // ... neither to wait.
       peer = peers_.emplace(name, std::make_unique<Peer>()).first->second.get();
     } catch (const std::bad_alloc&) {  // It goes by UDP.
       return nullptr;

@@ -315,8 +315,8 @@ NicFacts Adapter::facts() {
     facts.port_counters = lock.port().counters();
     facts.counters = lock->counters();
     facts.last_cause = recorder_->last_cause();
-    if (tap_ != nullptr && tap_->error()) {
-      facts.pcap_error = *tap_->error();
+    if (tap_ != nullptr) {
+      facts.pcap_error = tap_->error().value_or("");
       facts.pcap_missed = tap_->missed();
     }
     facts.faults = wire_.counters();

@@ -25,7 +25,7 @@ struct NicFacts {
   std::string pcap;                                ///< File that the capture goes to, or empty.
   std::string pcap_error;                          ///< Why nothing goes there any more, or empty.
   std::optional<std::string> last_cause;           ///< A sentence: what broke the connection that broke last.
-  std::uint64_t pcap_missed = 0;                   ///< Packets that are not there because of that.
+  std::uint64_t pcap_missed = 0;  ///< Packets that are not there: because of that, or for lack of memory.
 };
 
 /// Facts of the NIC behind `context`, or nothing when the context is not uroce's.
