@@ -129,6 +129,9 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
   const auto failed = [](const std::string& path) {
     return Err{"can't write the recording " + path + ": " + std::strerror(errno)};
   };
+  // Takes most of the memory: before there is half of a recording.
+  const std::string text = json_of(recording, why);
+  const std::vector<std::uint8_t> bytes = recording.keeps_packets ? pcapng_of(recording) : std::vector<std::uint8_t>();
   const std::string stem = directory + '/' + stem_of(recording.program, recording.pid, recording.nic) + '-';
   Fd document;
   std::string path;
@@ -144,12 +147,10 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
     ::unlink(name.c_str());
     return error;
   };
-  const std::string text = json_of(recording, why);
   if (!write_all(document.get(), text.data(), text.size())) return taken_back(path + kDocument);
   if (recording.keeps_packets) {
     ::unlink(name.c_str());  // Left without its document; or somebody else's, to be written through.
     const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    const std::vector<std::uint8_t> bytes = pcapng_of(recording);
     if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return taken_back(name);
   }
   remove_oldest(directory);

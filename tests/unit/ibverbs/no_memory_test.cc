@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -199,6 +200,41 @@ TEST(NoMemory, PostingNeedsNone) {
     ASSERT_EQ(error, 0);
     ASSERT_EQ(wait_completion(p.a.send_cq).wr_id, write.wr_id);
   }
+}
+
+/// What is written about it, and where, must not cost the program its completion.
+void fail_a_write_without_memory() {
+  Pair p;
+  struct ibv_sge sge = p.a.sge(0, 100);
+  struct ibv_send_wr write = send_wr(0, IBV_WR_RDMA_WRITE, &sge);
+  write.wr.rdma = {p.b.address(), p.b.mr->rkey};
+  for (; write.wr_id < 10; ++write.wr_id) {
+    ASSERT_EQ(post(p.qa.get(), write), 0);
+    ASSERT_EQ(wait_completion(p.a.send_cq).status, IBV_WC_SUCCESS);
+  }
+  write.wr.rdma.rkey += 1;
+  others_are_short = true;
+  allocations_left = 0;
+  const int error = post(p.qa.get(), write);
+  const struct ibv_wc wc = wait_completion(p.a.send_cq);
+  allocations_left = -1;
+  others_are_short = false;
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(wc.wr_id, write.wr_id);
+  EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST(NoMemory, AWrThatFailsSaysWhy) { fail_a_write_without_memory(); }
+
+TEST(NoMemory, AWrThatFailsSaysWhyAlsoWhereThatIsRecordedAndCaptured) {
+  std::string folder = testing::TempDir() + "short_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  ::setenv("UROCE_RECORD", folder.c_str(), 1);
+  ::setenv("UROCE_PCAP", (folder + "/short.pcapng").c_str(), 1);
+  fail_a_write_without_memory();
+  ::unsetenv("UROCE_RECORD");
+  ::unsetenv("UROCE_PCAP");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(NoMemory, BuildersOfWrsSayItAtTheirEnd) {

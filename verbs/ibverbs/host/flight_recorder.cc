@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <new>
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
@@ -121,7 +122,7 @@ FlightRecorder::FlightRecorder(engine::Fd memory, record::Ring* ring, std::strin
       file_(std::move(file)) {}
 
 FlightRecorder::~FlightRecorder() {
-  if (!wanted_.empty() && !directory_.empty()) save();
+  if (wanted_ != nullptr && !directory_.empty()) save();
   leave();
   ::munmap(ring_, sizeof(record::Ring));
 }
@@ -129,7 +130,12 @@ FlightRecorder::~FlightRecorder() {
 void FlightRecorder::on_event(const nic::TraceEvent& event) {
   writer_.add(event, phase_);
   if (qps_ != nullptr) qps_->on_event(event);
-  if (tell_reason_) reasons_.on_event(event, phase_);
+  if (tell_reason_) {
+    try {
+      reasons_.on_event(event, phase_);
+    } catch (const std::bad_alloc&) {  // The capture does without. What the event is about must go on.
+    }
+  }
   if (event.kind == nic::TraceKind::kSendFailed) on_error("a completion with an error");
   if (event.kind == nic::TraceKind::kDeviceFatal) on_error("IBV_EVENT_DEVICE_FATAL");
   // UC and UD: only the sending half breaks.
@@ -146,7 +152,7 @@ record::Recording FlightRecorder::read() const {
 
 void FlightRecorder::save_soon() {
   if (directory_.empty()) {
-    wanted_.clear();
+    wanted_ = nullptr;
     return;
   }
   const Instant now = engine::os_now();
@@ -156,8 +162,12 @@ void FlightRecorder::save_soon() {
 }
 
 void FlightRecorder::save() {
-  // Nobody can be told of an error on the way to the disk; the program goes on.
-  static_cast<void>(record::save(read(), std::exchange(wanted_, {}), directory_));
+  const char* const why = std::exchange(wanted_, nullptr);
+  // Nobody can be told of an error on the way to the disk; the program goes on. So it does without memory.
+  try {
+    static_cast<void>(record::save(read(), why, directory_));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void FlightRecorder::leave() {
@@ -166,7 +176,7 @@ void FlightRecorder::leave() {
 
 void FlightRecorder::abandon() {
   file_.clear();
-  wanted_.clear();
+  wanted_ = nullptr;
   directory_.clear();
   qps_ = nullptr;
   memory_ = engine::Fd{};

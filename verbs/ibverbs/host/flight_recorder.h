@@ -55,13 +55,14 @@ class FlightRecorder final : public nic::TraceSink {
   void tell(PublishedQps* qps) { qps_ = qps; }
   /// Calls `tell` with each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
-  /// The program learns of an error: save_if_wanted() will write what is kept.
-  void on_error(const std::string& what) {
-    if (wanted_.empty()) wanted_ = what;
+  /// The program learns of an error: save_if_wanted() will write what is kept. Takes no memory: the NIC is in the midst
+  /// of telling the program. `what` lasts.
+  void on_error(const char* what) {
+    if (wanted_ == nullptr) wanted_ = what;
   }
   /// After each turn: writes what is kept, if there was an error. Not more often than once a second.
   void save_if_wanted() {
-    if (!wanted_.empty()) [[unlikely]]
+    if (wanted_ != nullptr) [[unlikely]]
       save_soon();
   }
   /// The program exits: nothing is left behind. Also without the NIC's lock.
@@ -86,9 +87,9 @@ class FlightRecorder final : public nic::TraceSink {
   std::function<void(Bytes, std::string)> tell_reason_;
   record::SendReasons reasons_;  ///< Used when tell_reason_ is set.
   std::string directory_;
-  std::string file_;     ///< The memory's name, or "".
-  std::string wanted_;   ///< Why a recording is to be written; "": it is not.
-  Instant next_save_{};  ///< Not before.
+  std::string file_;              ///< The memory's name, or "".
+  const char* wanted_ = nullptr;  ///< Why a recording is to be written; null: it is not.
+  Instant next_save_{};           ///< Not before.
 };
 
 /// A NIC whose packets go by a recorder.
