@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/shm/bell.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "engine/os/known_fd.h"
+#include "engine/os/take_back.h"
 
 namespace uroce::engine {
 namespace {
@@ -18,6 +21,18 @@ Sleeps& sleeps(const Mapping& memory) { return *reinterpret_cast<Sleeps*>(memory
 std::atomic<std::uint32_t>& reading(const Mapping& memory) {
   constexpr std::size_t kOffset = 128;
   return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() + kOffset);
+}
+
+/// Whether a write of 1 finds no room now. The owner of an eventfd can fill it, and have it block who writes, at any
+/// time: the flags of the file are the owner's, too, and eventfds know no RWF_NOWAIT for writes.
+bool is_full(int fd) {
+  pollfd look{.fd = fd, .events = POLLOUT, .revents = 0};
+  return ::poll(&look, 1, 0) == 0 || (look.revents & POLLERR) != 0;
+}
+
+bool is_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) != 0;
 }
 
 /// A write to another kind of file might block, or do harm. All files of the kernel that have no name are one to
@@ -51,6 +66,9 @@ void Bell::set_asleep(bool asleep) {
   sleeps(memory_).store(count + 1, std::memory_order_seq_cst);
 }
 
+// Not by read(2): who rings can have that block.
+void Bell::forget_rings() const { take_back(event_.get(), sizeof(std::uint64_t)); }
+
 void Bell::set_reading(bool is_reading) { reading(memory_).store(is_reading ? 1 : 0, std::memory_order_relaxed); }
 
 void Bell::close() {
@@ -60,7 +78,8 @@ void Bell::close() {
 }
 
 std::optional<BellRope> BellRope::adopt(Fd event, const Fd& memory) {
-  if (!is_eventfd(event.get()) || !is_shared_memory(memory.get(), kBellMemory)) return std::nullopt;
+  if (!is_nonblocking(event.get()) || is_full(event.get()) || !is_eventfd(event.get())) return std::nullopt;
+  if (!is_shared_memory(memory.get(), kBellMemory)) return std::nullopt;
   auto mapping = Mapping::make(memory.get(), kBellMemory, 0, Mapping::Access::kRead);
   if (!mapping) return std::nullopt;
   return BellRope(std::move(event), std::move(*mapping));
@@ -70,6 +89,8 @@ bool BellRope::ring_if_asleep() {
   const std::uint32_t count = sleeps(memory_).load(std::memory_order_seq_cst);
   if (count % 2 == 0 || count == rung_) return false;
   rung_ = count;
+  broken_ = broken_ || is_full(event_.get());
+  if (broken_) return true;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
   return true;

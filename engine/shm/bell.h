@@ -27,7 +27,10 @@ class Bell {
   /// Says whether it is who reads the rings, asleep or not: of a program, one that polls or waits for events.
   void set_reading(bool is_reading);
 
-  /// Readable after somebody rang, for ever: an edge-triggered epoll sees each time.
+  /// Has fd() no longer be readable because of those who rang. Never waits.
+  void forget_rings() const;
+
+  /// Readable after somebody rang, until forget_rings(): an edge-triggered epoll sees each time.
   int fd() const { return event_.get(); }
   /// What those who write need, besides fd().
   int memory_fd() const { return memory_fd_.get(); }
@@ -54,8 +57,10 @@ class BellRope {
   static std::optional<BellRope> adopt(Fd event, const Fd& memory);
 
   /// Wakes the sleeper if it sleeps and was not woken before. To be called after publishing. Returns whether it did,
-  /// with a system call.
+  /// with two system calls: the first one looks whether the other would block.
   bool ring_if_asleep();
+  /// Whether the sleeper has broken the rules: to ring would have blocked.
+  bool is_broken() const { return broken_; }
   /// What set_reading() said.
   bool is_reading() const;
   /// In a child of fork().
@@ -66,6 +71,7 @@ class BellRope {
   Fd event_;
   Mapping memory_;
   std::uint32_t rung_ = 0;  ///< The sleep that we ended last.
+  bool broken_ = false;
 };
 
 }  // namespace uroce::engine

@@ -60,6 +60,7 @@ void fetch_for_writing(const std::uint8_t* record, std::size_t bytes) {
 }  // namespace
 
 bool RingWriter::has_room(std::size_t bytes) {
+  if (broken_) return false;
   if (tail_ + bytes - head_ <= kRingBytes) return true;
   const std::uint64_t head = position(memory_, kHeadOffset).load(std::memory_order_acquire);
   // It moves on, and never beyond what was published.

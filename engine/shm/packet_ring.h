@@ -82,8 +82,10 @@ class RingWriter {
   /// Bytes of the ring, and packets, that were written since.
   std::size_t unpublished_bytes() const { return static_cast<std::size_t>(tail_ - published_); }
   std::uint32_t unpublished_packets() const { return unpublished_packets_; }
-  /// Whether the reader has broken the rules.
+  /// Whether the reader has broken the rules, ...
   bool is_broken() const { return broken_; }
+  /// ... which it may have done elsewhere.
+  void give_up() { broken_ = true; }
   void forget() { memory_.forget(); }
 
  private:

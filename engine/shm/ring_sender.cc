@@ -209,7 +209,8 @@ bool RingSender::is_given_up(const Peer& peer) {
 void RingSender::publish(Peer& peer) {
   peer.link->ring.publish();
   for (BellRope* const bell : {&peer.link->thread_bell, &peer.link->program_bell}) {
-    if (bell->ring_if_asleep()) ++counters_.system_calls;
+    if (bell->ring_if_asleep()) counters_.system_calls += 2;
+    if (bell->is_broken()) peer.link->ring.give_up();
   }
 }
 

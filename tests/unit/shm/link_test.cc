@@ -2,10 +2,12 @@
 // Links that never come about, and links that end: strangers, broken peers, killed and stopped processes, fork().
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <limits>
 #include <thread>
 
 #include "engine/os/unix_message.h"
@@ -151,6 +153,60 @@ TEST_F(LinkTest, APeerThatBreaksTheRulesLosesItsLinkOnly) {
   EXPECT_LT(engine::os_now(), limit) << "it keeps the link";
   EXPECT_TRUE(inbox.packets.empty());
   EXPECT_TRUE(link(*c, *b, path(3, 2)));
+}
+
+/// What a hostile peer welcomes others with: bells of somebody who sleeps, which can be made to block.
+class HostileBell {
+ public:
+  HostileBell() : memory_(engine::make_shared_memory(engine::kBellMemory)), event_(::eventfd(0, EFD_NONBLOCK)) {
+    const std::uint32_t asleep = 1;
+    EXPECT_EQ(::pwrite(memory_.get(), &asleep, sizeof asleep, 0), static_cast<ssize_t>(sizeof asleep));
+  }
+  int memory() const { return memory_.get(); }
+  int event() const { return event_.get(); }
+  void block() const {
+    EXPECT_EQ(::fcntl(event(), F_SETFL, 0), 0);
+    EXPECT_EQ(::eventfd_write(event(), std::numeric_limits<eventfd_t>::max() - 1), 0);
+  }
+
+ private:
+  Fd memory_;
+  Fd event_;
+};
+
+TEST_F(LinkTest, APeerWhoseBellWouldBlockIsReachedByUdp) {
+  const auto a = open(1);
+  const auto plain = open_udp(3);
+  ASSERT_TRUE(a && plain);
+  const Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const engine::AbstractName name = engine::wire_name(address(3), 0);
+  ASSERT_EQ(::bind(listener.get(), name.get(), name.size), 0);
+  ASSERT_EQ(::listen(listener.get(), 8), 0);
+  const HostileBell bell;
+  queue(*a, path(1, 3), 0);
+  a->flush();
+  const Fd caller(::accept(listener.get(), nullptr, nullptr));
+  pollfd polled{.fd = caller.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&polled, 1, 5000), 1) << "hello";
+  engine::Hello hello;
+  std::vector<Fd> ring;
+  ASSERT_TRUE(engine::receive_message(caller.get(), hello, ring));
+  ASSERT_TRUE(engine::send_message(caller.get(), engine::Welcome{},
+                                   std::array{bell.memory(), bell.event(), bell.memory(), bell.event()}));
+  Inbox inbox;
+  const Instant limit = engine::os_now() + 5s;
+  while (a->counters().sent_by_shm == 0 && engine::os_now() < limit) {
+    plain->exchange(inbox, 64);
+    queue(*a, path(1, 3), 0);
+    if (a->counters().sent_by_shm == 0) a->flush();
+  }
+  ASSERT_EQ(a->counters().sent_by_shm, 1u);
+  bell.block();
+  ::alarm(10);
+  a->flush();
+  EXPECT_TRUE(unlinks(*a, path(1, 3)));
+  ::alarm(0);
+  EXPECT_TRUE(is_closed(caller));
 }
 
 TEST_F(LinkTest, WhatAKilledProcessWroteIsReadAndItsRingGivenBack) {

@@ -11,6 +11,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "engine/shm/bell.h"
 
 namespace uroce::engine {
@@ -83,21 +85,59 @@ TEST(Bell, RingsOnceForEachSleep) {
   EXPECT_EQ(count, 3u);
 }
 
+Fd copy_of(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+/// The most that an eventfd counts: who adds to it waits, or is told so.
+void fill(int event) { ASSERT_EQ(::eventfd_write(event, std::numeric_limits<eventfd_t>::max() - 1), 0); }
+
+TEST(Bell, ThatWouldBlockWhoRingsIsNone) {
+  auto bell = Bell::make();
+  ASSERT_TRUE(bell);
+  EXPECT_FALSE(BellRope::adopt(Fd(::eventfd(0, EFD_CLOEXEC)), copy_of(bell->memory_fd())));
+  fill(bell->fd());
+  EXPECT_FALSE(BellRope::adopt(copy_of(bell->fd()), copy_of(bell->memory_fd())));
+}
+
+/// Both sides have the same open file, and each can change its flags.
+void have_it_block(int event) { ASSERT_EQ(::fcntl(event, F_SETFL, 0), 0); }
+
+TEST(Bell, ThatComesToBlockIsBroken) {
+  auto bell = Bell::make();
+  ASSERT_TRUE(bell);
+  auto rope = BellRope::adopt(copy_of(bell->fd()), copy_of(bell->memory_fd()));
+  ASSERT_TRUE(rope);
+  have_it_block(bell->fd());
+  fill(bell->fd());
+  bell->set_asleep(true);
+  ::alarm(5);
+  rope->ring_if_asleep();
+  ::alarm(0);
+  EXPECT_TRUE(rope->is_broken());
+}
+
+TEST(Bell, ItsOwnerNeverWaitsForARing) {
+  auto bell = Bell::make();
+  ASSERT_TRUE(bell);
+  have_it_block(bell->fd());
+  ::alarm(5);
+  bell->forget_rings();
+  ::alarm(0);
+}
+
 TEST(Bell, OtherThingsAreNoBells) {
   auto bell = Bell::make();
   ASSERT_TRUE(bell);
-  const auto copy = [](int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); };
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const Fd out(ends[0]);
-  EXPECT_FALSE(BellRope::adopt(Fd(ends[1]), copy(bell->memory_fd()))) << "writing to it might block";
+  EXPECT_FALSE(BellRope::adopt(Fd(ends[1]), copy_of(bell->memory_fd()))) << "writing to it might block";
   for (const int nameless :
        {::epoll_create1(EPOLL_CLOEXEC), ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), ::inotify_init1(IN_CLOEXEC)}) {
     ASSERT_GE(nameless, 0);
-    EXPECT_FALSE(BellRope::adopt(Fd(nameless), copy(bell->memory_fd())));
+    EXPECT_FALSE(BellRope::adopt(Fd(nameless), copy_of(bell->memory_fd())));
   }
-  EXPECT_FALSE(BellRope::adopt(copy(bell->fd()), copy(bell->fd())));
-  EXPECT_FALSE(BellRope::adopt(copy(bell->fd()), make_shared_memory(2 * kBellMemory)));
+  EXPECT_FALSE(BellRope::adopt(copy_of(bell->fd()), copy_of(bell->fd())));
+  EXPECT_FALSE(BellRope::adopt(copy_of(bell->fd()), make_shared_memory(2 * kBellMemory)));
   EXPECT_FALSE(BellRope::adopt(Fd(), Fd()));
 }
 
