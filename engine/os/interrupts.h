@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,7 +35,8 @@ class Interrupts {
   /// not concern it.
   void add_bell(int fd);
   /// Whether packets leave wait() asleep. At first they end it. One thread at a time. Unmasking ends a wait() that
-  /// runs, or the next one, if there are packets.
+  /// runs, or the next one, if there are packets. Should the kernel refuse that for a while, waits are short
+  /// until then.
   void mask(bool masked);
   /// The same for the socket of add_rare().
   void mask_rare(bool masked);
@@ -59,6 +61,12 @@ class Interrupts {
   void close();
 
  private:
+  std::span<const int> often() const;
+  std::span<const int> rare() const;
+  void mask(std::span<const int> sockets, bool& are_masked, bool masked);
+  bool control(std::span<const int> sockets, bool masked) const;
+  bool hear_again();
+  bool wait_for_events(std::optional<Instant> deadline);
   void wake_for(int fd, std::uint32_t events);
   /// What ended a sleep; kNothing: its timeout.
   enum class Cause : std::uint8_t { kEvent, kAlarm, kNothing };
@@ -77,6 +85,10 @@ class Interrupts {
   std::atomic<bool> is_put_off_ = false;
   std::vector<int> sockets_;  ///< The one of add_rare() comes last.
   bool has_rare_ = false;
+  std::atomic<bool> is_deaf_ = false;  ///< A socket could not be unmasked. To be tried again at each wait().
+  std::mutex mask_mutex_;              ///< Guards what follows, and what is in epoll_ of sockets_.
+  bool is_masked_ = false;
+  bool is_rare_masked_ = false;
   std::optional<Refusal> refusal_;
 };
 

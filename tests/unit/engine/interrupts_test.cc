@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/interrupts.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -133,6 +136,34 @@ TEST_F(InterruptsTest, TheRareSocketIsMaskedByItself) {
   EXPECT_FALSE(is_woken());
   interrupts_.mask_rare(false);
   EXPECT_TRUE(is_woken());
+}
+
+/// What epoll refuses: stands for a kernel that has no memory, or no room for another one of this user.
+Fd refused_file() { return Fd(::memfd_create("refused", MFD_CLOEXEC)); }
+
+TEST_F(InterruptsTest, ASocketThatCouldNotBeUnmaskedIsTriedAgain) {
+  for (const bool is_rare : {false, true}) {
+    const Fd packets(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)), refused = refused_file();
+    const Fd socket(::fcntl(packets.get(), F_DUPFD_CLOEXEC, 0));
+    const auto mask = [&](bool masked) { is_rare ? interrupts_.mask_rare(masked) : interrupts_.mask(masked); };
+    is_rare ? interrupts_.add_rare(socket.get()) : interrupts_.add(socket.get());
+    mask(true);
+    ASSERT_EQ(::dup2(refused.get(), socket.get()), socket.get());
+    std::thread unmasker([&] {
+      pass(os_now() + 5ms);
+      mask(false);
+    });
+    EXPECT_TRUE(interrupts_.wait(os_now() + 5s)) << "it does not know";
+    unmasker.join();
+    const Instant begin = os_now();
+    EXPECT_TRUE(interrupts_.wait(begin + 5s)) << "nobody looks";
+    EXPECT_LT(os_now() - begin, 1s);
+    EXPECT_FALSE(interrupts_.wait(os_now())) << "a look takes no time, and finds nothing";
+    ASSERT_EQ(::dup2(packets.get(), socket.get()), socket.get());
+    EXPECT_TRUE(interrupts_.wait(os_now())) << "it stays deaf";
+    mask(true);
+    EXPECT_FALSE(interrupts_.wait(os_now()));
+  }
 }
 
 /// valgrind warns of each system call that it does not know, also if it has just warned of it.
