@@ -51,8 +51,9 @@ UringPort::UringPort(Ring ring, BufferRing buffers, std::vector<ReceiveSocket> r
   full_.reserve(kFrames);
   // Only send sockets become fixed files. A ring lets go of its files up to 40 ms after its process died; a receive
   // socket among them would keep the address taken for a program that is started again at once.
-  senders_.set_on_change(
-      [this](SendIndex index, int fd) { io_uring_register_files_update(ring_.get(), index.value, &fd, 1); });
+  senders_.set_on_change([this](SendIndex index, int fd) {
+    is_fixed_[index.value] = io_uring_register_files_update(ring_.get(), index.value, &fd, 1) == 1;
+  });
 }
 
 void UringPort::flush() {
@@ -135,13 +136,16 @@ void UringPort::queue_sends() {
     const FrameIndex frame = queue_[taken++];
     Outgoing& out = outgoing_[frame.value];
     io_uring_sqe* sqe = ring_.next_sqe();
+    // The kernel may have had no memory for it.
+    const bool is_fixed = is_fixed_[out.index.value];
+    const int file = is_fixed ? out.index.value : senders_[out.index].fd.get();
     if (out.message.msg_controllen == 0) {
-      io_uring_prep_send(sqe, out.index.value, out.bytes.iov_base, out.bytes.iov_len, MSG_DONTWAIT);
+      io_uring_prep_send(sqe, file, out.bytes.iov_base, out.bytes.iov_len, MSG_DONTWAIT);
       io_uring_prep_send_set_addr(sqe, out.to.get(), static_cast<std::uint16_t>(out.to.size));
     } else {
-      io_uring_prep_sendmsg(sqe, out.index.value, &out.message, MSG_DONTWAIT);
+      io_uring_prep_sendmsg(sqe, file, &out.message, MSG_DONTWAIT);
     }
-    sqe->flags |= IOSQE_FIXED_FILE;
+    if (is_fixed) sqe->flags |= IOSQE_FIXED_FILE;
     sqe->user_data = frame.value;
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(taken));

@@ -20,6 +20,7 @@
 //   (the kernel would requeue it after 32 rounds, and MSG_DONTWAIT forbids that).
 #pragma once
 
+#include <bitset>
 #include <memory>
 
 #include "engine/port/receive_batch.h"
@@ -63,9 +64,10 @@ class UringPort final : public UdpPort {
 
   Ring ring_;
   BufferRing buffers_;
-  msghdr receive_layout_{};        ///< Sizes of name and control messages in a receive buffer.
-  std::vector<FrameIndex> queue_;  ///< Committed, not submitted yet.
-  std::vector<FrameIndex> full_;   ///< Came back because a socket buffer was full.
+  msghdr receive_layout_{};                  ///< Sizes of name and control messages in a receive buffer.
+  std::vector<FrameIndex> queue_;            ///< Committed, not submitted yet.
+  std::vector<FrameIndex> full_;             ///< Came back because a socket buffer was full.
+  std::bitset<SendSockets::kMax> is_fixed_;  ///< By send index: whether the socket is a fixed file of the ring.
   struct Shot {
     bool armed = false;
     std::size_t received = 0;

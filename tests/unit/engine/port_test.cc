@@ -17,6 +17,7 @@
 #include "engine/port/send_sockets.h"
 #include "proto/address.h"
 #include "proto/packet.h"
+#include "tests/support/in_child.h"
 #include "tests/support/port_fixture.h"
 
 namespace uroce::test {
@@ -419,6 +420,22 @@ TEST_P(PortTest, AChildOfForkCanLetGoWithoutHarmToItsParent) {
   a_->flush();
   Inbox inbox;
   receive(*b_, inbox, 2);
+}
+
+// As where it has no memory for another one.
+TEST_P(PortTest, SendsFromSocketsThatTheKernelDoesNotRegister) {
+  const std::string refused = in_child([] {
+    const auto late = open(address(3));
+    forbid({SYS_io_uring_register}, ENOMEM);
+    proto::Path other = path(3, 2);
+    other.tclass = 0x6A;  // In a control message.
+    if (!queue(*late, path(3, 2), 0) || !queue(*late, path(3, 2), 1) || !queue(*late, other, 2)) return "no frame";
+    late->flush();
+    return late->counters().send_errors == 0 ? "sent" : "refused";
+  });
+  EXPECT_EQ(refused, "sent");
+  Inbox inbox;
+  receive(*b_, inbox, 3);
 }
 
 }  // namespace
