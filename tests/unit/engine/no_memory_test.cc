@@ -61,8 +61,7 @@ TEST_P(NoMemory, WhatIsNotCapturedIsSentAndReceived) {
   const auto file =
       std::filesystem::path(testing::TempDir()) / ("uroce_short_" + std::to_string(::getpid()) + ".pcapng");
   engine::CaptureTap tap(std::move(a_), std::move(*proto::PcapWriter::create(file)));
-  const std::string comment(100, 'x');
-  tap.comment_received([&](const proto::Datagram&) { return comment; });
+  tap.comment_received([](const proto::Datagram&) { return std::string(100, 'x'); });
   queue(tap, path(1, 2), 0);  // Opens the socket.
   tap.flush();
   queue(*b_, path(2, 1), 1);
