@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that no NIC of ours sends.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
@@ -113,6 +115,106 @@ TEST(Script, MigReqIsARemark) {
   EXPECT_EQ(habits[0].note.text, "MigReq is set");
   EXPECT_EQ(habits[0].note.severity, Severity::kRemark);
   EXPECT_EQ(habits[0].packets, 2u);
+}
+
+/// A packet of one of several connections, each of which has its own ends.
+struct Said {
+  Ends ends;
+  Scripted packet;
+};
+
+/// The captures of all of them as one: packet after packet.
+Octets told_by_turns(const std::vector<Said>& packets) {
+  constexpr std::ptrdiff_t kFileHeader = 24;
+  Octets file;
+  for (const Said& said : packets) {
+    const Octets one = scripted_pcap({said.packet}, said.ends);
+    file.insert(file.end(), one.begin() + (file.empty() ? 0 : kFileHeader), one.end());
+  }
+  return file;
+}
+
+/// Requests of several QPs, and then the answers of all: each pair of QPs, as "0x11-0x21".
+std::vector<std::string> pairs_of(const Retold& retold) {
+  std::vector<std::string> pairs;
+  for (const auto& each : retold.story->connections()) {
+    if (each->part_of) continue;
+    EXPECT_EQ(each->pairing, Pairing::kAnswers) << each->number;
+    const std::uint32_t left = each->left.qpn.value_or(0), right = each->right.qpn.value_or(0);
+    pairs.push_back(fmt::format("{:#x}-{:#x}", std::min(left, right), std::max(left, right)));
+  }
+  std::ranges::sort(pairs);
+  return pairs;
+}
+
+TEST(Script, QpsOfOneAddressArePairedByAnswers) {
+  const proto::Gid here = proto::Gid::from_v4(10, 0, 0, 1);
+  std::vector<Said> packets;
+  const auto ends = [&](std::uint32_t n) { return Ends{.a = here, .b = here, .qp_a = 0x10 + n, .qp_b = 0x20 + n}; };
+  for (std::uint32_t n = 1; n <= 4; ++n) packets.push_back({ends(n), {true, O::kRcSendOnly, n * 1000, 4}});
+  for (std::uint32_t n = 1; n <= 4; ++n) {
+    packets.push_back({ends(n), {false, O::kRcAcknowledge, n * 1000, 0, aeth(1)}});
+    packets.push_back({ends(n), {false, O::kRcSendOnly, n * 1000 + 500, 4}});
+  }
+  for (std::uint32_t n = 1; n <= 4; ++n) {
+    packets.push_back({ends(n), {true, O::kRcAcknowledge, n * 1000 + 500, 0, aeth(1)}});
+  }
+  const Retold retold = retell_bytes(told_by_turns(packets));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22", "0x13-0x23", "0x14-0x24"));
+}
+
+/// Both ends of the address ask before anybody answers.
+TEST(Script, QpsOfOneAddressThatAllAskAtFirstArePairedByAnswers) {
+  const proto::Gid here = proto::Gid::from_v4(10, 0, 0, 1);
+  std::vector<Said> packets;
+  const auto ends = [&](std::uint32_t n) { return Ends{.a = here, .b = here, .qp_a = 0x10 + n, .qp_b = 0x20 + n}; };
+  for (const bool from_a : {true, false}) {
+    for (std::uint32_t n = 1; n <= 2; ++n) {
+      packets.push_back({ends(n), {from_a, O::kRcSendOnly, n * 1000 + (from_a ? 0 : 500), 4}});
+    }
+  }
+  for (std::uint32_t n = 1; n <= 2; ++n) {
+    packets.push_back({ends(n), {false, O::kRcAcknowledge, n * 1000, 0, aeth(1)}});
+    packets.push_back({ends(n), {true, O::kRcAcknowledge, n * 1000 + 500, 0, aeth(1)}});
+  }
+  const Retold retold = retell_bytes(told_by_turns(packets));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22"));
+}
+
+/// Two connections between two hosts, one asked in each direction: the first requests look like a pair.
+TEST(Script, AnAnswerUndoesAPairThatWasGuessed) {
+  const Ends one{.qp_a = 0x11, .qp_b = 0x21}, other{.qp_a = 0x12, .qp_b = 0x22};
+  const Retold retold = retell_bytes(told_by_turns({{one, {true, O::kRcSendOnly, 1000, 4}},
+                                                    {other, {false, O::kRcSendOnly, 2000, 4}},
+                                                    {one, {false, O::kRcAcknowledge, 1000, 0, aeth(1)}},
+                                                    {other, {true, O::kRcAcknowledge, 2000, 0, aeth(1)}}}));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22"));
+}
+
+/// As above, with three connections: an answer to a QP whose own pair was guessed.
+TEST(Script, AnAnswerInsideAWrongPairUndoesIt) {
+  const Ends one{.qp_a = 0x11, .qp_b = 0x21}, other{.qp_a = 0x12, .qp_b = 0x22};
+  const Retold retold = retell_bytes(told_by_turns({{one, {true, O::kRcSendOnly, 1000, 4}},
+                                                    {other, {false, O::kRcSendOnly, 2000, 4}},
+                                                    {other, {true, O::kRcSendOnly, 3000, 4}},
+                                                    {other, {false, O::kRcAcknowledge, 3000, 0, aeth(1)}},
+                                                    {one, {false, O::kRcAcknowledge, 1000, 0, aeth(1)}},
+                                                    {other, {true, O::kRcAcknowledge, 2000, 0, aeth(1)}}}));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22"));
+}
+
+TEST(Script, WithoutAnswersTheOnlyTwoQpsOfAnAddressAreProbablyAPair) {
+  const proto::Gid here = proto::Gid::from_v4(10, 0, 0, 1);
+  const Retold retold = retell_bytes(
+      scripted_pcap({{true, O::kUcSendOnly, 1000, 4}, {false, O::kUcSendOnly, 2000, 4}}, {.a = here, .b = here}));
+  const auto& connections = retold.story->connections();
+  ASSERT_EQ(connections.size(), 2u);
+  EXPECT_EQ(connections[0]->pairing, Pairing::kGuess);
+  EXPECT_EQ(connections[1]->part_of, 1u);
 }
 
 /// Two QPs of one host stay two.

@@ -18,7 +18,8 @@ bool is_opposite(const Connection& other, const Packet& packet) {
 Story::Seat Story::find_seat(const Packet& packet) {
   const auto found = flows_.find({packet.source, packet.destination, packet.dest_qp, 0});
   if (found == flows_.end()) return packet.icrc == Icrc::kWrong ? Seat{} : pair_with_opposite(packet);
-  const Seat seat = found->second;
+  if (packet.is_response() && packet.icrc != Icrc::kWrong) unguess(packet, found->second);
+  const Seat seat = flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   Connection& half = *seat.connection;
   if (half.is_of_one_qp()) return {&half, !packet.is_response()};
   const bool sender_known = (seat.from_left ? half.left : half.right).qpn.has_value();
@@ -27,7 +28,8 @@ Story::Seat Story::find_seat(const Packet& packet) {
   if (half.stream(!seat.from_left).awaits(packet)) return seat;
   for (Connection* const other : one_sided_) {
     if (other == &half || !is_opposite(*other, packet) || !other->to_right.awaits(packet)) continue;
-    join(*other, half);
+    const bool was_first = half.number < other->number;
+    was_first ? join(half, *other, Pairing::kAnswers) : join(*other, half, Pairing::kAnswers);
     return flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   }
   const bool itself = half.left.gid == half.right.gid && half.to_right.awaits(packet);
@@ -38,8 +40,52 @@ Story::Seat Story::find_seat(const Packet& packet) {
   return {&half, false};
 }
 
+/// A response that its own guessed connection does not await, and the requests of another one do: the guess was wrong.
+void Story::unguess(const Packet& packet, const Seat& seat) {
+  Connection& own = *seat.connection;
+  const bool guessed = std::ranges::find(guessed_, &own) != guessed_.end();
+  const bool sender_known = (seat.from_left ? own.left : own.right).qpn.has_value();
+  const Stream& asked = own.stream(!seat.from_left);
+  if ((sender_known && (!guessed || asked.was_answered())) || asked.awaits(packet)) return;
+  const auto waits = [&](const Connection* other) {
+    return other != &own && is_opposite(*other, packet) && other->to_right.awaits(packet);
+  };
+  if (std::ranges::none_of(one_sided_, waits) && !free_awaiting(packet, &own)) return;
+  if (guessed) split(own);
+}
+
+/// Takes a guessed pair apart, other than `own`, of which one end awaits this response to somebody else. False: none.
+bool Story::free_awaiting(const Packet& packet, const Connection* own) {
+  const auto waits = [&](const Endpoint& from, const Endpoint& to, const Stream& requests) {
+    return from.gid == packet.destination && to.gid == packet.source && !requests.was_answered() &&
+           requests.awaits(packet);
+  };
+  for (Connection* const other : guessed_) {
+    if (other == own || other->service != packet.op->service) continue;
+    if (!waits(other->left, other->right, other->to_right) && !waits(other->right, other->left, other->to_left)) {
+      continue;
+    }
+    return split(*other);
+  }
+  return false;
+}
+
+/// The reverse of join(): what was told of the other end stays where it was told.
+bool Story::split(Connection& pair) {
+  if (connections_.size() >= kMostConnections) return false;
+  std::erase(guessed_, &pair);
+  Connection& fresh = new_half(pair.service, pair.right.gid, {pair.left.gid, pair.left.qpn});
+  fresh.to_right = std::exchange(pair.to_left, Stream(*names_, pair.service == proto::Service::kRc));
+  pair.left.qpn.reset();
+  pair.pairing = Pairing::kOneSided;
+  one_sided_.push_back(&pair);
+  return true;
+}
+
 /// The first packet of a flow: does it go the other way of a connection of which only one side is known?
 Story::Seat Story::pair_with_opposite(const Packet& packet) {
+  // On one address every request goes the other way of every other one. Answers will tell, or the end.
+  if (!packet.is_response() && packet.source == packet.destination) return new_connection(packet);
   Connection* best = nullptr;
   std::size_t candidates = 0;
   for (Connection* const other : one_sided_) {
@@ -50,6 +96,7 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
     best = other;
     ++candidates;
   }
+  if (candidates == 0 && packet.is_response() && free_awaiting(packet, nullptr)) return pair_with_opposite(packet);
   if (candidates == 0 && (best = only_unheard(packet)) != nullptr) candidates = 1;
   const bool itself = best != nullptr && best->left.gid == best->right.gid && best->right.qpn == packet.dest_qp;
   if (candidates == 0 || itself || (candidates > 1 && !packet.is_response())) return new_connection(packet);
@@ -57,6 +104,7 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
   const bool fits = candidates == 1 && packet.is_response() && best->to_right.awaits(packet);
   best->pairing = fits ? Pairing::kAnswers : Pairing::kGuess;
   std::erase(one_sided_, best);
+  if (!fits) remember_guess(*best);
   const Seat seat{best, false};
   flows_[{packet.source, packet.destination, packet.dest_qp, 0}] = seat;
   return seat;
@@ -77,22 +125,31 @@ Connection* Story::only_unheard(const Packet& packet) const {
 
 Story::Seat Story::new_connection(const Packet& packet) {
   if (connections_.size() >= kMostConnections) return {};
-  connections_.push_back(
-      std::make_unique<Connection>(static_cast<std::uint32_t>(connections_.size() + 1), packet.op->service, *names_));
-  Connection& fresh = *connections_.back();
-  fresh.left = {packet.source, std::nullopt};
-  fresh.right = {packet.destination, packet.dest_qp};
-  if (one_sided_.size() >= 1000) one_sided_.erase(one_sided_.begin());  // So that a search stays short.
-  one_sided_.push_back(&fresh);
-  const Seat seat{&fresh, true};
-  flows_[{packet.source, packet.destination, packet.dest_qp, 0}] = seat;
-  return seat;
+  return {&new_half(packet.op->service, packet.source, {packet.destination, packet.dest_qp}), true};
 }
 
-/// Two halves turn out to be one connection. What was told about the second one stays there.
-void Story::join(Connection& into, Connection& half) {
+/// A connection of which only the right end is known.
+Connection& Story::new_half(proto::Service service, const proto::Gid& left, const Endpoint& right) {
+  connections_.push_back(
+      std::make_unique<Connection>(static_cast<std::uint32_t>(connections_.size() + 1), service, *names_));
+  Connection& fresh = *connections_.back();
+  fresh.left = {left, std::nullopt};
+  fresh.right = right;
+  if (one_sided_.size() >= kMostSearched) one_sided_.erase(one_sided_.begin());
+  one_sided_.push_back(&fresh);
+  flows_[{left, right.gid, *right.qpn, 0}] = {&fresh, true};
+  return fresh;
+}
+
+void Story::remember_guess(Connection& pair) {
+  if (guessed_.size() >= kMostSearched) guessed_.erase(guessed_.begin());
+  guessed_.push_back(&pair);
+}
+
+/// Two halves turn out to be one connection, the first one. What was told about the second one stays there.
+void Story::join(Connection& into, Connection& half, Pairing pairing) {
   into.left.qpn = half.right.qpn;
-  into.pairing = Pairing::kAnswers;
+  into.pairing = pairing;
   into.to_left = std::move(half.to_right);
   into.packets += half.packets;
   into.icrc_right += half.icrc_right;
@@ -103,6 +160,21 @@ void Story::join(Connection& into, Connection& half) {
   flows_[{half.left.gid, half.right.gid, *half.right.qpn, 0}] = {&into, false};
   std::erase(one_sided_, &into);
   std::erase(one_sided_, &half);
+}
+
+/// On one address, where nothing was answered (UC has no answers): two halves that are left are probably a pair.
+void Story::pair_what_is_left() {
+  const std::vector<Connection*> left = one_sided_;
+  for (Connection* const first : left) {
+    const auto is_like = [&](const Connection* other) {
+      return other->left.gid == first->left.gid && other->right.gid == first->left.gid &&
+             other->service == first->service && other->to_right.started() && !other->to_right.was_answered();
+    };
+    if (!is_like(first) || std::ranges::count_if(left, is_like) != 2) continue;
+    Connection* const second =
+        *std::ranges::find_if(left, [&](const Connection* o) { return o != first && is_like(o); });
+    if (second->number > first->number) join(*first, *second, Pairing::kGuess);
+  }
 }
 
 Story::Seat Story::renew(const Seat& seat, const Packet& packet) {

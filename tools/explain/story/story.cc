@@ -177,6 +177,7 @@ void Story::tell_connected(const Packet& packet, Told& told) {
 }
 
 void Story::finish() {
+  pair_what_is_left();
   for (const auto& connection : connections_) {
     if (connection->service == Service::kUd || connection->part_of) continue;
     connection->to_right.finish(totals_.last_ns);

@@ -58,14 +58,23 @@ class Story {
   Seat new_connection(const Packet& packet);
   Seat pair_with_opposite(const Packet& packet);
   Connection* only_unheard(const Packet& packet) const;
-  void join(Connection& into, Connection& half);
+  Connection& new_half(proto::Service service, const proto::Gid& left, const Endpoint& right);
+  void join(Connection& into, Connection& half, Pairing pairing);
+  void unguess(const Packet& packet, const Seat& seat);
+  bool free_awaiting(const Packet& packet, const Connection* own);
+  bool split(Connection& pair);
+  void remember_guess(Connection& pair);
+  void pair_what_is_left();
   Seat renew(const Seat& seat, const Packet& packet);
   void seat_agreed(const Agreed& agreed);
+
+  static constexpr std::size_t kMostSearched = 1000;  ///< So that a search stays short.
 
   const Names* names_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::unordered_map<Flow, Seat, FlowHash> flows_;
   std::vector<Connection*> one_sided_;  ///< Connections of which one QPN is not known.
+  std::vector<Connection*> guessed_;    ///< Pairs that an answer may still take apart.
   Manager manager_;
   Totals totals_;
 };
