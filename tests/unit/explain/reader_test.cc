@@ -195,6 +195,28 @@ TEST(Reader, SectionsOfTheSameTimeAreTwoTaps) {
   EXPECT_EQ(retell_bytes(joined({part(a, false), part(a, true), part(b, false), part(b, true)})).counts(), counts);
 }
 
+/// Two processes write to a FIFO by turns: a section for each turn.
+TEST(Reader, SectionsMayBeManyMoreThanInterfaces) {
+  const auto frames = frames_of(kName);
+  constexpr std::int64_t kTurns = 120'000;
+  Octets file;
+  for (std::int64_t i = 0; i < kTurns; ++i) {
+    const Frames one{{frames[0].first + i * 1000, frames[0].second}};
+    const Octets turn = section(i % 2 == 0 ? "uroce0 (a 1)" : "uroce0 (b 2)", one);
+    file.insert(file.end(), turn.begin(), turn.end());
+  }
+  auto reader = Reader::open(Input(std::move(file)));
+  ASSERT_TRUE(reader.ok());
+  Frame frame;
+  std::int64_t read = 0;
+  for (; reader->next(frame) == Reader::Next::kFrame; ++read) {
+    ASSERT_EQ(frame.interface, static_cast<std::uint32_t>(read % 2)) << read;
+  }
+  EXPECT_EQ(reader->damage(), "");
+  EXPECT_EQ(read, kTurns);
+  EXPECT_EQ(reader->interface_name(1), "uroce0 (b 2)");
+}
+
 TEST(Reader, SectionsOfOtherInterfacesAreOtherTaps) {
   const auto frames = frames_of(kName);
   const std::span all(frames);

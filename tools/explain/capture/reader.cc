@@ -147,7 +147,7 @@ bool Reader::read_pcapng(Frame& frame) {
     const Bytes block = input_.peek(size);
     if (block.size() < size) return broken("cut off in the block");
     bool packet = false;
-    if (type == kSectionType) first_interface_ = static_cast<std::uint32_t>(interfaces_.size());
+    if (type == kSectionType) begin_section();
     if (type == kInterfaceBlock) add_interface(block);
     if (type == kEnhancedPacket || type == kOldPacket || type == kSimplePacket) {
       packet = take_packet(block, type, frame);
@@ -178,6 +178,15 @@ struct Reader::Options {
     return true;
   }
 };
+
+/// Forgets the last section's interfaces, but those that stand for others: a live capture of several processes has a
+/// section whenever another one writes.
+void Reader::begin_section() {
+  while (interfaces_.size() > first_interface_ && interfaces_.back().tap != interfaces_.size() - 1) {
+    interfaces_.pop_back();
+  }
+  first_interface_ = static_cast<std::uint32_t>(interfaces_.size());
+}
 
 void Reader::add_interface(Bytes block) {
   if (block.size() < 20 || interfaces_.size() >= kMostInterfaces) return;

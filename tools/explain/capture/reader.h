@@ -62,6 +62,7 @@ class Reader {
   bool read_pcap_header();
   bool read_pcap(Frame& frame);
   bool read_pcapng(Frame& frame);
+  void begin_section();
   void add_interface(Bytes block);
   bool take_packet(Bytes block, std::uint32_t type, Frame& frame);
   bool broken(const std::string& what);
