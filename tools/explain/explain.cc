@@ -190,6 +190,7 @@ int explain(const Options& options) {
   }
   if (options.follow) stop_by_interrupt();
   const Names names(input->captures.size() > 1);
+  std::signal(SIGXFSZ, SIG_IGN);  // A file that reached `ulimit -f` is an error to tell, as a full disk is.
   const Outputs outputs = make_outputs(options, names, filter);
   if (const std::string error = error_of(outputs); !error.empty()) return complain(error);
   for (const auto& output : outputs) output->begin(input->verdicts);

@@ -178,6 +178,16 @@ def recordings(directory):
         expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
 
 
+def limited(directory):
+    """A file that reached `ulimit -f` is told as a full disk is."""
+    for kind in "html", "perfetto":
+        out = directory / kind
+        ran = subprocess.run(["prlimit", "--fsize=1000", UROCE, "explain", f"--{kind}", out, LOSS], capture_output=True,
+                             text=True, timeout=30, check=False)
+        assert ran.returncode == 2, ran
+        expect(ran.stderr, f"can't write {out}: File too large")
+
+
 def left_rings(directory):
     """What a crash has left is named, with why it becomes no recording; also beside recordings."""
     ring = directory / "uroce-crashed-1-0.ring"
@@ -289,7 +299,7 @@ def main():
     progress()
     filters()
     documents()
-    for part in traces, mistakes, recordings, left_rings, irregular, hostile, streams:
+    for part in traces, mistakes, recordings, limited, left_rings, irregular, hostile, streams:
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
     return None
