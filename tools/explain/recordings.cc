@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -121,6 +122,13 @@ void add_capture(const Document& document, InputFiles& input) {
   }
 }
 
+/// Whether one NIC of one process has written both. In containers each process may be number 1.
+bool is_of_one_nic(const json& a, const json& b) {
+  constexpr std::array kWho{"pid", "nic", "program", "address"};
+  return std::ranges::all_of(kWho,
+                             [&](const char* member) { return a.value(member, json()) == b.value(member, json()); });
+}
+
 /// False when there is nothing.
 bool take_directory(const std::string& directory, InputFiles& input) {
   for (std::string& ring : record::save_left_rings(directory)) input.skipped.push_back(std::move(ring));
@@ -130,10 +138,7 @@ bool take_directory(const std::string& directory, InputFiles& input) {
   std::erase_if(documents, [&](const Document& document) { return newest - document.time > kTogether; });
   // A process that recorded several times told the same each time, and more.
   for (std::size_t i = 0; i < documents.size(); ++i) {
-    const auto same = [&](const Document& later) {
-      return later.content.value("pid", 0) == documents[i].content.value("pid", 0) &&
-             later.content.value("nic", 0) == documents[i].content.value("nic", 0);
-    };
+    const auto same = [&](const Document& later) { return is_of_one_nic(later.content, documents[i].content); };
     if (std::any_of(documents.begin() + static_cast<std::ptrdiff_t>(i) + 1, documents.end(), same)) continue;
     add_verdicts(documents[i], input.verdicts);
     add_capture(documents[i], input);

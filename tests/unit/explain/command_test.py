@@ -178,6 +178,18 @@ def recordings(directory):
         expect(ran.stdout, "RETRY_EXC_ERR on QP 0x11\n  rdma_client[7], uroce0 127.0.0.2; uroce-good-7-0-1.json")
 
 
+def containers(directory):
+    """Each process of a container may be number 1. What one process recorded twice is told once."""
+    for n, (address, why) in enumerate([("127.0.0.2", "first"), ("127.0.0.2", "again"), ("127.0.0.3", "other end")]):
+        path = directory / f"uroce-perf-1-0-{n + 1}.json"
+        path.write_text(json.dumps({"schema": "uroce-record-1", "program": "perf", "pid": 1, "nic": 0, "address": address,
+                                    "why": why}))
+        os.utime(path, (1e9 + n, 1e9 + n))
+    told = explain(directory).stdout
+    expect(told, "Recorded: again", "Recorded: other end")
+    assert "first" not in told, told
+
+
 def limited(directory):
     """A file that reached `ulimit -f` is told as a full disk is."""
     for kind in "html", "perfetto":
@@ -299,7 +311,7 @@ def main():
     progress()
     filters()
     documents()
-    for part in traces, mistakes, recordings, limited, left_rings, irregular, hostile, streams:
+    for part in traces, mistakes, recordings, containers, limited, left_rings, irregular, hostile, streams:
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
     return None
