@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 
@@ -74,6 +76,27 @@ bool is_begun(int fd) {
   return ::pread(fd, &magic, sizeof magic, offsetof(Ring, magic)) > 0 && magic != 0;
 }
 
+/// When the process was last seen alive, since 1970: what it has left is not as new as the moment that finds it.
+timespec last_seen(const Recording& recording, int fd) {
+  struct stat facts {};
+  const timespec unknown{.tv_sec = 0, .tv_nsec = UTIME_OMIT};
+  if (::fstat(fd, &facts) != 0) return unknown;
+  Instant last{};
+  for (const auto& each : recording.events) last = std::max(last, each.event.when);
+  for (const auto& each : recording.packets) last = std::max(last, each.when);
+  std::int64_t since_1970 = 0;
+  const std::int64_t when = last.time_since_epoch().count();
+  // What is written through a mapping need not change the time of the file.
+  if (when == 0 || __builtin_add_overflow(when, recording.wall_offset_ns, &since_1970) || since_1970 < 0) {
+    return facts.st_mtim;
+  }
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec told{.tv_sec = since_1970 / kSecond, .tv_nsec = since_1970 % kSecond};
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return told.tv_sec > now.tv_sec ? facts.st_mtim : told;  // It was damaged, or the clock was set back.
+}
+
 /// Makes a recording of a ring that was left. What went wrong, or "".
 std::string save_left_ring(const fs::path& path, const std::string& directory) {
   const auto fd = open_left_ring(path);
@@ -82,6 +105,8 @@ std::string save_left_ring(const fs::path& path, const std::string& directory) {
   if (!recording) return is_begun(fd->get()) ? "damaged, or of another version of uroce" : "";
   const auto saved = save(*recording, "the process ended without closing its NIC: killed, or crashed", directory);
   if (!saved.ok()) return saved.error();
+  const timespec last = last_seen(*recording, fd->get());
+  ::utimensat(AT_FDCWD, (*saved + kDocument).c_str(), std::array{last, last}.data(), AT_SYMLINK_NOFOLLOW);
   std::error_code error;
   fs::remove(path, error);
   return "";

@@ -82,6 +82,22 @@ TEST_F(Store, OldRecordingsMakeRoom) {
   EXPECT_EQ(count(".pcapng"), kRecordingsKept);
 }
 
+/// It is as old as what its process did last, not as the moment that finds it.
+TEST_F(Store, WhatAKilledProcessLeftIsDatedByItsLastEvent) {
+  Flight flight;
+  flight.sends_write(1ms, 0x105);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto minute = std::chrono::minutes(1);
+  flight.ring->wall_offset_ns = std::chrono::nanoseconds(now - minute).count() - flight.ring->packet[0].when_ns;
+  std::ofstream(folder + "/uroce-killed-1-0.ring", std::ios::binary)
+      .write(reinterpret_cast<const char*>(flight.ring.get()), sizeof(Ring));
+  EXPECT_TRUE(save_left_rings(folder).empty());
+  struct stat facts {};
+  const auto read = flight.read();
+  ASSERT_EQ(::stat((folder + '/' + stem_of(read.program, read.pid, read.nic) + "-1.json").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mtim.tv_sec, std::chrono::duration_cast<std::chrono::seconds>(now - minute).count());
+}
+
 TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   const std::string left = folder + "/uroce-killed-1-0.ring", alive = folder + "/uroce-alive-2-0.ring";
   Flight flight;
