@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -237,6 +239,33 @@ TEST_F(Recordings, AChildThatWasForkedInsideACallLeavesThatOfItsParent) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(rings(), 1u);
+}
+
+/// The lock on it is that of the open file, which a mapping keeps open as well.
+TEST_F(Recordings, AChildDoesNotHideTheRingOfItsKilledParent) {
+  UROCE_NEEDS_THREADS_AFTER_FORK();
+  std::array<int, 2> child_runs{}, child_lives{};
+  ASSERT_EQ(::pipe(child_runs.data()), 0);
+  ASSERT_EQ(::pipe(child_lives.data()), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    ContextPtr context = open_device(0);
+    char byte = 0;
+    if (::fork() == 0) {
+      ::close(child_lives[1]);
+      const bool told = ::write(child_runs[1], &byte, 1) == 1;
+      ::_exit(told && ::read(child_lives[0], &byte, 1) == 0 ? 0 : 1);  // Until the test ends.
+    }
+    if (::read(child_runs[0], &byte, 1) == 1) ::kill(::getpid(), SIGKILL);
+    ::_exit(1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(parent, &status, 0), parent);
+  EXPECT_EQ(rings(), 1u);
+  EXPECT_TRUE(record::save_left_rings(folder).empty());
+  EXPECT_EQ(rings(), 0u);
+  EXPECT_NE(documents().find("killed, or crashed"), std::string::npos);
+  for (const int end : {child_runs[0], child_runs[1], child_lives[0], child_lives[1]}) ::close(end);
 }
 
 }  // namespace
