@@ -19,6 +19,7 @@
 #include "proto/base/fd.h"
 #include "proto/quiet_signals.h"
 #include "verbs/record/files.h"
+#include "verbs/record/text_field.h"
 
 namespace uroce::record {
 namespace {
@@ -128,7 +129,9 @@ void remove_oldest(const std::string& directory) {
 bool is_ring(const std::string& path) { return is_ours(path, kRingSuffix); }
 
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic) {
-  std::string safe = program.empty() ? "program" : program;
+  std::array<char, sizeof(Ring::program)> cut{};  // As in the ring: a file's name has 255 bytes at most.
+  set_text(cut, program);
+  std::string safe = program.empty() ? "program" : text_of(cut);
   std::replace_if(
       safe.begin(), safe.end(), [](char c) { return c == '/' || static_cast<unsigned char>(c) < ' ' || c == 0x7F; },
       '_');

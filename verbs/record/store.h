@@ -19,7 +19,8 @@ inline constexpr std::size_t kRingsLeft = 16;
 inline constexpr std::string_view kFilePrefix = "uroce-";
 inline constexpr std::string_view kRingSuffix = ".ring";
 
-/// "uroce-PROGRAM-PID-NIC": what the files of a NIC are called, before a number and the suffix.
+/// "uroce-PROGRAM-PID-NIC": what the files of a NIC are called, before a number and the suffix. Of a long name of a
+/// program, the begin.
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic);
 
 /// Whether a file of this name is a ring of ours.

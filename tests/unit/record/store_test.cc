@@ -98,6 +98,12 @@ TEST_F(Store, WhatAKilledProcessLeftIsDatedByItsLastEvent) {
   EXPECT_EQ(facts.st_mtim.tv_sec, std::chrono::duration_cast<std::chrono::seconds>(now - minute).count());
 }
 
+/// A file's name has 255 bytes at most, and a program's may have as many.
+TEST(Stem, CutsTheNameOfTheProgramAsTheRingDoes) {
+  EXPECT_EQ(stem_of(std::string(245, 'p'), 1, 2), "uroce-" + std::string(31, 'p') + "-1-2");
+  EXPECT_EQ(stem_of("a/b", 1, 2), "uroce-a_b-1-2");
+}
+
 TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   const std::string left = folder + "/uroce-killed-1-0.ring", alive = folder + "/uroce-alive-2-0.ring";
   Flight flight;
