@@ -18,7 +18,9 @@ int record(std::uint32_t pid, const std::string& directory) {
   }
   ::mkdir(directory.c_str(), 0777);  // If it can't be made, writing to it will say why.
   for (const uroce::record::Recording& recording : recordings) {
-    const auto saved = uroce::record::save(recording, "asked for by `uroce record`", directory);
+    // The directory is any one that was named, of which we remove nothing.
+    const auto saved =
+        uroce::record::save(recording, "asked for by `uroce record`", directory, uroce::record::Keep::kAll);
     if (!saved.ok()) {
       print_to(stderr, "uroce: {}\n", saved.error());
       return 1;

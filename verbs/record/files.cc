@@ -84,7 +84,7 @@ std::vector<std::uint8_t> pcapng_of(const Recording& recording) {
 }
 
 std::string json_of(const Recording& recording, const std::string& why) {
-  std::string out = "{\"schema\": \"uroce-record-1\", \"program\": " + quoted(recording.program);
+  std::string out = std::string(kDocumentBegin) + ", \"program\": " + quoted(recording.program);
   out += member("pid", recording.pid) + member("nic", recording.nic) + ", \"address\": " + quoted(recording.address);
   out += ", \"why\": " + quoted(why) + ",\n\"causes\": [";
   bool first = true;

@@ -28,9 +28,36 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDocument = ".json";
 
-bool is_ours(const fs::path& path, std::string_view suffix) {
-  const std::string name = path.filename().string();
-  return name.starts_with(kFilePrefix) && name.ends_with(suffix);
+/// Takes "-123" off the end. False when there is none.
+bool take_number(std::string_view& name) {
+  const std::size_t digits = name.size() - (name.find_last_not_of("0123456789") + 1);
+  if (digits == 0 || digits == name.size() || name[name.size() - digits - 1] != '-') return false;
+  name.remove_suffix(digits + 1);
+  return true;
+}
+
+/// Whether it is called "uroce-PROGRAM" and then at least `numbers` times "-NUMBER", and ends in `suffix`. Other names
+/// are those of somebody else's files.
+bool is_ours(const fs::path& path, std::string_view suffix, int numbers) {
+  const std::string file = path.filename().string();
+  std::string_view name = file;
+  if (!name.starts_with(kFilePrefix) || !name.ends_with(suffix)) return false;
+  name.remove_suffix(suffix.size());
+  for (; numbers > 0; --numbers) {
+    if (!take_number(name)) return false;
+  }
+  return name.size() > kFilePrefix.size();
+}
+
+bool is_ring_name(const fs::path& path) { return is_ours(path, kRingSuffix, 2); }  // PID and NIC.
+bool is_document_name(const fs::path& path) { return is_ours(path, kDocument, 3); }
+
+/// Whether it begins as our documents do.
+bool is_document(const fs::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  std::array<char, kDocumentBegin.size()> begin{};
+  return fd && ::read(fd.get(), begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == kDocumentBegin;
 }
 
 bool write_all(int fd, const void* data, std::size_t size) {
@@ -45,12 +72,12 @@ bool write_all(int fd, const void* data, std::size_t size) {
   return true;
 }
 
-/// Files of ours with that suffix, the oldest first.
-std::vector<fs::path> by_age(const std::string& directory, std::string_view suffix) {
+/// Files of ours, the oldest first.
+std::vector<fs::path> by_age(const std::string& directory, bool (*is_wanted)(const fs::path&)) {
   std::error_code error;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   for (const auto& entry : entries_of(directory, error)) {
-    if (is_ours(entry.path(), suffix)) found.emplace_back(entry.last_write_time(error), entry.path());
+    if (is_wanted(entry.path())) found.emplace_back(entry.last_write_time(error), entry.path());
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
@@ -116,7 +143,9 @@ std::string save_left_ring(const fs::path& path, const std::string& directory) {
 /// Only so many are kept.
 void remove_oldest(const std::string& directory) {
   std::error_code error;
-  std::vector<fs::path> found = by_age(directory, kDocument);
+  std::vector<fs::path> found = by_age(directory, is_document_name);
+  if (found.size() <= kRecordingsKept) return;
+  std::erase_if(found, [](const fs::path& path) { return !is_document(path); });
   for (std::size_t left = found.size(); left > kRecordingsKept; --left) {
     fs::path& path = found[found.size() - left];
     fs::remove(path, error);
@@ -126,7 +155,7 @@ void remove_oldest(const std::string& directory) {
 
 }  // namespace
 
-bool is_ring(const std::string& path) { return is_ours(path, kRingSuffix); }
+bool is_ring(const std::string& path) { return is_ring_name(path); }
 
 std::string stem_of(const std::string& program, std::uint32_t pid, std::uint32_t nic) {
   std::array<char, sizeof(Ring::program)> cut{};  // As in the ring: a file's name has 255 bytes at most.
@@ -151,8 +180,8 @@ std::optional<Recording> read_ring_file(int fd) {
   return read_ring(*ring, counts[0] + 1, counts[1] + 1);
 }
 
-Result<std::string, std::string> save(const Recording& recording, const std::string& why,
-                                      const std::string& directory) {
+Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory,
+                                      Keep keep) {
   const proto::QuietSignals quiet;
   const auto failed = [](const std::string& path) {
     return Err{"can't write the recording " + path + ": " + std::strerror(errno)};
@@ -181,7 +210,7 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
     const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return taken_back(name);
   }
-  remove_oldest(directory);
+  if (keep == Keep::kNewest) remove_oldest(directory);
   return path;
 }
 
@@ -189,7 +218,7 @@ std::vector<std::string> save_left_rings(const std::string& directory) {
   std::vector<std::string> failed;
   std::error_code error;
   for (const auto& entry : entries_of(directory, error)) {
-    if (!is_ours(entry.path(), kRingSuffix)) continue;
+    if (!is_ring_name(entry.path())) continue;
     const std::string why = save_left_ring(entry.path(), directory);
     if (!why.empty()) failed.push_back(entry.path().string() + ": " + why);
   }
@@ -198,7 +227,7 @@ std::vector<std::string> save_left_rings(const std::string& directory) {
 
 void remove_old_rings(const std::string& directory) {
   std::error_code error;
-  const std::vector<fs::path> found = by_age(directory, kRingSuffix);
+  const std::vector<fs::path> found = by_age(directory, is_ring_name);
   std::size_t left = 0;
   for (auto path = found.rbegin(); path != found.rend(); ++path) {
     const auto fd = open_left_ring(*path);

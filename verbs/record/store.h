@@ -29,8 +29,15 @@ bool is_ring(const std::string& path);
 /// Reads a ring, which its owner may write meanwhile. Nothing when it is none of this build.
 std::optional<Recording> read_ring_file(int fd);
 
+/// What stays in the directory of a new recording.
+enum class Keep : std::uint8_t {
+  kNewest,  ///< kRecordingsKept recordings.
+  kAll,
+};
+
 /// Writes the recording as STEM-N.pcapng and STEM-N.json. The result is the path without suffix.
-Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory);
+Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory,
+                                      Keep keep = Keep::kNewest);
 
 /// Saves the rings that processes have left in `directory` which ended without closing their NICs, and removes them.
 /// The result names those that stay although their process has gone, each with why.

@@ -82,6 +82,29 @@ TEST_F(Store, OldRecordingsMakeRoom) {
   EXPECT_EQ(count(".pcapng"), kRecordingsKept);
 }
 
+/// A directory may have files that only look like ours: of other names, or of other contents.
+TEST_F(Store, FilesOfOthersDoNotMakeRoom) {
+  const auto names = {"uroce-results.json", "uroce-a-b-1.json", "uroce-1-2-3.json", "uroce-study-2024-1-2.json",
+                      "uroce-study-2024-1-2.pcapng"};
+  for (const char* name : names) {
+    const std::string path = folder + '/' + name;
+    std::ofstream(path) << "{\"mine\": 1}";
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  Flight flight;
+  for (std::size_t i = 0; i < kRecordingsKept + 3; ++i) ASSERT_TRUE(save(flight.read(), "a test", folder).ok());
+  for (const char* name : names) EXPECT_TRUE(fs::exists(folder + '/' + name)) << name;
+  EXPECT_EQ(count(".json"), kRecordingsKept + 4);
+}
+
+TEST_F(Store, WhereAllAreKeptNothingIsRemoved) {
+  Flight flight;
+  for (std::size_t i = 0; i < kRecordingsKept + 3; ++i) {
+    ASSERT_TRUE(save(flight.read(), "a test", folder, Keep::kAll).ok());
+  }
+  EXPECT_EQ(count(".json"), kRecordingsKept + 3);
+}
+
 /// It is as old as what its process did last, not as the moment that finds it.
 TEST_F(Store, WhatAKilledProcessLeftIsDatedByItsLastEvent) {
   Flight flight;
