@@ -3,8 +3,10 @@
 
 extern "C" {
 // Of LeakSanitizer; null in programs that are built without.
-[[gnu::weak]] void __lsan_disable();  // NOLINT(bugprone-reserved-identifier)
-[[gnu::weak]] void __lsan_enable();   // NOLINT(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
+[[gnu::weak]] void __lsan_disable();
+[[gnu::weak]] void __lsan_enable();
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 }
 
 namespace uroce::engine {

@@ -51,13 +51,13 @@ class RingReceiver {
 
   std::size_t read_from(Source& source, DatagramSink& sink, std::size_t budget);
 
+  alignas(64) std::array<std::uint8_t, proto::kMaxPacketSize> received_;
   LinkKeeper& keeper_;
   PortCounters counters_;
   std::vector<Source> sources_;
   std::size_t closed_ = 0;  ///< Those that are not open.
   bool has_finished_ = false;
   std::size_t next_ = 0;
-  alignas(64) std::array<std::uint8_t, proto::kMaxPacketSize> received_;
 };
 
 }  // namespace uroce::engine

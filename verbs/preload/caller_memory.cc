@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
-extern "C" [[gnu::weak]] int _vgnU_freeres();  // NOLINT(bugprone-reserved-identifier): of valgrind; null without.
+/// Of valgrind; null without.
+extern "C" [[gnu::weak]] int _vgnU_freeres();  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace uroce::preload {
 namespace {

@@ -16,6 +16,8 @@
 #include "tests/support/in_child.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/host/adapter.h"
+#include "verbs/ibverbs/objects/objects.h"
 #include "verbs/record/store.h"
 
 namespace uroce::ibv::test {

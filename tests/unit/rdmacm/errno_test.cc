@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Misuse, case by case: what a kernel (Linux 6.12) says to each was measured, and stands behind each of these.
+#include <infiniband/verbs.h>
+
 #include <cerrno>
 
 #include "tests/support/own_network.h"

@@ -182,7 +182,8 @@ void FlightRecorder::abandon() {
   memory_ = engine::Fd{};
   // The lock lasts for as long as anybody has the file open, or mapped: others would take the parent's ring for that of
   // a living process after its end.
-  ::mmap(ring_, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  static_cast<void>(
+      ::mmap(ring_, sizeof(record::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 }
 
 std::optional<std::string> FlightRecorder::last_cause() const {
