@@ -4,6 +4,7 @@
 
 #include "tests/support/echo_nic.h"
 #include "tests/support/port_fixture.h"
+#include "tests/unit/engine/waiting_port.h"
 
 namespace uroce::test {
 namespace {
@@ -11,15 +12,10 @@ namespace {
 using engine::os_now;
 
 /// A port for which sending takes a while; then one packet is there.
-class SlowPort final : public engine::Port {
+class SlowPort final : public WaitingPort {
  public:
   Instant sent{};
 
-  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t wanted) override { return wanted; }
-  void release_source_port(const proto::Gid&, std::uint16_t) override {}
-  MutBytes tx_frame() override { return {}; }
-  void tx_commit(const proto::Transmit&) override {}
-  void flush() override {}
   std::size_t exchange(engine::DatagramSink& sink, std::size_t) override {
     const Instant end = os_now() + 50us;
     while (os_now() < end) continue;
@@ -28,12 +24,6 @@ class SlowPort final : public engine::Port {
     sink.on_datagram({{}, packet});
     return 1;
   }
-  bool wait(std::optional<Instant>) override { return false; }
-  void mask_packets(bool) override {}
-  void wake() override {}
-  void abandon_after_fork() override {}
-  engine::PortInfo info() const override { return {}; }
-  engine::PortCounters counters() const override { return {}; }
 };
 
 // An RNR wait begins when the NAK is here.

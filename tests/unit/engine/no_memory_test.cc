@@ -112,20 +112,9 @@ struct ShortNic final {
 };
 
 /// A port with a frame.
-class FramePort final : public engine::Port {
+class FramePort final : public WaitingPort {
  public:
-  std::uint16_t acquire_source_port(const proto::Gid&, std::uint16_t wanted) override { return wanted; }
-  void release_source_port(const proto::Gid&, std::uint16_t) override {}
   MutBytes tx_frame() override { return frame_; }
-  void tx_commit(const proto::Transmit&) override {}
-  void flush() override {}
-  std::size_t exchange(engine::DatagramSink&, std::size_t) override { return 0; }
-  bool wait(std::optional<Instant>) override { return false; }
-  void mask_packets(bool) override {}
-  void wake() override {}
-  void abandon_after_fork() override {}
-  engine::PortInfo info() const override { return {}; }
-  engine::PortCounters counters() const override { return {}; }
 
  private:
   std::array<std::uint8_t, 64> frame_{};

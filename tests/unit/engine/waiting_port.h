@@ -10,8 +10,8 @@
 
 namespace uroce::test {
 
-/// A port that does nothing but wait.
-class WaitingPort final : public engine::Port {
+/// A port that does nothing but wait. Others are made of it.
+class WaitingPort : public engine::Port {
  public:
   std::function<void()> during_wait = [] {};
   std::vector<Instant> put_off_to;
