@@ -35,7 +35,7 @@
 namespace uroce::tools {
 
 inline constexpr std::uint32_t kMagic = 0x55524345;  // "URCE"
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::uint32_t kMaxPayload = 64 * 1024;
 

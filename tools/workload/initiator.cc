@@ -32,7 +32,6 @@ ibv_wr_opcode wr_opcode(Op op) {
   return IBV_WR_SEND;
 }
 
-constexpr bool is_cas(Op op) { return op == Op::kCas; }
 constexpr bool carries_data(Op op) { return op != Op::kRead && !is_atomic(op); }
 
 }  // namespace
@@ -114,6 +113,10 @@ TimePoint Initiator::oldest_post(std::size_t qp) const {
   return qps_[qp].post_times[qps_[qp].completed % workload_.depth];
 }
 
+std::uint64_t Initiator::atomic_word(Op op, std::uint32_t qp, std::uint64_t iterations) const {
+  return atomic_chain(op, direction_, qp, count_ops(workload_.mix, iterations, op));
+}
+
 void Initiator::post_available(std::uint32_t index) {
   const Qp& qp = qps_[index];
   const std::uint64_t window_start = acknowledged_ ? qp.acknowledged : qp.completed;
@@ -147,16 +150,14 @@ void Initiator::post(std::uint32_t index) {
     case Op::kRead:
       request.remote_address = remote.address + remote_layout_.source + read_offset(iteration);
       break;
-    case Op::kCas: {
-      const std::uint64_t step = count_ops(workload_.mix, iteration, is_cas);
+    case Op::kCas:
       request.remote_address = remote.address + remote_layout_.counters;
-      request.compare_add = cas_chain(direction_, index, step);
-      request.swap = cas_chain(direction_, index, step + 1);
+      request.compare_add = atomic_word(op, index, iteration);
+      request.swap = atomic_word(op, index, iteration + 1);
       break;
-    }
     case Op::kFaa:
       request.remote_address = remote.address + remote_layout_.counters + 8;
-      request.compare_add = faa_addend(direction_, index, iteration);
+      request.compare_add = atomic_word(op, index, iteration + 1) - atomic_word(op, index, iteration);
       break;
   }
   qp.post_times[iteration % workload_.depth] = std::chrono::steady_clock::now();
@@ -205,14 +206,9 @@ void Initiator::verify(std::uint32_t qp, std::uint64_t iteration, Op op) {
     return;
   }
   if (!is_atomic(op)) return;
-  std::uint64_t expected = 0, original = 0;
+  const std::uint64_t expected = atomic_word(op, qp, iteration);
+  std::uint64_t original = 0;
   std::memcpy(&original, base, 8);
-  if (op == Op::kCas) {
-    expected = cas_chain(direction_, qp, count_ops(workload_.mix, iteration, is_cas));
-  } else {
-    expected = qps_[qp].faa_sum;
-    qps_[qp].faa_sum += faa_addend(direction_, qp, iteration);
-  }
   if (original == expected) {
     verification_.passed(8);
   } else {

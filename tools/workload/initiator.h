@@ -66,10 +66,11 @@ class Initiator {
     std::uint64_t completed = 0;
     std::uint64_t reported = 0;      ///< Completions that the peer was told of.
     std::uint64_t acknowledged = 0;  ///< Completions that the peer has verified.
-    std::uint64_t faa_sum = 0;       ///< What our own FAAs have added up to.
     std::vector<TimePoint> post_times;
   };
 
+  /// What the word that `op` works on holds when the first `iterations` operations of the QP are done.
+  std::uint64_t atomic_word(Op op, std::uint32_t qp, std::uint64_t iterations) const;
   void post_available(std::uint32_t qp);
   void post(std::uint32_t qp);
   std::span<ibv_sge> local_pieces(std::uint32_t qp, Op op, std::uint64_t iteration);

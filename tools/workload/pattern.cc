@@ -80,12 +80,8 @@ std::uint64_t count_pattern_errors(PatternSeed seed, std::uint64_t offset, std::
   return errors;
 }
 
-std::uint64_t cas_chain(Direction direction, std::uint32_t qp, std::uint64_t step) {
-  return hash(Use::kCas, direction, qp, step);
-}
-
-std::uint64_t faa_addend(Direction direction, std::uint32_t qp, std::uint64_t iteration) {
-  return hash(Use::kFaa, direction, qp, iteration);
+std::uint64_t atomic_chain(Op op, Direction direction, std::uint32_t qp, std::uint64_t operations) {
+  return hash(op == Op::kCas ? Use::kCas : Use::kFaa, direction, qp, operations);
 }
 
 }  // namespace uroce::tools

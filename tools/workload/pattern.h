@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tools/workload/workload.h"
+
 namespace uroce::tools {
 
 /// The sending side: part of the pattern, so that data that comes back is not taken for data that arrives.
@@ -34,9 +36,8 @@ void fill_pattern(PatternSeed seed, std::uint64_t offset, std::span<std::uint8_t
 /// How many bytes of `data` differ from bytes [offset, offset + data.size()) of the stream.
 std::uint64_t count_pattern_errors(PatternSeed seed, std::uint64_t offset, std::span<const std::uint8_t> data);
 
-/// Value `step` of the chain that the CAS operations of QP `qp` walk: each compares with one and swaps in the next.
-std::uint64_t cas_chain(Direction direction, std::uint32_t qp, std::uint64_t step);
-/// What FAA number `iteration` of QP `qp` adds. The sum says which of them happened, and how often.
-std::uint64_t faa_addend(Direction direction, std::uint32_t qp, std::uint64_t iteration);
+/// What the word of `op` (kCas or kFaa) of QP `qp` holds after so many of its operations. A CAS compares with one value
+/// and swaps in the next, a FAA adds the difference: what is left at the end says whether each of them happened once.
+std::uint64_t atomic_chain(Op op, Direction direction, std::uint32_t qp, std::uint64_t operations);
 
 }  // namespace uroce::tools

@@ -49,6 +49,9 @@ constexpr std::uint64_t count_ops(Mix mix, std::uint64_t iterations, Predicate p
   }
   return iterations / kOpCount * per_cycle + in_rest;
 }
+constexpr std::uint64_t count_ops(Mix mix, std::uint64_t iterations, Op op) {
+  return count_ops(mix, iterations, [op](Op other) { return other == op; });
+}
 
 inline constexpr std::uint32_t kMaxQps = 1024;
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;  ///< IBTA Vol 1, 9.7.1: 2 GiB.

@@ -35,13 +35,14 @@ Workload unusual_workload() {
 TEST(Messages, HeaderIsBigEndian) {
   std::array<std::uint8_t, kHeaderBytes> bytes{};
   Header header;
+  header.version = 0x0102;
   header.type = 0x0304;
   header.length = 0x05060708;
   encode_header(header, bytes.data());
-  EXPECT_THAT(bytes, ElementsAre('U', 'R', 'C', 'E', 0, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(bytes, ElementsAre('U', 'R', 'C', 'E', 1, 2, 3, 4, 5, 6, 7, 8));
   const Header back = decode_header(bytes.data());
   EXPECT_EQ(back.magic, kMagic);
-  EXPECT_EQ(back.version, kProtocolVersion);
+  EXPECT_EQ(back.version, 0x0102);
   EXPECT_EQ(back.type, 0x0304);
   EXPECT_EQ(back.length, 0x05060708u);
 }
