@@ -145,6 +145,8 @@ std::string write(const fs::path& file, const Profile& before, const std::string
   if (is_written)
     error = before.exists ? make_like(before.facts, fd.get()) : give_to_owner_of(file.parent_path(), fd.get());
   const bool is_foreign = is_written && before.exists && error != 0;
+  // A name must not stand for bytes that a power failure takes away.
+  if (error == 0 && ::fsync(fd.get()) != 0) error = errno;
   if (error == 0 && std::rename(beside.c_str(), file.c_str()) != 0) error = errno;
   if (error == 0) return "";
   std::remove(beside.c_str());
