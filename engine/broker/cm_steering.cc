@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "engine/os/abstract_name.h"
 #include "proto/address.h"
+#include "proto/base/number.h"
 
 namespace uroce::engine {
 namespace {
@@ -121,15 +121,6 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
   return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0 ? 0 : errno;
 }
 
-/// The whole of `text` as a number, or nothing.
-template <class T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid& local) {
@@ -143,8 +134,8 @@ std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid&
     const std::string_view name = line.substr(at + prefix.size());
     const std::size_t dash = name.find('-');
     if (dash == std::string_view::npos) continue;
-    const auto service = number<std::uint32_t>(name.substr(0, dash));
-    const auto slot = number<std::uint8_t>(name.substr(dash + 1));
+    const auto service = parse_number<std::uint32_t>(name.substr(0, dash));
+    const auto slot = parse_number<std::uint8_t>(name.substr(dash + 1));
     if (service && slot) routes.push_back({*service, *slot});
   }
   return routes;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "proto/base/number.h"
 #include "proto/cm/messages.h"
 #include "proto/opcodes.h"
 
@@ -56,10 +57,8 @@ std::optional<std::pair<double, std::string_view>> leading_number(std::string_vi
 }
 
 std::optional<std::uint64_t> parse_count(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || rest != text.data() + text.size() || value == 0) return std::nullopt;
-  return value;
+  const auto value = parse_number<std::uint64_t>(text);
+  return value == 0 ? std::nullopt : value;
 }
 
 /// By proto::Service. CNPs stand alone.
@@ -118,20 +117,13 @@ std::optional<std::string_view> after(std::string_view text, std::string_view pr
   return text.substr(prefix.size());
 }
 
-std::optional<std::uint32_t> parse_number(std::string_view text) {
-  int base = 10;
-  if (const auto digits = after(text, "0x")) {
-    text = *digits;
-    base = 16;
-  }
-  std::uint32_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || rest != text.data() + text.size() || value > 0xFFFFFF) return std::nullopt;
-  return value;
+std::optional<std::uint32_t> parse_24_bits(std::string_view text) {
+  const auto value = parse_decimal_or_hex<std::uint32_t>(text);
+  return value > 0xFFFFFFu ? std::nullopt : value;
 }
 
 std::optional<QpName> parse_qp(std::string_view text) {
-  if (const auto number = parse_number(text)) return QpName{false, *number};
+  if (const auto number = parse_24_bits(text)) return QpName{false, *number};
   for (const std::string_view ending : {"st", "nd", "rd", "th"}) {
     if (!text.ends_with(ending)) continue;
     const auto place = parse_count(text.substr(0, text.size() - ending.size()));
@@ -177,7 +169,8 @@ std::optional<Which> parse_which(std::string_view text) {
 
 std::optional<int> parse_errno(std::string_view text) {
   constexpr int kEnd = 4096;  // The kernel's MAX_ERRNO, and one more.
-  if (const auto number = parse_number(text); number && *number > 0 && *number < kEnd) return static_cast<int>(*number);
+  if (const auto number = parse_24_bits(text); number && *number > 0 && *number < kEnd)
+    return static_cast<int>(*number);
   for (int error = 1; error < kEnd; ++error) {
     if (const char* const name = ::strerrorname_np(error); name != nullptr && name == text) return error;
   }
@@ -187,7 +180,7 @@ std::optional<int> parse_errno(std::string_view text) {
 std::optional<int> parse_status(std::string_view text) { return find(kStatuses, text); }
 
 std::optional<int> parse_reason(std::string_view text) {
-  if (const auto number = parse_number(text); number && *number > 0 && *number <= 0xFFFF)
+  if (const auto number = parse_24_bits(text); number && *number > 0 && *number <= 0xFFFF)
     return static_cast<int>(*number);
   return find(kReasons, text);
 }

@@ -16,7 +16,7 @@ std::pair<std::string_view, std::optional<std::string_view>> split_at(std::strin
 std::optional<std::string_view> after(std::string_view text, std::string_view prefix);
 
 /// Decimal or 0x...; up to 24 bits, as PSNs and QP numbers are.
-std::optional<std::uint32_t> parse_number(std::string_view text);
+std::optional<std::uint32_t> parse_24_bits(std::string_view text);
 /// A QP number, or "1st", "2nd", "13th".
 std::optional<QpName> parse_qp(std::string_view text);
 /// "5%" or "0.05", less than 1.

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "engine/faults/parse.h"
+#include "proto/base/number.h"
 
 namespace uroce::engine::faults {
 
@@ -46,7 +46,7 @@ constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDro
 /// `text` is none of those that have been taken: all of them must hold, and the values of two could not.
 Failure take_condition(std::string_view text, PacketFault& fault) {
   if (const auto psn = after(text, "psn:")) {
-    fault.psn = parse_number(*psn);
+    fault.psn = parse_24_bits(*psn);
     return fault.psn ? Failure{} : "a PSN is a number of up to 24 bits";
   }
   if (const auto qpn = after(text, "qp:")) {
@@ -55,8 +55,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
   }
   if (const auto size = after(text, "size:")) {
     const std::size_t dots = size->find("..");
-    const auto from = parse_number(size->substr(0, dots));
-    const auto to = dots == size->npos ? from : parse_number(size->substr(dots + 2));
+    const auto from = parse_24_bits(size->substr(0, dots));
+    const auto to = dots == size->npos ? from : parse_24_bits(size->substr(dots + 2));
     if (!from || !to || *from > *to) return "size: needs a number of payload bytes, such as 0 or 100..200";
     fault.size_min = *from;
     fault.size_max = *to;
@@ -90,7 +90,7 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
   }
   if (kind == Kind::kReorder) {
     const std::size_t colon = conditions.rfind(':');
-    fault.distance = colon == conditions.npos ? 0 : parse_number(conditions.substr(colon + 1)).value_or(0);
+    fault.distance = colon == conditions.npos ? 0 : parse_24_bits(conditions.substr(colon + 1)).value_or(0);
     if (fault.distance == 0) return kReorderForm;
     conditions = conditions.substr(0, colon);
   }
@@ -246,8 +246,10 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
     if (named.name == bare) return take_packet_fault(named.kind, direction, value, spec);
   }
   if (key == "seed") {
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.seed);
-    return error == std::errc{} && end == value.data() + value.size() ? Failure{} : "a seed is a whole number";
+    const auto seed = parse_number<std::uint64_t>(value);
+    if (!seed) return "a seed is a whole number";
+    spec.seed = *seed;
+    return {};
   }
   if (key == "rnr") {
     const auto probability = parse_probability(value);

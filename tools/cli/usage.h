@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -14,6 +13,8 @@
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "proto/base/number.h"
 
 namespace uroce::tools {
 
@@ -63,13 +64,11 @@ inline std::string usage_error(const CLI::App& app, const CLI::ParseError& error
 template <class T>
 CLI::Validator whole_number(T low = std::numeric_limits<T>::min(), T high = std::numeric_limits<T>::max()) {
   const auto read = [low, high](std::string& text) -> std::string {
-    T value{};
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc{} || rest != end || value < low || value > high) {
+    const auto value = parse_number<T>(text);
+    if (!value || *value < low || *value > high) {
       return fmt::format("'{}' is not a number from {} to {}", text, low, high);
     }
-    text = std::to_string(value);
+    text = std::to_string(*value);
     return "";
   };
   return {read, fmt::format("{}..{}", low, high)};

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "proto/address.h"
+#include "proto/base/number.h"
 #include "proto/base/printable.h"
 #include "tools/explain/packets/both_ends.h"
 #include "tools/explain/recordings.h"
@@ -30,13 +30,8 @@ int complain(const std::string& text) {
 }
 
 std::optional<std::uint32_t> parse_qpn(const std::string& text) {
-  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  const char* const begin = text.data() + (is_hex ? 2 : 0);
-  const char* const end = text.data() + text.size();
-  std::uint32_t value = 0;
-  const auto result = std::from_chars(begin, end, value, is_hex ? 16 : 10);
-  if (result.ec != std::errc() || result.ptr != end || value > 0xFFFFFF) return std::nullopt;
-  return value;
+  const auto qpn = parse_decimal_or_hex<std::uint32_t>(text);
+  return qpn > 0xFFFFFFu ? std::nullopt : qpn;
 }
 
 /// Wrong options, in words.

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <sstream>
 
+#include "proto/base/number.h"
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/process_name.h"
@@ -22,10 +22,8 @@ namespace uroce::tools {
 namespace {
 
 std::optional<pid_t> pid_of(std::string_view text) {
-  pid_t pid = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (error != std::errc{} || rest != text.data() + text.size() || pid <= 0) return std::nullopt;
-  return pid;
+  const auto pid = parse_number<pid_t>(text);
+  return pid > 0 ? pid : std::nullopt;
 }
 
 /// Processes of this network and PID namespace that take commands from somebody.

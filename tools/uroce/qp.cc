@@ -2,11 +2,11 @@
 // Everything about a QP of a running process: what ibv_query_qp says, and its inner state.
 #include <fmt/core.h>
 
-#include <charconv>
 #include <optional>
 
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
+#include "proto/base/number.h"
 #include "proto/base/printable.h"
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
@@ -18,15 +18,6 @@ namespace uroce::tools {
 namespace {
 
 constexpr std::size_t kEventsShown = 20;
-
-std::optional<std::uint32_t> number(std::string_view text) {
-  const bool is_hex = text.starts_with("0x");
-  if (is_hex) text.remove_prefix(2);
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, is_hex ? 16 : 10);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 double milliseconds(Duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
@@ -104,8 +95,9 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
 
 int show_qp(const std::string& name, bool json) {
   const auto slash = name.find('/');
-  const auto pid = number(std::string_view(name).substr(0, slash));
-  const auto qpn = slash == std::string::npos ? std::optional(0u) : number(std::string_view(name).substr(slash + 1));
+  const std::string_view text = name;
+  const auto pid = parse_decimal_or_hex<std::uint32_t>(text.substr(0, slash));
+  const auto qpn = slash == text.npos ? 0u : parse_decimal_or_hex<std::uint32_t>(text.substr(slash + 1));
   if (!pid || *pid == 0 || !qpn) {
     print_to(stderr, "uroce: '{}' is no QP of a process: give PID/QPN, such as 1234/0x11\n", name);
     return 2;

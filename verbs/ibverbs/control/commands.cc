@@ -2,13 +2,13 @@
 #include "verbs/ibverbs/control/commands.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
 #include "engine/faults/parse.h"
 #include "engine/faults/spec.h"
 #include "proto/address.h"
+#include "proto/base/number.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/hooks/faults_wanted.h"
@@ -64,13 +64,6 @@ class Nics {
 };
 
 std::string name_of(const Adapter& adapter) { return "uroce" + std::to_string(adapter.index()); }
-
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 Result<FaultSpec, std::string> parse_list(std::string_view text) {
   auto spec = engine::faults::parse_faults(text);
@@ -128,7 +121,7 @@ Answer lose(const Nics& nics, Words words) {
   };
   take_rx();
   std::uint64_t count = 1;
-  if (const auto number = words.empty() ? std::nullopt : whole_number(words[0])) {
+  if (const auto number = words.empty() ? std::nullopt : parse_number<std::uint64_t>(words[0])) {
     count = *number;
     words.erase(words.begin());
   }
@@ -256,7 +249,7 @@ Answer execute(std::string_view text) {
   Words words = std::move(*parsed);
   std::optional<std::size_t> only;
   if (!words.empty() && words[0] == "nic") {
-    const auto number = words.size() > 1 ? whole_number(words[1]) : std::nullopt;
+    const auto number = words.size() > 1 ? parse_number<std::uint64_t>(words[1]) : std::nullopt;
     if (!number || *number >= kMaxDevices) return Err{std::string("expected: nic N COMMAND")};
     only = *number;
     words.erase(words.begin(), words.begin() + 2);

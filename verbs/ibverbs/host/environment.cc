@@ -2,11 +2,11 @@
 #include "verbs/ibverbs/host/environment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "proto/address.h"
+#include "proto/base/number.h"
 #include "verbs/ibverbs/hooks/call_faults.h"
 #include "verbs/ibverbs/host/address.h"
 
@@ -23,16 +23,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
     }
   }
   return parts;
-}
-
-/// The whole text as a number, hexadecimal after 0x.
-std::optional<std::uint32_t> number(std::string_view text) {
-  const bool hex = text.starts_with("0x");
-  if (hex) text.remove_prefix(2);
-  std::uint32_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 bool is_usable(const proto::Gid& address) {
@@ -90,17 +80,15 @@ Result<AddressPlan, std::string> plan_addresses(const std::string& devices, cons
     if (plan.empty()) plan.emplace_back();
     return plan;
   }
-  std::uint32_t count = 0;
-  const char* const end = devices.data() + devices.size();
-  const auto [rest, error] = std::from_chars(devices.data(), end, count);
-  if (error != std::errc{} || rest != end || count < 1 || count > kMaxDevices) {
+  const auto count = parse_number<std::uint32_t>(devices);
+  if (!count || *count < 1 || *count > kMaxDevices) {
     return Err{"UROCE_DEVICES must be a number from 1 to 64, not '" + devices + "'"};
   }
-  if (plan.size() > count) {
+  if (plan.size() > *count) {
     return Err{"UROCE_ADDR has addresses for " + std::to_string(plan.size()) + " NICs, but UROCE_DEVICES is " +
-               std::to_string(count)};
+               std::to_string(*count)};
   }
-  plan.resize(count);
+  plan.resize(*count);
   return plan;
 }
 
@@ -134,8 +122,8 @@ Result<VendorId, std::string> vendor_id(const std::string& value) {
   if (value.empty()) return VendorId{};
   const std::vector<std::string> parts = split(value, ':');
   if (parts.size() == 2) {
-    const auto vendor = number(parts[0]);
-    const auto part = number(parts[1]);
+    const auto vendor = parse_decimal_or_hex<std::uint32_t>(parts[0]);
+    const auto part = parse_decimal_or_hex<std::uint32_t>(parts[1]);
     if (vendor && part) return VendorId{*vendor, *part};
   }
   return Err{"UROCE_VENDOR must be two numbers, VENDOR:PART, not '" + value + "'"};

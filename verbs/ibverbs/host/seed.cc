@@ -5,10 +5,10 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "engine/os/os_clock.h"
+#include "proto/base/number.h"
 
 namespace uroce::ibv {
 namespace {
@@ -31,11 +31,9 @@ std::uint64_t random_seed() {
 
 Result<std::optional<std::uint64_t>, std::string> parse_seed(const std::string& value) {
   if (value.empty()) return std::optional<std::uint64_t>();
-  std::uint64_t seed = 0;
-  const char* const end = value.data() + value.size();
-  const auto [rest, error] = std::from_chars(value.data(), end, seed);
-  if (error != std::errc{} || rest != end) return Err{"UROCE_SEED must be a whole number, not '" + value + "'"};
-  return std::optional(seed);
+  const auto seed = parse_number<std::uint64_t>(value);
+  if (!seed) return Err{"UROCE_SEED must be a whole number, not '" + value + "'"};
+  return seed;
 }
 
 void choose_numbers(nic::NicConfig& config, std::optional<std::uint64_t> seed, std::uint32_t index) {
