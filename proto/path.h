@@ -27,6 +27,8 @@ struct Gid {
   constexpr bool is_loopback() const {
     return is_v4() ? raw[12] == 127 : *this == Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   }
+  /// fe80::/10 (RFC 4291 2.5.6): means something on one link only.
+  constexpr bool is_link_local() const { return raw[0] == 0xFE && (raw[1] & 0xC0) == 0x80; }
   /// 224.0.0.0/4 or ff00::/8.
   constexpr bool is_multicast() const { return is_v4() ? (raw[12] & 0xF0) == 0xE0 : raw[0] == 0xFF; }
   /// The four IPv4 bytes; meaningful only when is_v4().

@@ -14,7 +14,7 @@ namespace {
 /// Addresses that each link has: fe80::/10, and the groups ff01, ff02 ... (RFC 4291 2.7).
 bool needs_interface(const proto::Gid& gid) {
   const int group_scope = gid.raw[0] == 0xFF ? gid.raw[1] & 0x0F : 0;
-  return is_link_local(gid) || group_scope == 1 || group_scope == 2;
+  return gid.is_link_local() || group_scope == 1 || group_scope == 2;
 }
 
 }  // namespace
@@ -56,9 +56,7 @@ std::uint16_t port_of(const sockaddr* address) {
   return ntohs(v4.sin_port);
 }
 
-bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
-
-std::uint32_t link_local_scope(const proto::Gid& gid) { return is_link_local(gid) ? interface_of(gid) : 0; }
+std::uint32_t link_local_scope(const proto::Gid& gid) { return gid.is_link_local() ? interface_of(gid) : 0; }
 
 std::uint32_t interface_of(const proto::Gid& gid) {
   ifaddrs* list = nullptr;

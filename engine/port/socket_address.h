@@ -30,9 +30,6 @@ struct SocketAddress {
 proto::Gid gid_of(const sockaddr* address);
 std::uint16_t port_of(const sockaddr* address);
 
-/// fe80::/10 (RFC 4291 2.5.6).
-bool is_link_local(const proto::Gid& gid);
-
 /// Index of the interface that has the link-local address `gid`; 0 when there is none or when `gid` is not link-local.
 std::uint32_t link_local_scope(const proto::Gid& gid);
 

@@ -11,7 +11,7 @@ namespace {
 
 /// Link-local IPv6 addresses are none of a NIC either: its GID of that kind stands for another one.
 bool can_be_of_nic(const proto::Gid& address) {
-  return !address.is_any() && !address.is_multicast() && !is_link_local(address) &&
+  return !address.is_any() && !address.is_multicast() && !address.is_link_local() &&
          address != proto::Gid::from_v4(255, 255, 255, 255);
 }
 

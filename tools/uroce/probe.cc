@@ -83,7 +83,7 @@ void Probe::choose_gid(const std::string& address) {
   for (std::uint8_t i = 0; the_verbs().ibv_query_gid(context_, 1, i, &entry) == 0; ++i) {
     proto::Gid gid;
     std::copy(std::begin(entry.raw), std::end(entry.raw), gid.raw.begin());
-    if (gid.is_zero() || ibv::is_link_local(gid)) continue;
+    if (gid.is_zero() || gid.is_link_local()) continue;
     if (found && gid != wanted) continue;
     found = true;
     gid_ = entry;

@@ -35,7 +35,6 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
   return names;
 }
 
-bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
 bool is_v2(const GidRow& row) { return row.type == "RoCE v2"; }
 
 RdmaPort read_port(const fs::path& sys, const std::string& device, const std::string& number) {
@@ -98,7 +97,7 @@ std::string judge(const RdmaPort& port, const GidRow& row) {
   if (!port.ethernet) return "InfiniBand";
   if (!is_v2(row)) return "RoCE v1: EtherType 0x8915, passes no router";
   if (row.gid.is_v4()) return "RoCE v2 over IPv4";
-  if (is_link_local(row.gid)) return "link-local: this link only, and not between all kinds of devices";
+  if (row.gid.is_link_local()) return "link-local: this link only, and not between all kinds of devices";
   return "RoCE v2 over IPv6";
 }
 
@@ -109,7 +108,7 @@ std::optional<GidRow> best_gid(const RdmaPort& port) {
   };
   if (!port.ethernet) return first([](const GidRow&) { return true; });
   if (auto v4 = first([](const GidRow& row) { return is_v2(row) && row.gid.is_v4(); })) return v4;
-  return first([](const GidRow& row) { return is_v2(row) && !is_link_local(row.gid); });
+  return first([](const GidRow& row) { return is_v2(row) && !row.gid.is_link_local(); });
 }
 
 unsigned path_mtu_for(unsigned ethernet_mtu) {

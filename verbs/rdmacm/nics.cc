@@ -16,7 +16,7 @@ namespace {
 /// The link-local GID of a table is no address that could be bound.
 std::optional<std::uint8_t> index_in(const std::vector<proto::Gid>& gids, const proto::Gid& address) {
   const auto found = std::find(gids.begin(), gids.end(), address);
-  if (found == gids.end() || ibv::is_link_local(address)) return std::nullopt;
+  if (found == gids.end() || address.is_link_local()) return std::nullopt;
   return static_cast<std::uint8_t>(found - gids.begin());
 }
 
@@ -84,7 +84,7 @@ Result<Nic, int> Nics::first_of_family(sa_family_t family) {
   for (const auto& adapter : *adapters) {
     const auto& gids = adapter->gids();
     for (std::size_t i = 0; i < gids.size(); ++i) {
-      if (ibv::is_link_local(gids[i])) continue;
+      if (gids[i].is_link_local()) continue;
       if (gids[i].is_v4() == (family == AF_INET)) return Nic{adapter, static_cast<std::uint8_t>(i)};
     }
   }

@@ -126,7 +126,7 @@ TEST(Address, GuidsAreLocalAndDiffer) {
   const auto b = guid_of(Gid::from_v4(127, 0, 0, 2));
   EXPECT_EQ(a[0] & 0x03, 0x02) << "locally administered, unicast";
   EXPECT_NE(a, b);
-  EXPECT_TRUE(is_link_local(link_local_gid(a)));
+  EXPECT_TRUE(link_local_gid(a).is_link_local());
   EXPECT_NE(link_local_gid(a), link_local_gid(b));
 }
 

@@ -307,7 +307,7 @@ CounterSet Adapter::counters() {
 NicFacts Adapter::facts() {
   NicFacts facts;
   for (const proto::Gid& gid : gids()) {
-    if (!is_link_local(gid)) facts.addresses.push_back(proto::to_string(gid));
+    if (!gid.is_link_local()) facts.addresses.push_back(proto::to_string(gid));
   }
   facts.pcap = pcap_;
   if (const NicLock lock(*this, NicLock::Purpose::kCleanUp); lock) {

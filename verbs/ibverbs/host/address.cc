@@ -122,7 +122,7 @@ std::vector<proto::Gid> addresses_of_interface(const std::string& name) {
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     if (i->ifa_name != name || i->ifa_addr == nullptr) continue;
     const proto::Gid address = gid_of(*i->ifa_addr);
-    if (!address.is_zero() && !is_link_local(address) && can_be_bound(address)) found.push_back(address);
+    if (!address.is_zero() && !address.is_link_local() && can_be_bound(address)) found.push_back(address);
   }
   std::stable_partition(found.begin(), found.end(), [](const proto::Gid& address) { return address.is_v4(); });
   return found;
@@ -176,8 +176,6 @@ proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid) {
   return gid;
 }
 
-bool is_link_local(const proto::Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
-
 std::optional<proto::Gid> address_of_link_local(const proto::Gid& gid) {
   const std::uint8_t* const id = gid.raw.data() + 8;
   const proto::Gid address = proto::Gid::from_v4(id[2], id[5], id[6], id[7]);
@@ -191,7 +189,7 @@ std::vector<proto::Gid> gid_table(const std::vector<proto::Gid>& addresses, Firs
 }
 
 const proto::Gid& main_address(const std::vector<proto::Gid>& gids) {
-  return gids.at(is_link_local(gids.at(0)) ? 1 : 0);
+  return gids.at(gids.at(0).is_link_local() ? 1 : 0);
 }
 
 std::uint16_t lid_of(const proto::Gid& address) {

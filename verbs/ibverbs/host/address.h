@@ -35,7 +35,6 @@ std::array<std::uint8_t, 8> guid_of(const proto::Gid& address);
 
 /// fe80::/64 with `guid` as interface identifier. No interface has this address: it stands for the NIC.
 proto::Gid link_local_gid(const std::array<std::uint8_t, 8>& guid);
-bool is_link_local(const proto::Gid& gid);
 /// The IPv4 address of the NIC with this link-local GID, as link_local_gid(guid_of(address)) makes it; nothing for GIDs
 /// that are not made like that. An IPv6 address has no place in a GUID: such a NIC cannot be told by it.
 std::optional<proto::Gid> address_of_link_local(const proto::Gid& gid);

@@ -26,7 +26,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 bool is_usable(const proto::Gid& address) {
-  return !address.is_any() && !address.is_multicast() && !is_link_local(address) && !is_broadcast(address);
+  return !address.is_any() && !address.is_multicast() && !address.is_link_local() && !is_broadcast(address);
 }
 
 /// What an address, or an interface that stands for its addresses, means on this machine.

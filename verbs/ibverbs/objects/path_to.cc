@@ -33,7 +33,7 @@ struct ibv_ah_attr with_gid(const Adapter& adapter, struct ibv_ah_attr ah) {
 /// What our GIDs stand for. A link-local one is that of a NIC, and of no interface: packets go to and come from the
 /// NIC's address.
 Result<proto::Gid, int> destination_of(const Adapter& adapter, const proto::Gid& dgid) {
-  if (!is_link_local(dgid)) return dgid;
+  if (!dgid.is_link_local()) return dgid;
   const auto& own = adapter.gids();
   if (std::find(own.begin(), own.end(), dgid) != own.end()) return main_address(own);
   if (const auto address = address_of_link_local(dgid)) return *address;
@@ -51,9 +51,9 @@ Result<proto::Gid, int> source_of(const Adapter& adapter, std::uint8_t sgid_inde
     return Err{refuse(ENODATA, "sgid_index " + std::to_string(sgid_index) + ": the GID table has " +
                                    std::to_string(own.size()) + " entries")};
   }
-  if (!is_link_local(own[sgid_index])) return own[sgid_index];
+  if (!own[sgid_index].is_link_local()) return own[sgid_index];
   const auto fits = [&destination](const proto::Gid& gid) {
-    return !is_link_local(gid) && gid.is_v4() == destination.is_v4();
+    return !gid.is_link_local() && gid.is_v4() == destination.is_v4();
   };
   const auto found = std::find_if(own.begin(), own.end(), fits);
   return found == own.end() ? main_address(own) : *found;
