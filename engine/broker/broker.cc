@@ -182,7 +182,7 @@ void Broker::read_from(Connection& connection) {
   } else if (connection.slot || connection.waiting) {
     connection.is_done = true;  // One request each.
   } else if (request.kind == BrokerRequest::Kind::kKeepSlot) {
-    keep(connection, request.slot, descriptors.empty() ? Fd() : std::move(descriptors.front()));
+    keep(connection, request.slot, std::move(descriptors));
   } else if (is_settled()) {
     answer(connection, request);
   } else {
@@ -202,12 +202,13 @@ void Broker::answer(Connection& connection, const BrokerRequest& request) {
   }
 }
 
-void Broker::keep(Connection& connection, std::uint8_t slot, Fd bag) {
+void Broker::keep(Connection& connection, std::uint8_t slot, std::vector<Fd> brought) {
+  brought.resize(2);
   bool is_ours;
   if (slots_) {
-    is_ours = slots_->is_bag(bag.get());
+    is_ours = slots_->is_bag(brought[0].get());
   } else {
-    slots_ = SlotTable::from_bag(std::move(bag));
+    slots_ = SlotTable::from_bag(std::move(brought[0]), std::move(brought[1]));
     is_ours = slots_.has_value();
   }
   if (slots_) failure_.reset();
@@ -226,7 +227,8 @@ void Broker::hand_over(Connection& connection, std::uint8_t slot) {
   BrokerReply reply;
   reply.slot = slot;
   reply.first_local = random_first_local();
-  if (send_message(connection.fd.get(), reply, std::array{slots_->socket(slot), slots_->bag()})) return;
+  if (send_message(connection.fd.get(), reply, std::array{slots_->socket(slot), slots_->bag(), slots_->claims()}))
+    return;
   refuse(connection, not_handed_over(errno));  // Else it takes us for one that ends, and starts another.
 }
 

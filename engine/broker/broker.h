@@ -44,7 +44,7 @@ class Broker {
   Instant next_deadline(Instant now) const;
   void read_from(Connection& connection);
   void answer(Connection& connection, const BrokerRequest& request);
-  void keep(Connection& connection, std::uint8_t slot, Fd bag);
+  void keep(Connection& connection, std::uint8_t slot, std::vector<Fd> brought);
   void hand_over(Connection& connection, std::uint8_t slot);
   void refuse(Connection& connection, const SetupError& error);
   bool is_settled() const { return slots_ || failure_; }

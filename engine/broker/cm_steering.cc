@@ -3,18 +3,15 @@
 
 #include <linux/filter.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <optional>
+#include <cstring>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "engine/os/abstract_name.h"
+#include "engine/broker/claims.h"
 #include "proto/address.h"
-#include "proto/base/number.h"
 
 namespace uroce::engine {
 namespace {
@@ -24,57 +21,6 @@ constexpr std::uint32_t kSlotOfQpn = 5, kTidHigh = 28, kAttribute = 36, kRequest
                         kServiceLow = 56;
 constexpr std::uint32_t kPort = 0xFFFF;  // Of a service ID.
 constexpr std::uint32_t kReq = 0x10, kMra = 0x11, kRej = 0x12, kDrep = 0x16, kSidrReq = 0x17, kSidrRep = 0x18;
-
-/// How long others may hold the lock, in steps of a millisecond.
-constexpr int kTries = 2000;
-/// Listings that are compared with the one before, at most.
-constexpr int kListings = 8;
-
-std::string prefix_of(const proto::Gid& local) { return "uroce-cm-" + proto::to_string(local) + '-'; }
-
-/// A Unix socket with this abstract name; EADDRINUSE when somebody has it.
-Result<Fd, int> bind_name(const std::string& name) {
-  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const AbstractName address(name);
-  if (!fd || ::bind(fd.get(), address.get(), address.size) != 0) return Err{errno};
-  return fd;
-}
-
-/// One process at a time looks and steers. The lock ends with its process.
-Result<Fd, int> lock_steering(const proto::Gid& local) {
-  for (int i = 0; i < kTries; ++i) {
-    auto lock = bind_name(prefix_of(local) + "lock");
-    if (lock.ok() || lock.error() != EADDRINUSE) return lock;
-    ::usleep(1000);
-  }
-  return Err{EAGAIN};
-}
-
-/// The error is an errno value: it is not known who listens, and to steer would take their requests from them.
-Result<std::vector<CmRoute>, int> listed_routes(const proto::Gid& local) {
-  errno = 0;
-  std::ifstream file("/proc/net/unix");
-  std::string text;
-  std::getline(file, text, '\0');                             // Throws nothing, as an iterator would.
-  if (text.empty()) return Err{errno != 0 ? errno : ENOENT};  // It has a headline at least.
-  return parse_cm_routes(text, local);
-}
-
-/// While others open and close sockets, a listing may lack a socket that is there: so until two say the same.
-Result<std::vector<CmRoute>, int> current_routes(const proto::Gid& local) {
-  auto routes = listed_routes(local);
-  for (int i = 0; i < kListings && routes.ok(); ++i) {
-    auto again = listed_routes(local);
-    const bool is_same = again.ok() && *again == *routes;
-    routes = std::move(again);
-    if (is_same) break;
-  }
-  return routes;
-}
-
-std::string name_of(const proto::Gid& local, const CmRoute& route) {
-  return prefix_of(local) + std::to_string(route.service) + '-' + std::to_string(route.slot);
-}
 
 /// What is equal to a route's service in these bits goes to its slot.
 void add_routes(std::vector<sock_filter>& steer, const std::vector<CmRoute>& routes, std::uint32_t bits) {
@@ -121,46 +67,48 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
   return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0 ? 0 : errno;
 }
 
-}  // namespace
-
-std::vector<CmRoute> parse_cm_routes(std::string_view listing, const proto::Gid& local) {
-  const std::string prefix = '@' + prefix_of(local);
-  std::vector<CmRoute> routes;
-  while (!listing.empty()) {
-    const std::string_view line = listing.substr(0, listing.find('\n'));
-    listing.remove_prefix(std::min(line.size() + 1, listing.size()));
-    const std::size_t at = line.find(prefix);
-    if (at == std::string_view::npos) continue;
-    const std::string_view name = line.substr(at + prefix.size());
-    const std::size_t dash = name.find('-');
-    if (dash == std::string_view::npos) continue;
-    const auto service = parse_number<std::uint32_t>(name.substr(0, dash));
-    const auto slot = parse_number<std::uint8_t>(name.substr(dash + 1));
-    if (service && slot) routes.push_back({*service, *slot});
+const char* remedy_of(int error) {
+  switch (error) {
+    case EAGAIN:
+      return "one of them stands still while it does the same (stopped?): have it go on with kill -CONT, or end it "
+             "(`ss -lupn sport = 4791` lists them)";
+    case EMFILE:
+      return "raise RLIMIT_NOFILE (ulimit -n)";
+    case ENOENT:
+      return "it opens /proc/thread-self/fd: mount /proc";
+    default:
+      return "give the address to one process (UROCE_BROKER=off)";
   }
-  return routes;
 }
 
-Result<Fd, int> claim_service(const proto::Gid& local, std::uint32_t service, std::uint8_t slot, int socket) {
-  const auto lock = lock_steering(local);
+}  // namespace
+
+Result<Fd, int> claim_service(int claims, std::uint32_t service, std::uint8_t slot, int socket) {
+  const auto lock = lock_steering(claims);
   if (!lock.ok()) return Err{lock.error()};
-  auto routes = current_routes(local);
+  auto routes = claimed_routes(claims);
   if (!routes.ok()) return Err{routes.error()};
   const auto is_it = [service](const CmRoute& route) { return route.service == service; };
   if (std::any_of(routes->begin(), routes->end(), is_it)) return Err{EADDRINUSE};
   const CmRoute own{service, slot};
-  auto name = bind_name(name_of(local, own));
-  if (!name.ok()) return name;
+  auto claim = claim_route(claims, own);
+  if (!claim.ok()) return claim;
   routes->push_back(own);
   if (const int error = attach(*routes, slot, socket)) return Err{error};
-  return name;
+  return claim;
 }
 
-int steer_management(const proto::Gid& local, std::uint8_t slot, int socket) {
-  const auto lock = lock_steering(local);
+int steer_management(int claims, std::uint8_t slot, int socket) {
+  const auto lock = lock_steering(claims);
   if (!lock.ok()) return lock.error();
-  const auto routes = current_routes(local);
+  const auto routes = claimed_routes(claims);
   return routes.ok() ? attach(*routes, slot, socket) : routes.error();
+}
+
+SetupError steering_failed(const proto::Gid& local, int error) {
+  return {error, "RDMA CM can't have the requests for " + proto::to_string(local) +
+                     " reach the right one of the processes that share it: " + std::strerror(error) + "; " +
+                     remedy_of(error)};
 }
 
 }  // namespace uroce::engine

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <utility>
 
 #include "engine/os/unix_message.h"
 #include "engine/os/users.h"
@@ -29,12 +29,12 @@ std::string silence_of(pid_t broker) {
 
 }  // namespace
 
-Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor,
-                 Duration patience)
+Inquiry::Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request,
+                 std::vector<int> descriptors, Duration patience)
     : local_(local),
       executable_(executable),
       request_(request),
-      descriptor_(descriptor),
+      descriptors_(std::move(descriptors)),
       deadline_(os_now() + patience),
       next_(os_now()) {}
 
@@ -68,8 +68,7 @@ void Inquiry::connect() {
     const std::string other = user ? "processes of user " + std::to_string(*user) : "other processes";
     return fail(address_in_use(local_, other + " share it; only processes of one user can"));
   }
-  const auto descriptors = std::span(&descriptor_, descriptor_ < 0 ? 0 : 1);
-  if (!send_message(fd.get(), request_, descriptors)) return try_again_soon();
+  if (!send_message(fd.get(), request_, descriptors_)) return try_again_soon();
   connection_ = std::move(fd);
   next_ = request_.kind == BrokerRequest::Kind::kKeepSlot ? Instant::max() : deadline_;
 }

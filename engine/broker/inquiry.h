@@ -26,10 +26,10 @@ class Inquiry {
   /// For everything that a broker does before it answers, on a busy machine.
   static constexpr Duration kPatience = std::chrono::seconds(10);
 
-  /// `descriptor` goes along with the request; -1: none. It must stay open. A kKeepSlot that has been sent is waited
+  /// `descriptors` go along with the request. They must stay open. A kKeepSlot that has been sent is waited
   /// for without end: a broker that reads it when we have left takes the slot from a NIC that lives.
-  Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request, int descriptor = -1,
-          Duration patience = kPatience);
+  Inquiry(const proto::Gid& local, const std::string& executable, const BrokerRequest& request,
+          std::vector<int> descriptors = {}, Duration patience = kPatience);
 
   /// Does what can be done now; true when the inquiry has come to its end. To be called at first, when `fd()` becomes
   /// readable, and at `next()`; at other times it does no harm. Blocks for as long as it takes to start a process.
@@ -51,7 +51,7 @@ class Inquiry {
   const proto::Gid local_;
   const std::string executable_;
   const BrokerRequest request_;
-  const int descriptor_;
+  const std::vector<int> descriptors_;
   const Instant deadline_;
   Instant next_;
   Fd connection_;                     ///< Asked, no reply yet; until `next_`.

@@ -55,13 +55,14 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
     return Err{SetupError{reply.error, reply.sentence}};
   }
   const Err too_many{SetupError{EMFILE, "the descriptors of a slot don't arrive; raise RLIMIT_NOFILE (ulimit -n)"}};
-  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 2) return too_many;
+  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 3) return too_many;
   lease->slot_ = reply.slot;
   lease->first_local_ = reply.first_local;
   lease->socket_ = std::move(answer->descriptors[0]);
   lease->steering_ = Fd(::fcntl(lease->socket_.get(), F_DUPFD_CLOEXEC, 0));
   if (!lease->steering_) return too_many;
   lease->bag_ = std::move(answer->descriptors[1]);
+  lease->claims_ = std::move(answer->descriptors[2]);
   lease->connection_ = std::move(answer->connection);
   lease->thread_ = start_background_thread([raw = lease.get()] { raw->keep(); });
   return lease;
@@ -78,6 +79,7 @@ Lease::~Lease() {
   socket_.reset();
   steering_.reset();
   bag_.reset();
+  claims_.reset();
   if (!connection_) return;
   ::shutdown(connection_.get(), SHUT_WR);
   wait_readable(connection_.get(), os_now() + kFarewell);
@@ -117,7 +119,7 @@ void Lease::renew() {
     BrokerRequest request;
     request.kind = BrokerRequest::Kind::kKeepSlot;
     request.slot = slot_;
-    renewal_.emplace(local_, executable_, request, bag_.get());
+    renewal_.emplace(local_, executable_, request, std::vector{bag_.get(), claims_.get()});
   }
   if (!renewal_ || !renewal_->advance()) return;
   auto& answer = renewal_->result();
@@ -136,6 +138,7 @@ void Lease::after_fork_in_child() {
   connection_.reset();
   renewal_.reset();
   bag_.reset();
+  claims_.reset();
   socket_.reset();
   steering_.reset();
   waiter_.close();

@@ -36,9 +36,9 @@ class Lease {
   std::uint8_t slot() const { return slot_; }
   const proto::Gid& local() const { return local_; }
   /// Has management packets reach their processes (cm_steering.h), and requests for `service` this one.
-  int steer_management() const { return engine::steer_management(local_, slot_, steering_.get()); }
+  int steer_management() const { return engine::steer_management(claims_.get(), slot_, steering_.get()); }
   Result<Fd, int> claim_service(std::uint32_t service) const {
-    return engine::claim_service(local_, service, slot_, steering_.get());
+    return engine::claim_service(claims_.get(), service, slot_, steering_.get());
   }
   /// See BrokerReply.
   std::uint16_t first_local() const { return first_local_; }
@@ -63,6 +63,7 @@ class Lease {
   Fd socket_;
   Fd steering_;  ///< The same socket, once more.
   Fd bag_;
+  Fd claims_;  ///< Who listens for what at the address (claims.h).
   Waiter waiter_;
   std::mutex mutex_;  ///< Guards what follows, against a fork() too. Nobody waits with it.
   Fd connection_;

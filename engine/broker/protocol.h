@@ -13,13 +13,13 @@
 namespace uroce::engine {
 
 /// Changes with the layout or meaning of anything here.
-inline constexpr std::uint32_t kBrokerProtocol = 1;
+inline constexpr std::uint32_t kBrokerProtocol = 2;
 
 struct BrokerRequest {
   enum class Kind : std::uint8_t {
     kAnySlot,   ///< Lease a slot.
     kThisSlot,  ///< Lease slot `slot`.
-    kKeepSlot,  ///< "I have slot `slot`, and my broker is gone"; comes with the bag.
+    kKeepSlot,  ///< "I have slot `slot`, and my broker is gone"; comes with the bag and the claims.
   };
   std::uint32_t protocol = kBrokerProtocol;
   Kind kind = Kind::kAnySlot;
@@ -27,8 +27,9 @@ struct BrokerRequest {
   std::uint16_t reserved = 0;
 };
 
-/// A lease comes with two descriptors: the socket of the slot, and the bag: a Unix socket in which a message with the
-/// sockets of all slots lies, never to be taken out. Its holder keeps them all open, and so in order.
+/// A lease comes with three descriptors: the socket of the slot; the bag: a Unix socket in which a message with the
+/// sockets of all slots lies, never to be taken out (its holder keeps them all open, and so in order); and the file of
+/// claims (claims.h).
 struct BrokerReply {
   std::uint32_t protocol = kBrokerProtocol;
   std::int32_t error = 0;  ///< errno, or 0.

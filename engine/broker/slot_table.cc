@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/broker/claims.h"
 #include "engine/os/known_fd.h"
 #include "engine/os/unix_message.h"
 
@@ -39,18 +40,21 @@ Result<SlotTable, SetupError> SlotTable::open(const proto::Gid& local) {
   if (!sockets) return Err{sockets.error()};
   auto bag = make_bag(*sockets);
   if (!bag) return Err{bag.error()};
-  return SlotTable(std::move(*sockets), std::move(*bag));
+  auto claims = make_claims();
+  if (!claims.ok()) return Err{call_failed("can't note who listens", "memfd_create", claims.error())};
+  return SlotTable(std::move(*sockets), std::move(*bag), std::move(*claims));
 }
 
-std::optional<SlotTable> SlotTable::from_bag(Fd bag) {
+std::optional<SlotTable> SlotTable::from_bag(Fd bag, Fd claims) {
   char mark = 0;
   std::vector<Fd> sockets;
   const bool is_whole = receive_message(bag.get(), &mark, sizeof mark, sockets, MSG_PEEK);
-  if (!is_whole || mark != kMark || sockets.size() != kSlots) return std::nullopt;
-  return SlotTable(std::move(sockets), std::move(bag));
+  if (!claims || !is_whole || mark != kMark || sockets.size() != kSlots) return std::nullopt;
+  return SlotTable(std::move(sockets), std::move(bag), std::move(claims));
 }
 
-SlotTable::SlotTable(std::vector<Fd> sockets, Fd bag) : sockets_(std::move(sockets)), bag_(std::move(bag)) {
+SlotTable::SlotTable(std::vector<Fd> sockets, Fd bag, Fd claims)
+    : sockets_(std::move(sockets)), bag_(std::move(bag)), claims_(std::move(claims)) {
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     if (slot != kManagementSlot && is_retired(sockets_[slot].get())) free_.push_back(static_cast<std::uint8_t>(slot));
   }

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 
+#include "engine/broker/claims.h"
 #include "engine/broker/slots.h"
 #include "engine/port/socket_address.h"
 #include "tests/support/own_network.h"
@@ -18,26 +19,11 @@
 namespace uroce::engine {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::HasSubstr;
 
 constexpr std::uint32_t kService = 0x01061C16;
 constexpr std::uint8_t kOurSlot = 5, kNeighbour = 6;
 const proto::Gid kShared = proto::Gid::from_v4(127, 0, 0, 77);
-
-TEST(CmRoutes, AreReadFromTheNamesOfUnixSockets) {
-  const char* const listing =
-      "Num       RefCount Protocol Flags    Type St Inode Path\n"
-      "0000: 00000002 00000000 00000000 0002 01 42 @uroce-cm-127.0.0.77-17177622-5\n"
-      "0000: 00000002 00000000 00000000 0002 01 43 @uroce-cm-127.0.0.78-17177622-6\n"
-      "0000: 00000002 00000000 00000000 0002 01 44 @uroce-cm-127.0.0.77-lock\n"
-      "0000: 00000002 00000000 00000000 0002 01 45 @uroce-cm-127.0.0.77-1-300\n"
-      "0000: 00000002 00000000 00000000 0002 01 46 @uroce-cm-127.0.0.77-2x-3\n"
-      "0000: 00000002 00000000 00000000 0001 01 47 /run/socket\n"
-      "0000: 00000002 00000000 00000000 0002 01 48 @uroce-cm-127.0.0.77-9-127";
-  EXPECT_THAT(parse_cm_routes(listing, kShared), ElementsAre(CmRoute{17177622, 5}, CmRoute{9, 127}));
-  EXPECT_THAT(parse_cm_routes("", kShared), IsEmpty());
-}
 
 class CmSteeringTest : public ::testing::Test {
  protected:
@@ -47,6 +33,9 @@ class CmSteeringTest : public ::testing::Test {
     ASSERT_TRUE(sockets) << sockets.error().sentence;
     sockets_ = std::move(*sockets);
     for (const std::uint8_t slot : {kManagementSlot, kOurSlot, kNeighbour}) ASSERT_TRUE(revive_slot(socket(slot)));
+    auto claims = make_claims();
+    ASSERT_TRUE(claims);
+    claims_ = std::move(*claims);
     sender_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   }
 
@@ -80,12 +69,18 @@ class CmSteeringTest : public ::testing::Test {
     return -1;
   }
 
+  int steer(std::uint8_t slot) { return steer_management(claims_.get(), slot, socket(slot)); }
+  Result<Fd, int> claim_by(std::uint8_t slot, std::uint32_t service) {
+    return claim_service(claims_.get(), service, slot, socket(slot));
+  }
+
   std::vector<Fd> sockets_;
+  Fd claims_;
   Fd sender_;
 };
 
 TEST_F(CmSteeringTest, AnswersGoToTheSlotInTheIdThatTheyAreFor) {
-  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0);
+  ASSERT_EQ(steer(kOurSlot), 0);
   for (std::uint16_t attribute = 0x11; attribute <= 0x16; ++attribute) {
     EXPECT_EQ(who_gets(attribute, kOurSlot, kNeighbour), kNeighbour) << attribute;
   }
@@ -96,9 +91,9 @@ TEST_F(CmSteeringTest, AnswersGoToTheSlotInTheIdThatTheyAreFor) {
 }
 
 TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
-  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  const auto claim = claim_by(kNeighbour, kService);
   ASSERT_TRUE(claim);
-  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
+  ASSERT_EQ(steer(kOurSlot), 0) << "by another process";
   for (const std::uint16_t attribute : {std::uint16_t{0x10}, std::uint16_t{0x17}}) {
     EXPECT_EQ(who_gets(attribute, 9, 9, kService), kNeighbour);
     EXPECT_EQ(who_gets(attribute, 9, 9, kService + 1), kOurSlot) << "it refuses what nobody listens for";
@@ -107,26 +102,32 @@ TEST_F(CmSteeringTest, RequestsGoToWhoListens) {
 
 // It would take the requests of all others.
 TEST_F(CmSteeringTest, WhoCanNotSeeWhoListensDoesNotSteer) {
-  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  const auto claim = claim_by(kNeighbour, kService);
   ASSERT_TRUE(claim);
   rlimit whole{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
   const Fd next(::fcntl(sender_.get(), F_DUPFD_CLOEXEC, 0));
-  for (const rlim_t room : {rlim_t{0}, rlim_t{1}}) {  // For the lock, and no more.
-    const rlimit few{.rlim_cur = static_cast<rlim_t>(next.get()) + 1 + room, .rlim_max = whole.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-    const int error = steer_management(kShared, kOurSlot, socket(kOurSlot));
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
-    EXPECT_EQ(error, EMFILE) << room;
-  }
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(next.get()) + 1, .rlim_max = whole.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const int error = steer(kOurSlot);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+  EXPECT_EQ(error, EMFILE);
   EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
+}
+
+TEST_F(CmSteeringTest, WhoWaitsForOneThatStandsStillIsToldSo) {
+  const auto lock = lock_steering(claims_.get());
+  ASSERT_TRUE(lock);
+  const int error = steer(kOurSlot);
+  EXPECT_EQ(error, EAGAIN);
+  EXPECT_THAT(steering_failed(kShared, error).sentence, HasSubstr("kill -CONT"));
 }
 
 TEST_F(CmSteeringTest, ARequestThatIsTakenBackIsSoWhereItWent) {
   constexpr std::uint16_t kRej = 0x12;
-  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  const auto claim = claim_by(kNeighbour, kService);
   ASSERT_TRUE(claim);
-  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
+  ASSERT_EQ(steer(kOurSlot), 0) << "by another process";
   EXPECT_EQ(who_gets(kRej, 9, 0, 0, 0, kService), kNeighbour);
   EXPECT_EQ(who_gets(kRej, 9, 0, 0, 0, kService + 1), kOurSlot) << "nobody listens";
   EXPECT_EQ(who_gets(kRej, 9, kOurSlot, 0, 0, kService), kOurSlot) << "it has an ID";
@@ -136,24 +137,24 @@ TEST_F(CmSteeringTest, ARequestThatIsTakenBackIsSoWhereItWent) {
 // perftest's client asks for the UDP port before its server, which had the TCP port, listens there.
 TEST_F(CmSteeringTest, RequestsThatNobodyListensForGoToWhoHasTheSamePortInAnotherSpace) {
   constexpr std::uint32_t kUdp = 0x01111C16;
-  const auto claim = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  const auto claim = claim_by(kNeighbour, kService);
   ASSERT_TRUE(claim);
-  ASSERT_EQ(steer_management(kShared, kOurSlot, socket(kOurSlot)), 0) << "by another process";
+  ASSERT_EQ(steer(kOurSlot), 0) << "by another process";
   EXPECT_EQ(who_gets(0x17, 9, 9, kUdp), kNeighbour);
-  const auto better = claim_service(kShared, kUdp, kOurSlot, socket(kOurSlot));
+  const auto better = claim_by(kOurSlot, kUdp);
   ASSERT_TRUE(better);
   EXPECT_EQ(who_gets(0x17, 9, 9, kUdp), kOurSlot);
   EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
 }
 
 TEST_F(CmSteeringTest, OneProcessListensForAService) {
-  auto claim = claim_service(kShared, kService, kOurSlot, socket(kOurSlot));
+  auto claim = claim_by(kOurSlot, kService);
   ASSERT_TRUE(claim);
-  auto again = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  auto again = claim_by(kNeighbour, kService);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error(), EADDRINUSE);
   *claim = Fd();
-  again = claim_service(kShared, kService, kNeighbour, socket(kNeighbour));
+  again = claim_by(kNeighbour, kService);
   ASSERT_TRUE(again);
   EXPECT_EQ(who_gets(0x10, 9, 9, kService), kNeighbour);
 }
@@ -161,7 +162,7 @@ TEST_F(CmSteeringTest, OneProcessListensForAService) {
 TEST_F(CmSteeringTest, AThousandListeners) {
   std::vector<Fd> claims;
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    auto claim = claim_service(kShared, kService + i, i % 2 == 0 ? kOurSlot : kNeighbour, socket(kOurSlot));
+    auto claim = claim_by(i % 2 == 0 ? kOurSlot : kNeighbour, kService + i);
     ASSERT_TRUE(claim) << i;
     claims.push_back(std::move(*claim));
   }

@@ -132,6 +132,18 @@ TEST_F(LeaseTest, NobodyMissesAPacketWhenTheBrokerIsKilled) {
   for (const Slot& slot : slots) EXPECT_TRUE(receives(slot));
 }
 
+TEST_F(LeaseTest, ANewBrokerKnowsWhatOthersListenFor) {
+  constexpr std::uint32_t kTheirService = 0x01061C16;
+  const Slot first = lease();
+  auto claim = first.lease->claim_service(kTheirService);
+  ASSERT_TRUE(claim);
+  replace_broker();
+  const Slot second = lease();
+  EXPECT_EQ(second.lease->claim_service(kTheirService).error(), EADDRINUSE);
+  *claim = Fd();
+  EXPECT_TRUE(second.lease->claim_service(kTheirService));
+}
+
 TEST_F(LeaseTest, ANewBrokerDoesNotLeaseTheSlotOfAProcessThatStandsStill) {
   const Holder stopped;
   std::vector<Slot> slots;

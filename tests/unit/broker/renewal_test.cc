@@ -87,8 +87,8 @@ TEST_F(RenewalTest, OneThatABrokerHasNotReadYetIsWaitedForWithoutEnd) {
   auto late = Broker::listen(kLocal);  // As one that is stopped.
   ASSERT_TRUE(late);
   std::optional<Inquiry> stranger, renewal;
-  stranger.emplace(kLocal, kBroker, any, -1, 0s);
-  renewal.emplace(kLocal, kBroker, keep, -1, 0s);
+  stranger.emplace(kLocal, kBroker, any, std::vector<int>{}, 0s);
+  renewal.emplace(kLocal, kBroker, keep, std::vector<int>{}, 0s);
   EXPECT_FALSE(stranger->advance()) << "it asks";
   EXPECT_FALSE(renewal->advance()) << "it asks";
   EXPECT_TRUE(stranger->advance());

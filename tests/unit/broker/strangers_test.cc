@@ -121,6 +121,20 @@ TEST_F(StrangersTest, ABrokerThatIsStoppedIsNamed) {
   EXPECT_THAT(error.sentence, HasSubstr("kill -CONT " + std::to_string(process)));
 }
 
+// Claims were names of sockets once, which anybody could take.
+TEST_F(StrangersTest, NobodyElseKeepsRequestsFromWhoListens) {
+  constexpr std::uint32_t kTheirService = 0x01061C16;
+  std::vector<Fd> taken;
+  for (const std::string& name : {std::string("lock"), std::to_string(kTheirService) + "-9"}) {
+    const AbstractName address("uroce-cm-127.0.0.1-" + name);
+    taken.emplace_back(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(taken.back().get(), address.get(), address.size), 0);
+  }
+  const Slot slot = lease();
+  EXPECT_EQ(slot.lease->steer_management(), 0);
+  EXPECT_TRUE(slot.lease->claim_service(kTheirService));
+}
+
 TEST_F(StrangersTest, WhoSaysNothingDoesNotKeepABrokerAlive) {
   pid_t process = 0;
   Fd silent;

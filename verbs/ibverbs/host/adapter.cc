@@ -269,10 +269,7 @@ int Adapter::steer_management() {
     if (error == 0) continue;
     static std::atomic<bool> was_told = false;  // Programs try again, with the next of their addresses.
     if (was_told.exchange(true)) return error;
-    return refuse_setting(
-        error, "RDMA CM can't have the requests for " + proto::to_string(lease->local()) +
-                   " reach the right one of the processes that share it: " + std::strerror(error) +
-                   " (it reads /proc/net/unix); mount /proc, or give the address to one process (UROCE_BROKER=off)");
+    return refuse_setting(error, engine::steering_failed(lease->local(), error).sentence);
   }
   return 0;
 }
