@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "engine/os/name_holder.h"
 #include "engine/os/unix_message.h"
 #include "engine/os/users.h"
 
@@ -57,9 +58,11 @@ void Inquiry::connect() {
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const AbstractName name = broker_name(local_);
   if (!fd || ::connect(fd.get(), name.get(), name.size) != 0) {
-    if (fd && errno == ECONNREFUSED) return start();
-    if (errno == EAGAIN || errno == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.
-    return fail(call_failed("can't ask the broker", fd ? "connect" : "socket", errno));
+    const int error = errno;
+    if (fd && gives_up_on_stranger()) return;
+    if (fd && error == ECONNREFUSED) return start();
+    if (error == EAGAIN || error == EINTR) return try_again_soon();  // EAGAIN: too many others are asking.
+    return fail(call_failed("can't ask the broker", fd ? "connect" : "socket", error));
   }
   const auto asked = ask_for_peer_user(fd.get());
   if (!asked.ok()) return fail(call_failed("can't ask whose the broker is", "getsockopt", asked.error()));
@@ -71,6 +74,15 @@ void Inquiry::connect() {
   if (!send_message(fd.get(), request_, descriptors_)) return try_again_soon();
   connection_ = std::move(fd);
   next_ = request_.kind == BrokerRequest::Kind::kKeepSlot ? Instant::max() : deadline_;
+}
+
+/// Whether another user has the broker's name, with a socket that can't be asked: no broker of ours can have it then.
+bool Inquiry::gives_up_on_stranger() {
+  const AbstractName name = broker_name(local_);
+  const auto holder = holder_of(name);
+  if (!holder || holder == own_user()) return false;
+  fail({ECHILD, held_by_others(name) + ", the name of its broker, and does not answer"});
+  return true;
 }
 
 /// There is no broker.

@@ -45,6 +45,7 @@ class Inquiry {
   void start();
   void await_start();
   void await_reply();
+  bool gives_up_on_stranger();
   void fail(SetupError error) { result_ = Err{std::move(error)}; }
   void try_again_soon();
 

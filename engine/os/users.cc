@@ -28,11 +28,6 @@ bool is_everybody_mapped() {
   return count == kEverybody;
 }
 
-std::optional<uid_t> unless_shared(uid_t user) {
-  if (user == overflow_user() && !is_everybody_mapped()) return std::nullopt;
-  return user;
-}
-
 /// Nothing: errno says why.
 std::optional<ucred> peer_credentials(int socket) {
   ucred credentials{};
@@ -43,8 +38,13 @@ std::optional<ucred> peer_credentials(int socket) {
 
 }  // namespace
 
+std::optional<uid_t> known_user(uid_t user) {
+  if (user == overflow_user() && !is_everybody_mapped()) return std::nullopt;
+  return user;
+}
+
 // geteuid() may be libfakeroot's, which says that everybody is root. Peers know from the kernel who we are.
-std::optional<uid_t> own_user() { return unless_shared(static_cast<uid_t>(::syscall(SYS_geteuid))); }
+std::optional<uid_t> own_user() { return known_user(static_cast<uid_t>(::syscall(SYS_geteuid))); }
 
 std::optional<uid_t> peer_user(int socket) {
   const auto user = ask_for_peer_user(socket);
@@ -54,7 +54,7 @@ std::optional<uid_t> peer_user(int socket) {
 Result<std::optional<uid_t>, int> ask_for_peer_user(int socket) {
   const auto credentials = peer_credentials(socket);
   if (!credentials) return Err{errno};
-  return unless_shared(credentials->uid);
+  return known_user(credentials->uid);
 }
 
 pid_t peer_process(int socket) {

@@ -10,8 +10,11 @@
 
 namespace uroce::engine {
 
-/// The user of this process. Nothing when the number is the one by which the kernel calls everybody whom this user
+/// `user`, as the kernel calls it. Nothing when the number is the one by which it calls everybody whom this user
 /// namespace does not map (65534): then others have it too.
+std::optional<uid_t> known_user(uid_t user);
+
+/// The user of this process, if it is known by a number.
 std::optional<uid_t> own_user();
 
 /// The user at the other end of a connected Unix socket, as it was when it connected or listened. Nothing when the

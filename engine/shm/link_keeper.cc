@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "engine/os/name_holder.h"
 #include "engine/os/unix_message.h"
 #include "engine/os/users.h"
 
@@ -39,6 +40,7 @@ Result<std::unique_ptr<LinkKeeper>, SetupError> LinkKeeper::start(std::span<cons
     Fd fd = open_socket();
     const AbstractName name = wire_name(local, slot);
     if (!fd || ::bind(fd.get(), name.get(), name.size) != 0 || ::listen(fd.get(), kWaitingLinks) != 0) {
+      if (errno == EADDRINUSE) return Err{SetupError{EADDRINUSE, held_by_others(name)}};
       return Err{system_error("can't listen on a Unix socket")};
     }
     keeper->listeners_.push_back({local, std::move(fd)});

@@ -75,6 +75,15 @@ Duration cpu_time_of(pid_t process) {
   return std::chrono::milliseconds((user + system) * 1000 / ::sysconf(_SC_CLK_TCK));
 }
 
+/// A socket of another user that has `name`, and does not listen. For root only.
+Fd stranger_takes(const AbstractName& name) {
+  EXPECT_EQ(::seteuid(kStranger), 0);
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(fd.get(), name.get(), name.size), 0);
+  EXPECT_EQ(::seteuid(0), 0);
+  return fd;
+}
+
 class StrangersTest : public LeaseTest {
  protected:
   /// A child that has a slot until it is killed. This process has no lease's thread then, which could hold a lock of
@@ -119,6 +128,16 @@ TEST_F(StrangersTest, ABrokerThatIsStoppedIsNamed) {
   ::kill(process, SIGCONT);
   EXPECT_EQ(error.error, EADDRINUSE);
   EXPECT_THAT(error.sentence, HasSubstr("kill -CONT " + std::to_string(process)));
+}
+
+TEST_F(StrangersTest, AnotherUserWithTheNameOfTheBrokerIsNamedAtOnce) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  const Fd taken = stranger_takes(broker_name(kLocal));
+  const Instant start = os_now();
+  const SetupError error = refusal();
+  EXPECT_LT(os_now() - start, 5s);
+  EXPECT_EQ(error.error, ECHILD) << "the address is free, for one process";
+  EXPECT_THAT(error.sentence, AllOf(HasSubstr("user 12345"), HasSubstr("@uroce-broker-127.0.0.1")));
 }
 
 // Claims were names of sockets once, which anybody could take.

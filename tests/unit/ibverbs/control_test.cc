@@ -22,8 +22,10 @@
 
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
+#include "tests/support/in_child.h"
 #include "tests/unit/ibverbs/control_connection.h"
 #include "tests/unit/ibverbs/support.h"
+#include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/control/commands.h"
 #include "verbs/ibverbs/hooks/cm_faults.h"
 #include "verbs/ibverbs/host/adapter.h"
@@ -71,6 +73,20 @@ TEST(Control, TheNextAckIsLost) {
   EXPECT_EQ(write_once(pair), IBV_WC_SUCCESS);
   EXPECT_EQ(counter("injected_drop"), 2u) << "two were asked for";
   EXPECT_EQ(told("nic 1 counters injected_drop"), "uroce1 injected_drop 2\n");
+}
+
+TEST(Control, WhoHasTheNameOfTheSocketIsNamed) {
+  const std::string said = uroce::test::in_child([]() -> std::string {
+    sockaddr_un address{};
+    socklen_t size = 0;
+    const engine::Fd taken(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const bool is_taken = uroce_control_address(0, &address, &size) == 0 &&
+                          ::bind(taken.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0;
+    if (!is_taken || v().ibv_get_device_list(nullptr) != nullptr) return "no refusal";
+    return last_error();
+  });
+  EXPECT_NE(said.find("user " + std::to_string(::geteuid())), std::string::npos) << said;
+  EXPECT_NE(said.find("start it again"), std::string::npos) << said;
 }
 
 /// Exits with a NIC open while a command has it, which takes a little.

@@ -24,6 +24,18 @@ class ShmPortTest : public ShmTest {
   std::unique_ptr<ShmPort> a_, b_;
 };
 
+TEST_F(ShmPortTest, WhoHasItsNameIsNamed) {
+  const engine::AbstractName name = engine::wire_name(address(9), 0);
+  const engine::Fd taken(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(taken.get(), name.get(), name.size), 0);
+  auto udp = open_udp(9);
+  const proto::Gid gid = address(9);
+  const auto port = ShmPort::open(udp, {&gid, 1}, 0);
+  ASSERT_FALSE(port);
+  EXPECT_EQ(port.error().error, EADDRINUSE);
+  EXPECT_THAT(port.error().sentence, ::testing::HasSubstr("user " + std::to_string(::geteuid())));
+}
+
 TEST_F(ShmPortTest, PacketsGoThroughSharedMemoryOnceThereIsALink) {
   ASSERT_TRUE(link(*a_, *b_, path(1, 2)));
   const auto before = a_->counters();

@@ -23,6 +23,7 @@
 #include "engine/os/fd.h"
 #include "engine/os/known_fd.h"
 #include "engine/os/left_to_parent.h"
+#include "engine/os/name_holder.h"
 #include "engine/os/poll_all.h"
 #include "engine/os/users.h"
 #include "engine/run/tunables.h"
@@ -122,7 +123,12 @@ std::string Server::start() {
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener || ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       ::listen(listener.get(), kBacklog) != 0) {
-    return std::string("UROCE_CONTROL: can't listen on a Unix socket: ") + std::strerror(errno);
+    const int error = errno;
+    if (error == EADDRINUSE) {
+      return "UROCE_CONTROL: " + engine::held_by_others(engine::AbstractName(address.sun_path + 1)) +
+             ", which this process needs to take commands; start it again: its name will be another one";
+    }
+    return std::string("UROCE_CONTROL: can't listen on a Unix socket: ") + std::strerror(error);
   }
   listener_ = KnownFd(std::move(listener));
   try {
