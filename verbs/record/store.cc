@@ -140,12 +140,18 @@ std::string save_left_ring(const fs::path& path, const std::string& directory) {
   return "";
 }
 
-/// Only so many are kept.
-void remove_oldest(const std::string& directory) {
+bool is_owned(const fs::path& path, uid_t user) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && facts.st_uid == user;
+}
+
+/// Of each user only so many are kept: the recordings of some take no room from others. `newest`: the one just written.
+void remove_oldest(const std::string& directory, int newest) {
   std::error_code error;
   std::vector<fs::path> found = by_age(directory, is_document_name);
-  if (found.size() <= kRecordingsKept) return;
-  std::erase_if(found, [](const fs::path& path) { return !is_document(path); });
+  struct stat facts {};
+  if (found.size() <= kRecordingsKept || ::fstat(newest, &facts) != 0) return;
+  std::erase_if(found, [&](const fs::path& path) { return !is_owned(path, facts.st_uid) || !is_document(path); });
   for (std::size_t left = found.size(); left > kRecordingsKept; --left) {
     fs::path& path = found[found.size() - left];
     fs::remove(path, error);
@@ -210,7 +216,7 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
     const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return taken_back(name);
   }
-  if (keep == Keep::kNewest) remove_oldest(directory);
+  if (keep == Keep::kNewest) remove_oldest(directory, document.get());
   return path;
 }
 

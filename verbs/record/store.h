@@ -12,7 +12,7 @@
 
 namespace uroce::record {
 
-/// Recordings that a directory keeps; older ones of ours are removed for newer ones.
+/// Recordings of one user that a directory keeps; older ones are removed for newer ones.
 inline constexpr std::size_t kRecordingsKept = 64;
 inline constexpr std::size_t kRingsLeft = 16;
 /// What the names of all our files there begin with.
@@ -31,7 +31,7 @@ std::optional<Recording> read_ring_file(int fd);
 
 /// What stays in the directory of a new recording.
 enum class Keep : std::uint8_t {
-  kNewest,  ///< kRecordingsKept recordings.
+  kNewest,  ///< kRecordingsKept recordings of this user.
   kAll,
 };
 

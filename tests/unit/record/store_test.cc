@@ -97,6 +97,24 @@ TEST_F(Store, FilesOfOthersDoNotMakeRoom) {
   EXPECT_EQ(count(".json"), kRecordingsKept + 4);
 }
 
+/// In a directory of several users, the recordings of one take no room from those of another.
+TEST_F(Store, RecordingsOfAnotherUserDoNotMakeRoom) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  constexpr uid_t kAnotherUser = 12345;
+  Flight flight;
+  for (std::size_t i = 0; i < kRecordingsKept; ++i) {
+    const auto theirs = save(flight.read(), "a test", folder);
+    ASSERT_TRUE(theirs.ok());
+    ASSERT_EQ(::chown((*theirs + ".json").c_str(), kAnotherUser, kAnotherUser), 0);
+  }
+  const auto ours = save(flight.read(), "a test", folder);
+  ASSERT_TRUE(ours.ok());
+  fs::last_write_time(*ours + ".json", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  ASSERT_TRUE(save(flight.read(), "a test", folder).ok());
+  EXPECT_TRUE(fs::exists(*ours + ".json"));
+  EXPECT_EQ(count(".json"), kRecordingsKept + 2);
+}
+
 TEST_F(Store, WhereAllAreKeptNothingIsRemoved) {
   Flight flight;
   for (std::size_t i = 0; i < kRecordingsKept + 3; ++i) {
