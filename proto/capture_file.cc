@@ -135,6 +135,8 @@ CaptureFile::Error CaptureFile::problem(int error) const {
       return problem("another process that writes it is stopped; end that process (fuser FILE names it)");
     case ENOLCK:
       return problem("its file system has no locks; choose a file in another directory");
+    case EACCES:
+      return problem("Permission denied: it, or its directory, is another user's; name a file of your own");
     default:
       return problem(std::strerror(error));
   }

@@ -158,6 +158,15 @@ TEST_F(Pcap, ErrorsAreSentencesWithThePath) {
   EXPECT_EQ(writer.error(), "can't write the capture /nonexistent/b.pcap: No such file or directory");
 }
 
+TEST_F(Pcap, WhereOnlyAnotherUserMayWriteTheErrorSaysSo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  ASSERT_EQ(::seteuid(12345), 0);
+  const auto writer = PcapWriter::create(file("a.pcap"));  // The folder is root's.
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_FALSE(writer.ok());
+  EXPECT_THAT(writer.error(), HasSubstr("Permission denied: it, or its directory, is another user's"));
+}
+
 TEST_F(Pcap, CutOffFileIsAnError) {
   const std::string header("\xd4\xc3\xb2\xa1\2\0\4\0\0\0\0\0\0\0\0\0\0\0\4\0\1\0\0\0", 24);
   auto reader = PcapReader::open(file_with("cut.pcap", header + std::string("\7\0\0\0\5\0\0\0\3\0\0\0\3\0\0\0ab", 18)));

@@ -89,7 +89,8 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
   std::string file;
   if (!folder.empty()) {
     if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-      return Err{"UROCE_RECORD: can't make the directory " + folder + ": " + std::strerror(errno)};
+      return Err{"UROCE_RECORD: can't make the directory " + folder + ": " + std::strerror(errno) +
+                 "; name one that you can make, or that is there"};
     }
     record::remove_old_rings(folder);
     auto made = make_file(folder + '/' + record::stem_of(program(), pid, index), file);
