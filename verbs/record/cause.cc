@@ -172,7 +172,7 @@ std::string refused(const Evidence& evidence, const char* hint) {
 /// The peer answers something that nobody has asked for.
 std::string answered_wrongly(const Evidence& evidence) {
   std::string text = "the answer of the peer" + peer_text(evidence) + " to PSN " + hex(evidence.psn()) +
-                     request_text(evidence.last_sent()) + " does not fit it, by its kind, length or syndrome";
+                     request_text(evidence.last_sent()) + " does not fit it, by its kind, place, length or syndrome";
   const Recording::Packet* const packet = evidence.answer();
   const auto* const op = op_of(packet);
   if (op == nullptr) return text;

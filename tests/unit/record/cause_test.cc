@@ -247,13 +247,14 @@ TEST(Cause, AnAnswerThatDoesNotFit) {
   flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kBadRespErr), 0x105, Phase::kReceiving);
   EXPECT_EQ(sentence(flight),
             "BAD_RESP_ERR on QP 0x11: the answer of the peer 127.0.0.2 to PSN 0x105 (RC READ REQUEST of 8 bytes at "
-            "0x7f00 with R_Key 0x1234) does not fit it, by its kind, length or syndrome: RC READ RESPONSE ONLY "
+            "0x7f00 with R_Key 0x1234) does not fit it, by its kind, place, length or syndrome: RC READ RESPONSE ONLY "
             "with 4 bytes");
   flight.ring->keeps_packets = 0;
   flight.ring->packets = 0;
-  EXPECT_EQ(sentence(flight),
-            "BAD_RESP_ERR on QP 0x11: the answer of the peer to PSN 0x105 does not fit it, by its kind, length or "
-            "syndrome");
+  EXPECT_EQ(
+      sentence(flight),
+      "BAD_RESP_ERR on QP 0x11: the answer of the peer to PSN 0x105 does not fit it, by its kind, place, length or "
+      "syndrome");
 }
 
 TEST(Cause, ANakThatRcDoesNotHave) {
@@ -262,7 +263,7 @@ TEST(Cause, ANakThatRcDoesNotHave) {
   flight.gets_ack(1ms, 0x105, kPeer, kQpn, 0, 0x64);
   flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kBadRespErr), 0x105, Phase::kReceiving);
   EXPECT_THAT(sentence(flight),
-              testing::EndsWith("by its kind, length or syndrome: RC ACK, NAK \"invalid RD request\""));
+              testing::EndsWith("by its kind, place, length or syndrome: RC ACK, NAK \"invalid RD request\""));
 }
 
 TEST(Cause, WithoutPacketsTheTimeoutsRemain) {

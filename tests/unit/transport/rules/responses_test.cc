@@ -173,6 +173,37 @@ TEST(ReadResponse, AfterAGapTheRestIsAskedForOnce) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(s.memory[i * kMtu], i + 1);
 }
 
+// IBTA 9.9.2.1 (bad response): FIRST and ONLY stand where a request began, also one that asked for the rest.
+TEST(ReadResponse, BeginsWhereARequestBegan) {
+  for (const bool asked_again : {false, true}) {
+    Script s;
+    s.post_send(1, SendOp::kRead, 3 * kMtu);
+    s.ignore_rest();
+    s.recv(read_first(0).bytes(kMtu, 1));
+    if (asked_again) {
+      s.recv(read_last(2).bytes(kMtu, 3));
+      s.expect(read_request(1, 2 * kMtu).at(kMtu));
+    }
+    s.recv(read_first(1).bytes(kMtu, 2));
+    s.recv(read_last(2).bytes(kMtu, 3));
+    s.expect_done(1, asked_again ? WcStatus::kSuccess : WcStatus::kBadRespErr);
+  }
+}
+
+// IBTA 9.7.5.1.2 ?: what was asked for again may go on with MIDDLE: Soft-RoCE does, or it was asked for before.
+TEST(ReadResponse, GoesOnWithMiddleAfterAGap) {
+  Script s;
+  s.post_send(1, SendOp::kRead, 4 * kMtu);
+  s.ignore_rest();
+  s.recv(read_first(0).bytes(kMtu, 1));
+  s.recv(read_middle(2).bytes(kMtu, 3));
+  s.expect(read_request(1, 3 * kMtu).at(kMtu));
+  s.recv(read_middle(1).bytes(kMtu, 2));
+  s.recv(read_middle(2).bytes(kMtu, 3));
+  s.recv(read_last(3).bytes(kMtu, 4));
+  s.expect_done(1, WcStatus::kSuccess);
+}
+
 // IBTA 9.7.5.1.2: an ACK beyond a READ or atomic that has not been answered implies that the answer was lost.
 TEST(ImpliedNak, RepeatsFromTheUnansweredRequest) {
   for (const SendOp op : {SendOp::kRead, SendOp::kFetchAdd}) {
@@ -236,6 +267,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"TooLong", SendOp::kRead, 8, read_only(0).bytes(9)},
                     Bad{"EndsTooEarly", SendOp::kRead, 2 * kMtu, read_only(0).bytes(kMtu)},
                     Bad{"EndsTooLate", SendOp::kRead, 8, read_first(0).bytes(8)},
+                    Bad{"BeginsWithMiddle", SendOp::kRead, 2 * kMtu, read_middle(0).bytes(kMtu)},
+                    Bad{"LastInPlaceOfOnly", SendOp::kRead, 8, read_last(0).bytes(8)},
                     Bad{"DataWithANak", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kRemoteAccess)},
                     Bad{"DataWithAnRnrNak", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kRnr)},
                     Bad{"DataWithAReservedSyndrome", SendOp::kRead, 8, read_only(0).bytes(8, 0xAB).syndrome(kReserved)},

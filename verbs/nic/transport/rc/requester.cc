@@ -46,7 +46,7 @@ Requester::Requester(QpContext& context, TimerTable& timers)
 }
 
 void Requester::start() {
-  una_ = next_ = max_ = post_ = counted_from_ = ack_due_ = c_.attr.sq_psn;
+  una_ = next_ = max_ = post_ = counted_from_ = resumed_ = ack_due_ = c_.attr.sq_psn;
   post_ssn_ = Ssn{1};
   credits_.start();
   cursor_ = sq_.head();

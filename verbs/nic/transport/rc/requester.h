@@ -63,6 +63,7 @@ class Requester final : public RequesterHalf {
   bool is_refused_already() const;
   void on_rnr(std::uint8_t timer, Instant now);
   void on_read_response(const proto::PacketView& packet, Instant now);
+  bool is_in_place(const proto::PacketView& packet, std::uint32_t index) const;
   void on_atomic_acknowledge(const proto::PacketView& packet, Instant now);
   void take_credits(const proto::PacketView& packet);
   void acknowledge_before(Psn psn, Instant now);
@@ -81,6 +82,7 @@ class Requester final : public RequesterHalf {
   std::optional<Duration> ack_timeout() const;  ///< Nothing: for ever.
   void fail_locally(WcStatus status);
 
+  std::uint32_t piece_packets() const;
   std::uint32_t pieces(std::uint32_t packets) const;
   std::uint32_t packet_index(const SendWqe& wqe) const { return psn_distance(next_, wqe.first_psn); }
   std::uint32_t piece_end(const SendWqe& wqe, std::uint32_t packet) const;
@@ -95,6 +97,7 @@ class Requester final : public RequesterHalf {
   Ssn post_ssn_;              ///< Its message sequence number.
   CreditLimit credits_;
   Psn counted_from_;        ///< Packets in [max(una_, counted_from_), next_) are charged to the window.
+  Psn resumed_;             ///< Where the last READ request began that asked for the rest of a piece.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
   std::uint32_t since_ack_request_ = 0;

@@ -120,7 +120,8 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   const bool is_due = wqe.is_read() || wqe.is_atomic_write() || wqe.is_flush();
   const bool ends = index + 1 == piece_end(wqe, index);
   const std::uint32_t expected = wqe.is_read() ? wqe.packet_bytes(index, c_.mtu()) : 0;
-  if (!is_due || !is_positive(packet) || packet.payload().size() != expected || packet.op().ends() != ends) {
+  if (!is_due || !is_positive(packet) || packet.payload().size() != expected || packet.op().ends() != ends ||
+      !is_in_place(packet, index)) {
     return fail_head(WcStatus::kBadRespErr);
   }
   if (expected != 0 &&
@@ -130,6 +131,13 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   c_.note_received(expected);
   advance_una(1);
   note_progress(now);
+}
+
+/// FIRST and ONLY answer a request, and stand where one began. What was asked for again may go on with MIDDLE, as
+/// Soft-RoCE does, or because it is what was asked for before.
+bool Requester::is_in_place(const proto::PacketView& packet, std::uint32_t index) const {
+  const bool begins_piece = index % piece_packets() == 0;
+  return packet.op().starts() ? begins_piece || una_ == resumed_ : !begins_piece;
 }
 
 void Requester::on_atomic_acknowledge(const proto::PacketView& packet, Instant now) {

@@ -46,17 +46,18 @@ Opcode Requester::opcode_at(const SendWqe& wqe, std::uint32_t packet) const {
   return packet + 1 == wqe.packets ? p.last : p.middle;
 }
 
+/// Responses that one READ request asks for, at most.
+std::uint32_t Requester::piece_packets() const { return kReadPieceBytes / c_.mtu(); }
+
 /// One past the last packet that the next request packet covers: itself, or for a READ the rest of its piece.
 std::uint32_t Requester::piece_end(const SendWqe& wqe, std::uint32_t packet) const {
   if (!wqe.is_read()) return packet + 1;
-  const std::uint32_t per_piece = kReadPieceBytes / c_.mtu();
-  return std::min(wqe.packets, (packet / per_piece + 1) * per_piece);
+  return std::min(wqe.packets, (packet / piece_packets() + 1) * piece_packets());
 }
 
 /// READ requests on the wire for a READ of so many response packets.
 std::uint32_t Requester::pieces(std::uint32_t packets) const {
-  const std::uint32_t per_piece = kReadPieceBytes / c_.mtu();
-  return (packets + per_piece - 1) / per_piece;
+  return (packets + piece_packets() - 1) / piece_packets();
 }
 
 /// A peer that owes us an ACK and is silent gets no more: what it has got is enough to answer. Where no timer would
@@ -217,6 +218,7 @@ void Requester::account_sent(Psn end, Instant now) {
   const SendWqe& wqe = sq_.at(cursor_);
   if (next_ - max_ < 0) c_.note<TraceKind::kRetransmitted>(next_.value());
   if (wqe.needs_response()) reads_.push_back(end);
+  if (wqe.is_read() && packet_index(wqe) % piece_packets() != 0) resumed_ = next_;
   const bool starts_message = next_ == max_ && (wqe.is_read() || next_ == wqe.first_psn);
   if (starts_message && !wqe.takes_receive()) credits_.on_message_without_receive();
   if (starts_message) {
