@@ -263,6 +263,20 @@ TEST(Script, AReadIsNotCompletedByWrongAnswers) {
   }
 }
 
+/// FIRST and ONLY stand where a request began, and only there. What begins a capture may be the rest of a READ.
+TEST(Script, AnAnswerBeginsWhereAReadBegins) {
+  const Scripted middle{false, O::kRcReadResponseMiddle, 1, 1024},
+      last{false, O::kRcReadResponseLast, 2, 1024, aeth(2)};
+  const Scripted first{false, O::kRcReadResponseFirst, 1, 1024, aeth(2)},
+      only{false, O::kRcReadResponseOnly, 2, 1024, aeth(2)};
+  const Scripted write{true, O::kRcWriteOnly, 0, 0, reth(0)};
+  const Scripted read{true, O::kRcReadRequest, 1, 0, reth(2048)}, rest{true, O::kRcReadRequest, 2, 0, reth(1024, 1024)};
+  EXPECT_EQ(retell_bytes(scripted_pcap({write, read, middle, last})).noted("read_answer"), 1u);
+  EXPECT_EQ(retell_bytes(scripted_pcap({read, middle, last})).counts(), "");
+  EXPECT_EQ(retell_bytes(scripted_pcap({read, first, only})).noted("read_begins"), 1u);
+  EXPECT_EQ(retell_bytes(scripted_pcap({read, first, rest, only})).noted("read_begins"), 0u);
+}
+
 /// Data with a NAK in its AETH completes nothing: no responder may send it, and the NIC takes it for a bad response.
 TEST(Script, AnAnswerWithANakInItsAethEndsTheConnection) {
   constexpr std::uint32_t kRemoteAccessError = 2;

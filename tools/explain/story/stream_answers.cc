@@ -384,6 +384,10 @@ std::string Stream::wrong_answer(const Message& message, PsnIndex index, const P
     return at_end ? name + " is the answer to the last PSN of a READ, and says that more comes"
                   : "the last response of a READ that is not at its end";
   }
+  // The first message of a capture may be the rest of a READ, with which Soft-RoCE goes on.
+  if (index == message.first && message.number > 1 && !packet.op->starts()) {
+    return name + " is the answer to the first PSN of a READ";
+  }
   const bool full = mtu_ != 0 ? packet.payload == mtu_ : proto::mtu_code(packet.payload).has_value();
   if (!at_end && !full) {
     return fmt::format("{} with {} bytes, {}", name, packet.payload,
@@ -411,6 +415,10 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
   const std::string wrong = wrong_answer(*message, index, packet);
   if (!wrong.empty()) incident(packet, told, Severity::kBreach, "read_answer", "breaks a rule: " + wrong);
+  if (packet.op->starts() && index != message->first && !message->asked_again) {
+    incident(packet, told, Severity::kProblem, "read_begins",
+             fmt::format("{} for PSN {}, where no READ of this capture begins", packet.op->name, hex(packet.psn)));
+  }
   if (index < message->next_answer || message->done) {
     answer_again(index, packet, told);
     const bool answers = told.reason == Reason::kAnswerAgain && message->asked_again;
