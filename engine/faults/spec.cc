@@ -95,7 +95,7 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
     conditions = conditions.substr(0, colon);
   }
   std::vector<std::string_view> parts = split(conditions, '@');
-  if (which && conditions.empty()) parts.clear();  // "drop=#3"
+  if (which && parts.back().empty()) parts.pop_back();  // "drop=#3", "delay=5ms@#3"
   if (kind == Kind::kDelay) {
     const auto range = parse_duration_range(parts.empty() ? "" : parts.front());
     if (!range) return "a delay is a time such as 5ms, or a range such as 50us..2ms; conditions follow after @";

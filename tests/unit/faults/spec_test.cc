@@ -66,6 +66,8 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").distance, 2u);
   EXPECT_EQ(packet_fault("drop=#3").which.first, 3u);
   EXPECT_EQ(packet_fault("drop=#3..").which.last, Which::kNoEnd);
+  EXPECT_EQ(packet_fault("delay=5ms@#3").which.first, 3u);
+  EXPECT_EQ(packet_fault("delay=5ms#3").which.first, 3u);
   EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
 }
 
