@@ -20,6 +20,7 @@ std::shared_ptr<Channel> Channel::make(int flags, int& read_end) {
   channel->write_end_ = engine::KnownFd(engine::Fd(ends[1]));
   channel->inode_ = pipe_behind(read_end).value_or(0);
   if ((flags & O_NONBLOCK) == 0) ::fcntl(read_end, F_SETFL, 0);
+  channel->note_whether_it_blocks(read_end);
   if ((flags & O_CLOEXEC) == 0) ::fcntl(read_end, F_SETFD, 0);
   return channel;
 }
@@ -28,6 +29,11 @@ bool Channel::is_closed() const {
   if (!write_end_.is_there()) return true;
   pollfd end{write_end_.get(), 0, 0};
   return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;
+}
+
+void Channel::note_whether_it_blocks(int read_end) {
+  const int flags = ::fcntl(read_end, F_GETFL);
+  if (flags >= 0) blocks_ = (flags & O_NONBLOCK) == 0;
 }
 
 void Channel::push(QueuedEvent event) {

@@ -6,6 +6,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -55,6 +56,10 @@ class Channel {
   void abandon() { is_abandoned_ = true; }
   bool is_abandoned() const { return is_abandoned_; }
 
+  /// Remembers it, for callers whose descriptor is closed under them. Without the mutex, as blocks().
+  void note_whether_it_blocks(int read_end);
+  bool blocks() const { return blocks_; }
+
   void push(QueuedEvent event);
   /// The oldest. Call it after taking a byte out of the pipe; nothing when somebody has removed the event
   /// meanwhile.
@@ -81,6 +86,7 @@ class Channel {
   ino_t inode_ = 0;
   std::deque<QueuedEvent> events_;
   bool is_abandoned_ = false;
+  std::atomic<bool> blocks_ = true;
   std::size_t owed_ = 0;     ///< Bytes for which there was no room in the pipe.
   std::size_t in_hand_ = 0;  ///< Bytes that threads have read whose events are gone since.
 };

@@ -27,6 +27,15 @@ bool can_be_written(std::uint64_t response, std::size_t size) {
   return response != 0 && copy_of_caller(&before, pointer(response), size) && answer(response, &before, size) == 0;
 }
 
+/// The descriptor was open when write() looked. Another thread has closed it since: before we waited, or after the
+/// event that woke us had gone with its id. The kernel's callers have the file: they sleep until a signal comes, or for
+/// ever.
+int wait_closed(const Channel& channel) {
+  if (!channel.blocks()) return EAGAIN;
+  ::poll(nullptr, 0, -1);
+  return errno;
+}
+
 int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& group, std::uint64_t uid) {
   const bool ready = id.stage == Stage::kBound || id.stage == Stage::kAddressResolved;
   if (!is_datagram(id) || !ready || group.is_any()) return EINVAL;
@@ -49,16 +58,14 @@ int get_event(const Call& call) {
   const auto in = call.read<rdma_ucm_get_event>();
   if (call.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
   const std::size_t size = std::min(call.out_size, sizeof(rdma_ucm_event_resp));
+  call.channel->note_whether_it_blocks(call.descriptor);
   if (!can_be_written(in.response, size)) return EFAULT;
-  for (bool was_woken = false;; was_woken = true) {
+  while (true) {
     // Waits as the program's descriptor says. By readv(), since a program's read() of the device fails.
     char token = 0;
     const iovec to{&token, 1};
     const ssize_t count = ::readv(call.descriptor, &to, 1);
-    // The event that woke us has gone with its id, and then another thread has closed the descriptor. The kernel's
-    // callers sleep on until a signal comes, or the end of the process.
-    if (count < 0 && errno == EBADF && was_woken) ::poll(nullptr, 0, -1);
-    if (count < 0) return errno;
+    if (count < 0) return errno == EBADF ? wait_closed(*call.channel) : errno;
     if (count == 0) return ENODEV;
     const NoCancellation whole;
     if (const auto event = call.front.fetch(call.channel)) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections between two NICs of this process: their events, and how many each id has had.
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -316,6 +320,42 @@ TEST_F(EventsTest, AChannelThatIsClosedWhileAThreadWaitsEndsWithTheWait) {
   waiting.join();
   EXPECT_EQ(Front::get().channel_with(pipe), nullptr);
   static_cast<void>(active);
+}
+
+/// What a thread is told that is about to wait for an event, when its channel is closed. Signals come all the time.
+int told_when_closed(Device& device) {
+  struct sigaction nothing = {};
+  struct sigaction before = {};
+  nothing.sa_handler = [](int) {};
+  ::sigaction(SIGUSR1, &nothing, &before);
+  std::atomic<int> error = -1;
+  std::thread waiting([&] {
+    ::close(device.fd());  // write() has found the channel already.
+    rdma_ucm_event_resp event{};
+    error = device.event(event);
+  });
+  while (error < 0) {
+    ::pthread_kill(waiting.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  waiting.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  device.forget();
+  return error;
+}
+
+/// As rping's main thread does behind the last event, while the other one begins to wait for the next.
+TEST_F(EventsTest, AChannelThatIsClosedBeforeAThreadWaitsLetsItSleep) {
+  EXPECT_EQ(told_when_closed(client_), EINTR) << "until a signal comes";
+}
+
+TEST_F(EventsTest, AChannelThatDoesNotBlockLetsNobodySleep) {
+  Device opened_so(O_NONBLOCK);
+  EXPECT_EQ(told_when_closed(opened_so), EAGAIN);
+  ::fcntl(client_.fd(), F_SETFL, O_NONBLOCK);
+  rdma_ucm_event_resp event{};
+  EXPECT_EQ(client_.event(event), EAGAIN);
+  EXPECT_EQ(told_when_closed(client_), EAGAIN);
 }
 
 /// The front's end of the pipe whose other end the program has.
