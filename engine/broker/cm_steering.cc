@@ -75,7 +75,7 @@ const char* remedy_of(int error) {
     case EMFILE:
       return "raise RLIMIT_NOFILE (ulimit -n)";
     case ENOENT:
-      return "it opens /proc/thread-self/fd: mount /proc";
+      return "it opens /proc/thread-self/fd; mount /proc, or give the address to one process (UROCE_BROKER=off)";
     default:
       return "give the address to one process (UROCE_BROKER=off)";
   }
