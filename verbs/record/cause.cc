@@ -124,7 +124,7 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
     }
     const std::string ago = span_text(failed - *heard);
     if (!sends) return " sent nothing for " + ago + port_text(evidence);
-    const std::string text = " sends, the last packet " + ago + " before, but does not acknowledge this one";
+    std::string text = " sends, the last packet " + ago + " before, but does not acknowledge this one";
     if (drops.count == 0) return text;
     return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " +
            reasons_text(drops);
