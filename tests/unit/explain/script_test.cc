@@ -277,6 +277,36 @@ TEST(Script, AnAnswerBeginsWhereAReadBegins) {
   EXPECT_EQ(retell_bytes(scripted_pcap({read, first, rest, only})).noted("read_begins"), 0u);
 }
 
+/// Only differences count: a capture may begin anywhere. What was not captured may be any number of messages.
+TEST(Script, MsnsCountMessages) {
+  constexpr std::uint32_t kBefore = 0xFFFFFE;
+  const Scripted send{true, O::kRcSendOnly, 1, 4}, read{true, O::kRcReadRequest, 2, 0, reth(8)};
+  const Scripted answer{false, O::kRcReadResponseOnly, 2, 8, aeth(0)};
+  const Scripted first{true, O::kRcSendFirst, 3, 1024}, last{true, O::kRcSendLast, 4, 4};
+  const auto ack = [](std::uint32_t psn, std::uint32_t msn) {
+    return Scripted{false, O::kRcAcknowledge, psn, 0, aeth(msn & 0xFFFFFF)};
+  };
+  const auto refused = [](std::uint32_t psn, std::uint32_t msn) {
+    return Scripted{false, O::kRcAcknowledge, psn, 0, rnr_nak(msn & 0xFFFFFF)};
+  };
+  const auto wrong = [](std::vector<Scripted> packets) { return retell_bytes(scripted_pcap(packets)).noted("msn"); };
+  const Scripted begun = ack(1, kBefore + 1);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(3, kBefore + 2), ack(4, kBefore + 3)}), 0u);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(3, kBefore + 3)}), 1u);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(4, kBefore + 2)}), 1u);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(4, kBefore + 4)}), 1u);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, refused(3, kBefore + 2)}), 0u);
+  EXPECT_EQ(wrong({send, begun, read, answer, first, refused(3, kBefore + 3)}), 1u);
+
+  const Scripted behind{true, O::kRcSendOnly, 5, 4}, next{true, O::kRcSendOnly, 6, 4};
+  EXPECT_EQ(wrong({send, begun, behind, ack(5, kBefore + 9)}), 0u);
+  EXPECT_EQ(wrong({send, begun, behind, ack(5, kBefore + 9), next, ack(6, kBefore + 11)}), 1u);
+  // What comes late has a number behind the one that it stands before.
+  EXPECT_EQ(
+      wrong({send, begun, behind, read, answer, first, last, behind, ack(5, kBefore + 4), next, ack(6, kBefore + 5)}),
+      0u);
+}
+
 /// Data with a NAK in its AETH completes nothing: no responder may send it, and the NIC takes it for a bad response.
 TEST(Script, AnAnswerWithANakInItsAethEndsTheConnection) {
   constexpr std::uint32_t kRemoteAccessError = 2;

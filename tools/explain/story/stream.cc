@@ -28,7 +28,9 @@ void Stream::start(proto::Psn psn) {
 }
 
 void Stream::begin_at(proto::Psn psn) {
-  if (!started_) start(psn);
+  if (started_) return;
+  start(psn);
+  msn_ahead_ = 0;
 }
 
 bool Stream::is_foreign(const Packet& request) const {
@@ -201,6 +203,7 @@ void Stream::note_hole(PsnIndex index, const Packet& packet, Told& told) {
     history_.add_hole({first, std::min(damaged.end, index), packet.time_ns, packet.place, damaged.damaged});
   }
   note_missing(begin, index, packet, told);
+  count_anew();
   if (order_.in_message() && history_.newest() != nullptr) history_.newest()->gap = true;
   order_.forget();
 }

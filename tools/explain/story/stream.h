@@ -92,6 +92,7 @@ class Stream {
   void join_message(PsnIndex index, const Packet& packet);
   void end_message(Message& message);
   void merge_behind(Message& message);
+  void count_anew();
   void fill_part(PsnIndex index, const Packet& packet, Told& told);
 
   // Answers.
@@ -116,6 +117,7 @@ class Stream {
   void name_answered(PsnIndex index, const Packet& packet, Told& told);
   void answer_again(PsnIndex index, const Packet& packet, Told& told);
   bool is_overtaken(const Packet& packet) const;
+  void check_msn(PsnIndex index, const Packet& packet, Told& told);
   bool tells_credits(PsnIndex index, const Packet& packet) const;
   void advance_to_refused(PsnIndex index, const Packet& packet, Told& told);
   void judge_way(const Packet& packet, Told& told);
@@ -142,6 +144,10 @@ class Stream {
   std::optional<proto::Psn> awaited_;  ///< By the responder, as it says, while it has acknowledged nothing.
   std::uint32_t msn_ = 0;
   bool has_msn_ = false;
+  /// How far MSNs are ahead of our numbers of messages, which count from the beginning of the capture. Nothing while
+  /// that is not known: our numbers up to `in_order_from_` may not be in the order of the PSNs.
+  std::optional<std::uint32_t> msn_ahead_;
+  PsnIndex in_order_from_ = 0;
   std::vector<Finished> finished_;
   bool fatal_ = false;
   Place fatal_place_;

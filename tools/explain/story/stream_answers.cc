@@ -65,6 +65,7 @@ void Stream::response(const Packet& packet, Told& told) {
   if (overtaken && !lost && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) {
     told.note(Severity::kUnusual, "msn_back", fmt::format("MSN goes back from {} to {}", newest_msn, packet.msn));
   }
+  if (!lost && !overtaken && told.reason == Reason::kAnswer) check_msn(index, packet, told);
   if (!lost) {
     if (owed_answers_ > 0 && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) --owed_answers_;
     latest_answers_.push_back(
@@ -179,6 +180,25 @@ void Stream::advance(PsnIndex una, const Packet& packet, Told& told) {
 bool Stream::is_overtaken(const Packet& packet) const {
   return packet.op->has(proto::HeaderId::kAeth) && has_msn_ && proto::Psn{packet.msn} - proto::Psn{msn_} < 0 &&
          packet.fate != Fate::kLost;
+}
+
+/// An ACK or a NAK tells how many messages the responder has completed (9.7.1). What a READ's answers tell may be
+/// before or behind the READ.
+void Stream::check_msn(PsnIndex index, const Packet& packet, Told& told) {
+  constexpr std::uint32_t kMask = 0xFFFFFF;
+  if (packet.op->kind != Kind::kAcknowledge) return;
+  const PsnIndex executed = packet.refuses() ? index - 1 : index;
+  const Message* const newest = history_.message(executed);
+  if (newest == nullptr || newest->first < in_order_from_ || (newest->is_read() && newest->psns == 0)) return;
+  const bool ends = newest->whole && newest->end() == executed + 1;
+  const auto messages = static_cast<std::uint32_t>(newest->number - (ends ? 0 : 1));
+  const std::uint32_t ahead = (packet.msn - messages) & kMask;
+  if (msn_ahead_ && ahead != *msn_ahead_) {
+    incident(packet, told, Severity::kBreach, "msn",
+             fmt::format("breaks a rule: MSN {}, where it is {}: {} message {}", packet.msn,
+                         (*msn_ahead_ + messages) & kMask, ends ? "behind" : "before the end of", newest->number));
+  }
+  msn_ahead_ = ahead;
 }
 
 /// Whether this is the newest ACK again, but for its credits. A responder sends one when it has posted receives.

@@ -57,7 +57,14 @@ void Stream::reopen(Message& message) {
   message.whole = false;
 }
 
+/// The numbers of messages so far may not be in the order of their PSNs.
+void Stream::count_anew() {
+  msn_ahead_.reset();
+  in_order_from_ = next_;
+}
+
 Message& Stream::begin_message(PsnIndex index, const Packet& packet) {
+  if (index < next_) count_anew();
   Message fresh;
   fresh.number = ++message_count_;
   fresh.kind = packet.op->kind;
@@ -130,6 +137,7 @@ void Stream::merge_behind(Message& message) {
   if (!message.length_known) message.length = message.bytes;
   message.time_ns = std::min(message.time_ns, rest->time_ns);
   message.last_payload = rest->last_payload;
+  count_anew();
   const bool whole = rest->whole;
   const PsnIndex first = message.first;
   history_.remove(*rest);  // Moves the others.
