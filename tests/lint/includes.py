@@ -73,7 +73,7 @@ ROOMS = {
     "tools/package": set(),
     "tools/wireshark": {"proto"},
     "tools/rdma": {"tools/output"},
-    "tools/preload": set(),
+    "tools/preload": {"proto/base"},
     "tools/backend": {"tools/output", "tools/preload", "tools/rdma", "verbs/ibverbs/catalogue", "verbs/ibverbs/host"},
     "tools/workload": {"proto/base", "tools/rdma"},
     "tools/control": PROTO | {"tools/rdma", "tools/version", "tools/workload"},

@@ -16,6 +16,7 @@
 #include "tools/backend/unknown_settings.h"
 #include "tools/output/print.h"
 #include "tools/preload/preload.h"
+#include "tools/preload/unreached.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/shell_quote.h"
 
@@ -114,6 +115,7 @@ int print_environment(const RunOptions& options, bool plain) {
 
 int run(const RunOptions& options) {
   if (const int status = set_environment(options)) return status;
+  if (const auto why = why_unreached(options.command.front())) print_to(stderr, "uroce: warning: {}\n", *why);
   std::vector<char*> argv;
   for (const std::string& argument : options.command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

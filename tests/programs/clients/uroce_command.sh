@@ -24,6 +24,17 @@ expect 0 '127.9.9.1' env UROCE_ADDR=127.9.9.1 "$uroce" gids
 guids=$(UROCE_ADDR='127.0.0.2;127.0.0.1' UROCE_DEVICES=4 "$uroce" devices | tail -n 4 | awk '{print $2}' | sort -u | wc -l)
 [ "$guids" = 4 ] || fail "four NICs have $guids GUIDs"
 expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
+# Programs that get nothing from the environment, or have no loader. A script may be anything.
+expect 0 'warning: /sbin/ldconfig is linked statically' "$uroce" run -- /sbin/ldconfig --version
+if setpriv --reuid=65534 --regid=65534 --clear-groups -- test -x "$uroce" 2>/dev/null; then
+  as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+  expect 0 'warning: su gets more rights' "${as_user[@]}" -- "$uroce" run -- su --version
+  [ "$("${as_user[@]}" --no-new-privs -- "$uroce" run -- su --version 2>&1 >/dev/null)" = "" ] || fail "su without new rights"
+fi
+for command in 'su --version' 'true' 'ldd --version'; do
+  # shellcheck disable=SC2086
+  [ "$("$uroce" run -- $command 2>&1 >/dev/null)" = "" ] || fail "uroce run -- $command: a warning"
+done
 expect 0 'tshark' "$uroce" doctor
 # Hexadecimal and octal are for no number.
 expect 2 "--port: '0x12' is not a number from 0 to 65535" "$uroce" doctor --port 0x12

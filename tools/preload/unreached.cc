@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/preload/unreached.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <link.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "proto/base/fd.h"
+
+namespace uroce::tools {
+namespace {
+
+/// As execvp() does. Empty: there is no such program.
+std::string file_of(const std::string& command) {
+  if (command.find('/') != std::string::npos) return command;
+  const char* const path = secure_getenv("PATH");
+  std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    std::string file = (directory.empty() ? "." : directory) + '/' + command;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+/// Whether it runs with more rights than we have (execve(2)); the loader then takes nothing from its environment.
+bool gets_more_rights(const char* file) {
+  struct stat status {};
+  struct statvfs system {};
+  if (::stat(file, &status) != 0 || ::statvfs(file, &system) != 0) return false;
+  if ((system.f_flag & ST_NOSUID) != 0 || ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return false;
+  const bool of_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
+  const bool of_group =
+      (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid();
+  const bool of_file = ::getuid() != 0 && ::getxattr(file, "security.capability", nullptr, 0) > 0;
+  return of_user || of_group || of_file;
+}
+
+/// As one of our own kind is; nothing when it is no ELF file.
+std::optional<ElfW(Ehdr)> elf_header(int fd) {
+  ElfW(Ehdr) header{};
+  if (::pread(fd, &header, sizeof header, 0) != sizeof header) return std::nullopt;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return std::nullopt;
+  return header;
+}
+
+bool is_of_our_kind(const ElfW(Ehdr) & header) {
+  const auto own = elf_header(Fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)).get());
+  return !own || (header.e_ident[EI_CLASS] == own->e_ident[EI_CLASS] && header.e_machine == own->e_machine);
+}
+
+/// A program without the name of a loader in it is linked statically.
+bool is_static(int fd, const ElfW(Ehdr) & header) {
+  std::vector<ElfW(Phdr)> parts(header.e_phentsize == sizeof(ElfW(Phdr)) ? header.e_phnum : 0);
+  const auto size = static_cast<ssize_t>(parts.size() * sizeof(ElfW(Phdr)));
+  if (size == 0 ||
+      ::pread(fd, parts.data(), static_cast<std::size_t>(size), static_cast<off_t>(header.e_phoff)) != size)
+    return false;
+  return std::ranges::none_of(parts, [](const auto& part) { return part.p_type == PT_INTERP; });
+}
+
+}  // namespace
+
+std::optional<std::string> why_unreached(const std::string& command) {
+  const std::string path = file_of(command);
+  if (gets_more_rights(path.c_str())) {
+    return fmt::format(
+        "{} gets more rights than its caller has (setuid): neither it nor what it starts gets a NIC of "
+        "uroce; write 'sudo uroce run -- ...' instead of 'uroce run -- sudo ...'",
+        command);
+  }
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const auto header = file ? elf_header(file.get()) : std::nullopt;
+  if (!header) return std::nullopt;
+  if (!is_of_our_kind(*header)) {
+    return fmt::format(
+        "{} is for another kind of processor, or for 32 bits: it gets no NIC of uroce; build it as "
+        "uroce was built",
+        command);
+  }
+  if (!is_static(file.get(), *header)) return std::nullopt;
+  return fmt::format(
+      "{} is linked statically: it gets no NIC of uroce, only programs that it starts; link it with the "
+      "libc and the libibverbs of the system",
+      command);
+}
+
+}  // namespace uroce::tools
