@@ -152,6 +152,8 @@ Result<CaptureFile, std::string> CaptureFile::open(const std::string& path, Star
     file.fd_ = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, kMode));
     if (!file.fd_ || ::fstat(file.fd_.get(), &status) != 0) error = errno;
   }
+  if (error == ENXIO && !S_ISFIFO(status.st_mode))
+    return Err{*file.problem("a socket, or a device that is not there; name a file or a FIFO")};
   if (error != 0) return Err{*file.problem(error)};
   file.is_stream_ = !S_ISREG(status.st_mode);
   file.format_ = file.is_stream_ || path.ends_with(".pcapng") ? Format::kPcapng : Format::kPcap;

@@ -8,6 +8,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -323,15 +324,18 @@ def scenario_capture_reader_leaves(directory):
 
 @in_a_directory
 def scenario_capture_without_reader(directory):
-    """A FIFO that nobody reads is an error with a remedy, after some seconds in which a reader may come."""
-    fifo = os.path.join(directory, "fifo")
+    """A FIFO that nobody reads is an error with a remedy, after some seconds in which a reader may come; a socket is one at once."""
+    fifo, name = (os.path.join(directory, kind) for kind in ("fifo", "socket"))
     os.mkfifo(fifo)
-    server = run_pair.Tool("rdma_server", ["--port", "0"], {"UROCE_PCAP": fifo})
-    try:
-        check(server.finish(timeout=20) != 0, "it runs", server)
-        check("nobody reads" in server.stderr and "tshark -i" in server.stderr, "no remedy", server)
-    finally:
-        server.kill()
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(name)
+        for file, remedy in ((fifo, "nobody reads this FIFO; start the reader"), (name, "name a file or a FIFO")):
+            server = run_pair.Tool("rdma_server", ["--port", "0"], {"UROCE_PCAP": file})
+            try:
+                check(server.finish(timeout=20) != 0, "it runs", server)
+                check(remedy in server.stderr, "no remedy", server)
+            finally:
+                server.kill()
 
 
 @in_a_directory
