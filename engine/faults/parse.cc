@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "proto/base/errno_name.h"
 #include "proto/base/number.h"
 #include "proto/cm/messages.h"
 #include "proto/opcodes.h"
@@ -18,11 +19,6 @@ struct Named {
   std::string_view name;
   T value;
 };
-
-/// Of one number, the names that strerrorname_np(3) may not give.
-constexpr Named<int> kErrnoAliases[] = {{"EAGAIN", EAGAIN},   {"EWOULDBLOCK", EWOULDBLOCK},
-                                        {"EDEADLK", EDEADLK}, {"EDEADLOCK", EDEADLOCK},
-                                        {"ENOTSUP", ENOTSUP}, {"EOPNOTSUPP", EOPNOTSUPP}};
 
 /// enum ibv_wc_status; engine/ does not see <infiniband/verbs.h>, tests/unit/ibverbs/faults_test.cc compares.
 constexpr Named<int> kStatuses[] = {{"LOC_LEN_ERR", 1},        {"LOC_QP_OP_ERR", 2},     {"LOC_EEC_OP_ERR", 3},
@@ -171,10 +167,7 @@ std::optional<int> parse_errno(std::string_view text) {
   constexpr int kEnd = 4096;  // The kernel's MAX_ERRNO, and one more.
   if (const auto number = parse_24_bits(text); number && *number > 0 && *number < kEnd)
     return static_cast<int>(*number);
-  for (int error = 1; error < kEnd; ++error) {
-    if (const char* const name = ::strerrorname_np(error); name != nullptr && name == text) return error;
-  }
-  return find(kErrnoAliases, text);
+  return proto::errno_named(text);
 }
 
 std::optional<int> parse_status(std::string_view text) { return find(kStatuses, text); }

@@ -4,15 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/base/errno_name.h"
+
 namespace uroce::engine {
 
-std::string errno_text(int error) {
-#if __GLIBC_PREREQ(2, 32)
-  return std::string(::strerrorname_np(error)) + " (" + std::strerror(error) + ")";
-#else
-  return std::strerror(error);
-#endif
-}
+std::string errno_text(int error) { return std::string(proto::errno_name(error)) + " (" + std::strerror(error) + ")"; }
 
 SetupError call_failed(const std::string& what, const std::string& call, int error) {
   std::string sentence = what + ": " + call + ": " + errno_text(error);

@@ -86,6 +86,8 @@ echo 'const long numbers[] = {SYS_epoll_pwait, __NR_epoll_pwait2};' >"$tmp/tree/
 "$lint/syscalls.sh" "$tmp/tree"
 echo 'const long number = SYS_epoll_pwait2;' >"$tmp/tree/engine/s.cc"
 must_fail "$lint/syscalls.sh" "$tmp/tree"
+echo 'const char* name = ::strerrorname_np(1);' >"$tmp/tree/engine/s.cc"
+must_fail "$lint/syscalls.sh" "$tmp/tree"
 must_fail "$lint/syscalls.sh" "$tmp"
 
 tree
