@@ -238,7 +238,8 @@ void CaptureFile::leave() {
 /// At `end_`, with the pen in hand.
 CaptureFile::Error CaptureFile::add_to_file(Bytes records) {
   if (const int error = write_to_file(fd_.get(), records, end_); error != 0) {
-    static_cast<void>(::ftruncate(fd_.get(), static_cast<off_t>(end_)));  // What there was room for.
+    // Only what there was room for. Who can't is told of the first error.
+    [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(end_));
     return problem(error);
   }
   end_ += records.size();
