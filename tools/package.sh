@@ -12,12 +12,20 @@ set -euo pipefail
 . "$(dirname "$0")/lib/setup.sh"
 cd "$ROOT"
 what=${1:-all}
+umask 022
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH  # The same sources give the same bytes.
 out=$ROOT/build/packages
+sysroot=${UROCE_SYSROOT:-$ROOT/build/sysroot}
+# rpmbuild, and the configure of libpcap, know no way to quote.
+if [ "$what" != deb ] && [[ $ROOT$sysroot = *[[:space:]]* ]]; then
+  die "the tarball and .rpm need a clone in a folder without a space in its path; tools/package.sh deb does not"
+fi
 mkdir -p "$out"
 # shellcheck disable=SC2086
 install_packages $PACKAGES_BUILD $PACKAGES_PACKAGE
 common=(-G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
-  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG -ffile-prefix-map=$ROOT/="
+  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG -ffile-prefix-map='$ROOT/'="
   -DUROCE_UNITY=ON -DUROCE_TESTS=OFF -DUROCE_BENCH=OFF)
 
 # quietly COMMAND...: what it prints is shown only if it fails.
@@ -40,7 +48,7 @@ fi
 
 if [ "$what" != deb ]; then
   say "tarball"
-  tree=build/package-portable sysroot=${UROCE_SYSROOT:-$ROOT/build/sysroot}
+  tree=build/package-portable
   tools/package/sysroot.sh "$sysroot"
   lib=$sysroot/usr/lib/x86_64-linux-gnu
   # configure [OPTION...]
@@ -54,8 +62,7 @@ if [ "$what" != deb ]; then
   name=uroce-$version-linux-x86_64
   rm -rf "${out:?}/$name" "$out/$name.tar.zst"
   quietly cmake --install $tree --prefix "$out/$name" --strip
-  # The same sources give the same bytes.
-  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
     -C "$out" -c "$name" | zstd -q -19 -T0 -o "$out/$name.tar.zst"
   rm -rf "${out:?}/$name"
 

@@ -6,6 +6,9 @@
 #   share/man, share/bash-completion, share/doc, share/uroce
 #   share/doc/uroce     README.md and docs, as in the repository
 set(private lib/uroce)
+# Whatever the umask is of who installs: others run it.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS ${CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS})
 option(UROCE_RENAME_TOOLS "Call rdma_server and rdma_client uroce-server and uroce-client: rdmacm-utils has programs of these names" OFF)
 set(server_name rdma_server)
 set(client_name rdma_client)
