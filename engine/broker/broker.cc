@@ -148,8 +148,8 @@ void Broker::look_for_slots(Instant now) {
     failure_ = slots.error();
   } else if (now > started_ + kReunion) {
     failure_ = address_in_use(local_,
-                              "processes that share it have lost their broker and don't reconnect (stopped?); end "
-                              "them (see: ss -lupn sport = 4791)");
+                              "processes that share it have lost their broker and don't reconnect (stopped, or of "
+                              "another version?); end them (see: ss -lupn sport = 4791)");
   }
 }
 

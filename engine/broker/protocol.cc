@@ -8,9 +8,9 @@ namespace uroce::engine {
 AbstractName broker_name(const proto::Gid& local) { return AbstractName("uroce-broker-" + proto::to_string(local)); }
 
 SetupError address_in_use(const proto::Gid& local, const std::string& why) {
-  return {EADDRINUSE, "can't use " + proto::to_string(local) + ", port " + std::to_string(proto::kRocePort) +
-                          " (UDP): " + why +
-                          "; give this NIC an address of its own, for instance UROCE_ADDR=127.0.0.7"};
+  return {EADDRINUSE,
+          "can't use " + proto::to_string(local) + ", port " + std::to_string(proto::kRocePort) + " (UDP): " + why +
+              "; give this NIC an address of its own (UROCE_ADDR=ADDRESS), or none: it takes a free one then"};
 }
 
 }  // namespace uroce::engine

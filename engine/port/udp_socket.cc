@@ -64,7 +64,7 @@ SetupError bind_error(int error, const proto::Gid& local, std::uint16_t port) {
       return {error,
               what +
                   "another NIC has this address, in another process or in the kernel (rdma_rxe); give this NIC an "
-                  "address of its own, for instance UROCE_ADDR=127.0.0.7"};
+                  "address of its own (UROCE_ADDR=ADDRESS), or none: it takes a free one then"};
     case EADDRNOTAVAIL:
       return {error, what + "this machine has no such address" +
                          (local.is_v4() ? "" : ", or IPv6 still looks whether another host has it (\"tentative\")") +
