@@ -38,7 +38,8 @@ std::string library_path() {
   std::error_code error;
   const auto libraries = own_program().parent_path().parent_path() / "lib";
   const auto installed = libraries / "uroce" / kLibrary;
-  return (std::filesystem::exists(installed, error) ? installed : libraries / kLibrary).string();
+  const bool is_installed = std::filesystem::exists(installed, error) || error;  // Or nobody may look.
+  return (is_installed ? installed : libraries / kLibrary).string();
 }
 
 std::optional<std::string> refused_path(const std::string& library) {
@@ -47,11 +48,19 @@ std::optional<std::string> refused_path(const std::string& library) {
   return fmt::format("the loader can't preload {}: there is a space, colon, semicolon or dollar in its path", library);
 }
 
+std::optional<Trouble> unreadable(const std::string& library) {
+  if (::access(library.c_str(), R_OK) == 0) return std::nullopt;
+  const int error = errno;
+  if (error != EACCES)
+    return Trouble{library + " is not there: " + std::strerror(error),
+                   "build the target uroce_libibverbs, or install all of uroce"};
+  const auto root = own_program().parent_path().parent_path();
+  return Trouble{"this user may not read " + library, "let its owner do: chmod -R a+rX " + root.string()};
+}
+
 std::optional<std::string> preload_library() {
   const std::string library = library_path();
-  if (::access(library.c_str(), R_OK) != 0) {
-    return fmt::format("{} is not there ({}); build the target uroce_libibverbs", library, std::strerror(errno));
-  }
+  if (const auto trouble = unreadable(library)) return trouble->what + "; " + trouble->remedy;
   if (const auto why = refused_path(library)) return fmt::format("{}; {}", *why, kAnotherFolder);
   // The preload serves programs whose own search path would find the system's library; the path serves those that
   // open "libibverbs.so" at run time.

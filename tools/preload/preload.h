@@ -18,6 +18,12 @@ std::string library_path();
 /// What helps where the loader can't preload our library.
 inline constexpr const char* kAnotherFolder = "build or install uroce in another folder";
 
+struct Trouble {
+  std::string what, remedy;
+};
+/// Why this user can't load the file `library`. Nothing when that is possible.
+std::optional<Trouble> unreadable(const std::string& library);
+
 /// Why the loader can't preload `library`: its path. Nothing when it can.
 std::optional<std::string> refused_path(const std::string& library);
 

@@ -60,9 +60,7 @@ std::optional<long> read_number(const char* path) {
 
 void check_library(Findings& findings) {
   const std::string library = library_path();
-  if (::access(library.c_str(), R_OK) != 0) {
-    return findings.bad("library: " + library + " is missing", "build the target uroce_libibverbs");
-  }
+  if (const auto trouble = unreadable(library)) return findings.bad("library: " + trouble->what, trouble->remedy);
   if (const auto why = refused_path(library)) return findings.bad("library: " + *why, kAnotherFolder);
   if (::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return findings.good("library: " + library);
   findings.bad(fmt::format("library: it can't be loaded: {}", ::dlerror()),
@@ -114,9 +112,7 @@ void check_holders(Findings& findings, std::span<const proto::Gid> named) {
       findings.good(fmt::format("UDP port 4791 of {}: shared by NICs of user {}", holder.address, holder.uid));
       continue;
     }
-    const std::string who =
-        holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
-    const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, who);
+    const std::string what = fmt::format("UDP port 4791 of {}: in use by {}", holder.address, holder.who());
     if (holder.address == "0.0.0.0" || holder.address == "::") {
       findings.note(what, effect_of(holder.address));
     } else if (std::ranges::none_of(named, [&](const auto& a) { return proto::to_string(a) == holder.address; })) {

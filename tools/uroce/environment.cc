@@ -33,8 +33,7 @@ std::string port_taken_by(const proto::Gid& address) {
   if (socket || socket.error().error != EADDRINUSE) return "";
   std::string everywhere;
   for (const PortHolder& holder : port_holders(proto::kRocePort)) {
-    const std::string who =
-        holder.process.empty() ? fmt::format("a process of user {}, or the kernel", holder.uid) : holder.process;
+    const std::string who = holder.who();
     if (holder.address == proto::to_string(address)) return who.starts_with("uroce-broker ") ? "" : who;
     if (holder.address == "0.0.0.0" || holder.address == "::") everywhere = who;
   }
@@ -63,7 +62,7 @@ bool check_named_address(Findings& findings, const proto::Gid& address) {
   }
   if (const std::string holder = port_taken_by(address); !holder.empty()) {
     findings.bad(fmt::format("UROCE_ADDR: UDP port 4791 of {} is in use by {}", text, holder),
-                 "end the process that uses the port, or name another address");
+                 "end that process, if it is yours, or name another address");
     return false;
   }
   return true;

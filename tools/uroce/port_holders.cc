@@ -30,6 +30,11 @@ std::map<std::string, std::string> socket_owners() {
 
 }  // namespace
 
+std::string PortHolder::who() const {
+  if (!process.empty()) return process;
+  return uid == 0 ? "a process of root, or the kernel" : "a process of user " + std::to_string(uid);
+}
+
 std::vector<PortHolder> port_holders(std::uint16_t port) {
   const std::vector<ibv::BoundPort> ports = ibv::bound_udp_ports(port);
   if (ports.empty()) return {};

@@ -12,6 +12,9 @@ struct PortHolder {
   std::string address;
   unsigned int uid = 0;
   std::string process;  ///< "name (pid)", or empty: of another user, or of the kernel.
+
+  /// Who that is, for people.
+  std::string who() const;
 };
 
 /// The sockets that are bound to `port` in this network namespace, in the kernel's order.

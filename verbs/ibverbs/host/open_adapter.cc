@@ -54,7 +54,7 @@ Result<OpenPort, engine::SetupError> open_alone(const std::vector<proto::Gid>& a
 /// On addresses that others may use too. Where no broker can be had, they have to be free.
 Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& addresses,
                                                  engine::EngineChoice choice) {
-  std::string why_not = "there is no uroce-broker beside this library";
+  std::string why_not = "there is no uroce-broker beside this library that this user may run";
   if (const auto broker = engine::find_broker()) {
     auto slot = engine::acquire_slot(addresses, *broker);
     if (slot) {
