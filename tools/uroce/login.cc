@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/base/fd.h"
 #include "proto/base/result.h"
@@ -39,12 +40,25 @@ fs::path behind_links(fs::path file) {
   return file;
 }
 
-/// The file that login shells of bash read: the first of these that there is. Others read the last one. No link, but
-/// maybe behind one, as in a collection of such files.
+std::string login_shell() {
+  const char* const shell = ::secure_getenv("SHELL");
+  return shell == nullptr ? "" : fs::path(shell).filename().string();
+}
+
+bool reads_lines_of_ours(const std::string& shell) { return shell != "fish" && !shell.ends_with("csh"); }
+
+/// The file that login shells read: the first of these that there is. Else the last one is made.
+std::vector<const char*> profiles_of(const std::string& shell) {
+  if (shell == "zsh") return {".zprofile"};
+  return {".bash_profile", ".bash_login", ".profile"};  // Bash; others read the last one.
+}
+
+/// Where our line goes. No link, but maybe behind one, as in a collection of such files.
 Result<fs::path, std::string> profile() {
   const char* const home = ::secure_getenv("HOME");
   if (home == nullptr || *home == '\0') return Err{std::string("HOME is not set")};
-  for (const char* name : {".bash_profile", ".bash_login", ".profile"}) {
+  const std::vector<const char*> names = profiles_of(login_shell());
+  for (const char* name : names) {
     const fs::path file = fs::path(home) / name;
     struct stat facts {};
     if (::stat(file.c_str(), &facts) != 0) {
@@ -59,7 +73,7 @@ Result<fs::path, std::string> profile() {
     if (error) return Err{fmt::format("can't use {}: {}", file.string(), error.message())};
     return real;
   }
-  return behind_links(fs::path(home) / ".profile");
+  return behind_links(fs::path(home) / names.back());
 }
 
 struct Profile {
@@ -183,6 +197,12 @@ int enable(const RunOptions& options) {
     if (value.find('\n') != std::string::npos) return fail("a setting is one line");
     if (const std::string wrong = ibv::settings().at(i).check(value); !value.empty() && !wrong.empty())
       return fail(wrong);
+  }
+  if (const std::string shell = login_shell(); !reads_lines_of_ours(shell)) {
+    return fail(
+        fmt::format("your login shell (SHELL) is {}, which reads no file with lines of sh: have it set what "
+                    "'uroce env --plain' prints",
+                    shell));
   }
   // Else each login would say so.
   if (const auto wrong = preload_library()) return fail(*wrong);

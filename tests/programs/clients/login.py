@@ -17,8 +17,8 @@ MARK = "# uroce enable\n"
 NOBODY = 65534
 
 
-def uroce(home, command, status=0, says=""):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+def uroce(home, command, status=0, says="", shell="/bin/bash"):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "SHELL": shell}
     done = subprocess.run([UROCE, command], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=20, check=False)  # A FIFO must not keep it.
     text = done.stdout + done.stderr
@@ -141,8 +141,19 @@ def other_lines(home):
     assert (home / ".profile").read_bytes() == text.encode() + b"\n"
 
 
+def shells(home):
+    """Each reads files of its own, and some none with lines of sh."""
+    make_file(home / ".profile")
+    for shell in ("/usr/bin/fish", "/bin/tcsh"):
+        uroce(home, "enable", 1, "uroce env --plain", shell)
+    uroce(home, "enable", shell="/usr/bin/zsh")
+    assert is_enabled(home / ".zprofile") and not is_enabled(home / ".profile")
+    uroce(home, "disable", shell="/usr/bin/zsh")
+    assert [p.name for p in home.iterdir()] == [".profile"]
+
+
 def main():
-    for case in (device, fifo, directory, link, dangling, loop, mode, owner, planted, other_lines):
+    for case in (device, fifo, directory, link, dangling, loop, mode, owner, planted, other_lines, shells):
         with tempfile.TemporaryDirectory() as home:
             case(pathlib.Path(home).resolve())
         print("ok", case.__name__)
