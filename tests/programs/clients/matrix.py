@@ -268,6 +268,7 @@ GROUPS = {
         *(Case(f"dlopen_plugin_{wire}", 'sh -c \'dlopen_probe "$(dirname "$(command -v dlopen_probe)")/plugin.so"\'',
                judges.says("loaded and unloaded"), settings={"UROCE_WIRE": wire, "UROCE_BROKER": "off"})
           for wire in ("udp", "shm")),
+        Case("lids", "lid_probe", judges.says("answered by its LID"), settings={"UROCE_LID": "on"}),
         Case("ucx_info", "ucx_info -d", judges.says("Device: uroce0:1")),
         Case("ibstat", "ibstat", judges.says("State: Active", "Link layer: Ethernet")),
         Case("ibstatus", "ibstatus", judges.says("4: ACTIVE", "5: LinkUp")),  # a shell script: it changes into the view

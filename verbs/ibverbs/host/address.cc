@@ -193,9 +193,13 @@ const proto::Gid& main_address(const std::vector<proto::Gid>& gids) {
 }
 
 std::uint16_t lid_of(const proto::Gid& address) {
-  constexpr int kLastUnicast = 0xBFFF;
-  const int lid = address.is_v4() ? address.raw[14] << 8 | address.raw[15] : 0;
-  return lid <= kLastUnicast ? static_cast<std::uint16_t>(lid) : std::uint16_t{0};
+  return address.is_v4() ? lid_of_end(static_cast<std::uint16_t>(address.raw[14] << 8 | address.raw[15]))
+                         : std::uint16_t{0};
+}
+
+std::uint16_t lid_of_end(std::uint16_t end) {
+  constexpr std::uint16_t kLastUnicast = 0xBFFF;
+  return end <= kLastUnicast ? end : std::uint16_t{0};
 }
 
 proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own) {

@@ -49,6 +49,8 @@ const proto::Gid& main_address(const std::vector<proto::Gid>& gids);
 /// The LID of a port with this address, where ports have LIDs (UROCE_LID): the last two bytes of an IPv4 address. 0,
 /// which is none, for other addresses and where they are no unicast LID (IBTA Vol 1, 4.1.3: 0x0001 to 0xBFFF).
 std::uint16_t lid_of(const proto::Gid& address);
+/// The same of the last two bytes alone.
+std::uint16_t lid_of_end(std::uint16_t end);
 /// The address with that LID in the /16 network of `own`, an IPv4 address.
 proto::Gid address_of_lid(std::uint16_t lid, const proto::Gid& own);
 

@@ -8,6 +8,8 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/newer.h"
+#include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/device.h"
 #include "verbs/nic/model/names.h"
 
 namespace uroce::ibv {
@@ -93,6 +95,11 @@ void to_wc(const nic::Completion& completion, struct ibv_wc& wc) {
   wc.src_qp = completion.src_qp;
   wc.wc_flags = completion.flags;
   wc.sl = completion.sl;
+  wc.slid = slid_of(completion);
+}
+
+std::uint16_t slid_of(const nic::Completion& completion) {
+  return device_table().lids ? lid_of_end(completion.source_end) : std::uint16_t{0};
 }
 
 nic::MwBind from_bind(const struct ibv_mw& mw, std::uint32_t new_key, const struct ibv_mw_bind_info& info) {

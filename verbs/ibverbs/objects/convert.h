@@ -26,6 +26,8 @@ int raw(const Enum& value) {
 }
 
 void to_wc(const nic::Completion& completion, struct ibv_wc& wc);
+/// The LID that a datagram came from. 0: ports have none (UROCE_LID), or it is no datagram.
+std::uint16_t slid_of(const nic::Completion& completion);
 
 /// Room for the scatter/gather list of one WR.
 using SgeArray = std::array<nic::Sge, nic::kMaxSge>;

@@ -42,8 +42,7 @@ std::uint64_t read_completion_wallclock_ns(struct ibv_cq_ex* cq) {
   return static_cast<std::uint64_t>((engine::wall_clock_now() - ago).count());
 }
 std::uint8_t read_sl(struct ibv_cq_ex* cq) { return current(cq).sl; }
-// RoCE has no LIDs.
-std::uint32_t read_slid(struct ibv_cq_ex*) { return 0; }
+std::uint32_t read_slid(struct ibv_cq_ex* cq) { return slid_of(current(cq)); }
 std::uint8_t read_dlid_path_bits(struct ibv_cq_ex*) { return 0; }
 // No CQ can be created for these; programs that read them nevertheless find nothing.
 std::uint16_t read_cvlan(struct ibv_cq_ex*) { return 0; }

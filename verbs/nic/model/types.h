@@ -163,9 +163,10 @@ struct Completion {
   std::uint32_t flags = 0;             ///< WcFlag bits.
   std::uint32_t qpn = 0;
   std::uint32_t src_qp = 0;
-  std::uint8_t sl = 0;     ///< WcSl of receives of UD, else 0.
-  bool solicited = false;  ///< Counts for a CQ armed with solicited_only (errors always do).
-  Instant when{};          ///< The time that the NIC knew when it was queued. Set by the NIC.
+  std::uint16_t source_end = 0;  ///< Of receives of UD over IPv4: the last two bytes of the sender's address.
+  std::uint8_t sl = 0;           ///< WcSl of receives of UD, else 0.
+  bool solicited = false;        ///< Counts for a CQ armed with solicited_only (errors always do).
+  Instant when{};                ///< The time that the NIC knew when it was queued. Set by the NIC.
   /// Where its work queue counts those that nobody has polled yet. The CQ keeps count. Null: nowhere.
   std::uint32_t* unpolled = nullptr;
 };

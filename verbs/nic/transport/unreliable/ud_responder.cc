@@ -8,6 +8,14 @@ namespace uroce::nic {
 
 using proto::PacketView;
 
+namespace {
+
+std::uint16_t end_of(const proto::Gid& address) {
+  return static_cast<std::uint16_t>(address.raw[14] << 8 | address.raw[15]);
+}
+
+}  // namespace
+
 UdResponder::UdResponder(QpContext& context) : c_(context), receives_(context) {}
 
 void UdResponder::flush() { receives_.flush(); }
@@ -54,7 +62,9 @@ bool UdResponder::on_request(const Arrival& arrival) {
   const std::uint32_t source = packet.header<proto::Deth>().get<proto::Deth::SourceQp>();
   Completion completion = receive_of(packet, source, grh.size() + packet.payload().size());
   completion.flags |= kWcGrh;
-  completion.sl = arrival.path.destination.is_v4() ? kWcSlUdpV4 : kWcSlUdpV6;
+  const bool is_v4 = arrival.path.destination.is_v4();
+  completion.sl = is_v4 ? kWcSlUdpV4 : kWcSlUdpV6;
+  if (is_v4) completion.source_end = end_of(arrival.path.source);
   receives_.complete(completion);
   return false;
 }
