@@ -289,7 +289,9 @@ TEST(Script, MsnsCountMessages) {
   const auto refused = [](std::uint32_t psn, std::uint32_t msn) {
     return Scripted{false, O::kRcAcknowledge, psn, 0, rnr_nak(msn & 0xFFFFFF)};
   };
-  const auto wrong = [](std::vector<Scripted> packets) { return retell_bytes(scripted_pcap(packets)).noted("msn"); };
+  const auto wrong = [](const std::vector<Scripted>& packets) {
+    return retell_bytes(scripted_pcap(packets)).noted("msn");
+  };
   const Scripted begun = ack(1, kBefore + 1);
   EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(3, kBefore + 2), ack(4, kBefore + 3)}), 0u);
   EXPECT_EQ(wrong({send, begun, read, answer, first, last, ack(3, kBefore + 3)}), 1u);
