@@ -39,7 +39,8 @@ set(CPACK_DEBIAN_PYTEST_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/packag
 # plugin for pytest is a wheel there.
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
-set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
+# Ours, and those of what is linked in: fmt, nlohmann-json and liburing; CLI11, ISA-L and libpcap; libstdc++.
+set(CPACK_RPM_PACKAGE_LICENSE "Apache-2.0 AND MIT AND BSD-3-Clause AND GPL-3.0-or-later WITH GCC-exception-3.1")
 set(CPACK_RPM_PACKAGE_GROUP Applications/Internet)
 set(CPACK_RPM_COMMAND_PACKAGE_NAME uroce)
 set(CPACK_RPM_COMMAND_PACKAGE_DESCRIPTION "${CPACK_DEBIAN_COMMAND_DESCRIPTION}")

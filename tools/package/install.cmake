@@ -46,6 +46,15 @@ endforeach()
 install(FILES tools/wireshark/uroce.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/uroce COMPONENT command)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${pages} COMPONENT command)
 install(FILES verbs/include/uroce/control.h verbs/include/uroce/gtest.h DESTINATION include/uroce COMPONENT command)
+# The licences of what is linked into our programs ask for their notices. Where there is a Debian to build on.
+set(linked_in libcli11-dev nlohmann-json3-dev)
+if(UROCE_PORTABLE)
+  list(APPEND linked_in libisal2 libpcap0.8-dev liburing-dev libfmt-dev)
+endif()
+foreach(package ${linked_in})
+  install(FILES ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright
+    DESTINATION ${pages}/licenses RENAME ${package} COMPONENT command OPTIONAL)
+endforeach()
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/uroceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES tools/cmake/uroceConfig.cmake ${CMAKE_BINARY_DIR}/uroceConfigVersion.cmake
@@ -55,7 +64,7 @@ install(FILES tools/cmake/uroceConfig.cmake ${CMAKE_BINARY_DIR}/uroceConfigVersi
 set(UROCE_PYTHON_DIR ${CMAKE_INSTALL_DATAROOTDIR}/uroce/python CACHE STRING "Where the plugin for pytest is installed")
 set(dist_info pytest_uroce-${PROJECT_VERSION}.dist-info)
 file(WRITE ${CMAKE_BINARY_DIR}/${dist_info}/METADATA
-  "Metadata-Version: 2.1\nName: pytest-uroce\nVersion: ${PROJECT_VERSION}\nSummary: Tests on emulated RDMA NICs\n")
+  "Metadata-Version: 2.1\nName: pytest-uroce\nVersion: ${PROJECT_VERSION}\nSummary: Tests on emulated RDMA NICs\nLicense: Apache-2.0\nRequires-Dist: pytest\n")
 file(WRITE ${CMAKE_BINARY_DIR}/${dist_info}/entry_points.txt "[pytest11]\nuroce = pytest_uroce\n")
 install(FILES tools/pytest/pytest_uroce.py DESTINATION ${UROCE_PYTHON_DIR} COMPONENT pytest)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/${dist_info} DESTINATION ${UROCE_PYTHON_DIR} COMPONENT pytest)

@@ -18,12 +18,6 @@ if(CMAKE_SYSROOT)
     "LINKER:--no-as-needed,-lpthread,-ldl,--as-needed")
 endif()
 
-# Their licences ask for their notices.
-foreach(package libisal2 libpcap0.8-dev liburing-dev libfmt-dev libcli11-dev nlohmann-json3-dev)
-  install(FILES ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright
-    DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/uroce/licenses RENAME ${package} COMPONENT command)
-endforeach()
-
 set_target_properties(PkgConfig::URING PROPERTIES INTERFACE_LINK_LIBRARIES ${static_uring})
 set_target_properties(PkgConfig::PCAP PROPERTIES INTERFACE_LINK_LIBRARIES ${static_pcap})
 target_link_libraries(uroce_fmt INTERFACE fmt::fmt-header-only)
