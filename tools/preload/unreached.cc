@@ -74,10 +74,18 @@ bool is_static(int fd, const ElfW(Ehdr) & header) {
 
 std::optional<std::string> why_unreached(const std::string& command) {
   const std::string path = file_of(command);
+  const std::string name = command.substr(command.rfind('/') + 1);
+  // Root's does not get more rights, but takes the variables away all the same.
+  if (name == "sudo" || name == "doas") {
+    return fmt::format(
+        "{0} gives what it starts no NIC of uroce: write '{0} uroce run -- ...' instead of "
+        "'uroce run -- {0} ...'",
+        name);
+  }
   if (gets_more_rights(path.c_str())) {
     return fmt::format(
-        "{} gets more rights than its caller has (setuid): neither it nor what it starts gets a NIC of "
-        "uroce; write 'sudo uroce run -- ...' instead of 'uroce run -- sudo ...'",
+        "{0} gets more rights than its caller has (setuid): neither it nor what it starts gets a NIC of "
+        "uroce; root can start it with one",
         command);
   }
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

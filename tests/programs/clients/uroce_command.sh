@@ -31,6 +31,10 @@ if setpriv --reuid=65534 --regid=65534 --clear-groups -- test -x "$uroce" 2>/dev
   expect 0 'warning: su gets more rights' "${as_user[@]}" -- "$uroce" run -- su --version
   [ "$("${as_user[@]}" --no-new-privs -- "$uroce" run -- su --version 2>&1 >/dev/null)" = "" ] || fail "su without new rights"
 fi
+sudo=$(mktemp -d)
+printf '#!/bin/sh\n' >"$sudo/sudo" && chmod +x "$sudo/sudo"
+expect 0 "warning: sudo gives what it starts no NIC of uroce: write 'sudo uroce run -- ...'" env PATH="$sudo:$PATH" "$uroce" run -- sudo true
+rm -r "$sudo"
 for command in 'su --version' 'true' 'ldd --version'; do
   # shellcheck disable=SC2086
   [ "$("$uroce" run -- $command 2>&1 >/dev/null)" = "" ] || fail "uroce run -- $command: a warning"
