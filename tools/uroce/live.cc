@@ -6,6 +6,7 @@
 #include <array>
 
 #include "proto/address.h"
+#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -103,6 +104,7 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
 
 Object to_json(const ibv::LiveNic& nic) {
   return {{"pid", nic.pid},
+          {"user", process_user(std::to_string(nic.pid))},
           {"program", nic.program},
           {"nic", "uroce" + std::to_string(nic.index)},
           {"address", nic.address}};

@@ -17,6 +17,7 @@
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/live.h"
+#include "tools/uroce/process_name.h"
 
 namespace uroce::tools {
 namespace {
@@ -137,21 +138,23 @@ void print_table(const Look& now, const Before& before, double seconds, std::siz
   print_to(stdout, "{} NICs, {} QPs; rates over {:.1f} s; the busiest first\n\n", now.nics.size(), rows.size(),
            seconds);
   print_to(stdout,
-           "{:>8} {:<15} {:<8} {:>8} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-           "PID", "PROGRAM", "NIC", "QP", "TYPE", "STATE", "PEER", "TX bit/s", "RX bit/s", "pkt/s", "RESENT", "TIMEOUT",
-           "RNR", "UNACK", "QUEUED", "WINDOW");
+           "{:>8} {:<8} {:<15} {:<8} {:>8} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
+           "PID", "USER", "PROGRAM", "NIC", "QP", "TYPE", "STATE", "PEER", "TX bit/s", "RX bit/s", "pkt/s", "RESENT",
+           "TIMEOUT", "RNR", "UNACK", "QUEUED", "WINDOW");
   std::size_t shown = 0;
   for (const Row& row : rows) {
     if (lines != 0 && ++shown > lines) break;
     const ibv::LiveQp& qp = *row.qp;
     const nic::QpInside& inside = qp.moving.inside;
-    print_to(stdout,
-             "{:>8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
-             row.nic->pid, proto::printable(row.nic->program), fmt::format("uroce{}", row.nic->index), qp.qpn,
-             type_text(qp.fixed.type), to_string(qp.moving.state), peer_text(qp), scaled(row.rates.sent_bits),
-             scaled(row.rates.received_bits), scaled(row.rates.sent_packets + row.rates.received_packets),
-             qp.counts.retransmitted, qp.counts.timeouts, qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp),
-             inside.queued_sends, bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
+    print_to(
+        stdout,
+        "{:>8} {:<8} {:<15} {:<8} {:>#8x} {:<4} {:<5} {:<26} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>13}\n",
+        row.nic->pid, process_user(std::to_string(row.nic->pid)), proto::printable(row.nic->program),
+        fmt::format("uroce{}", row.nic->index), qp.qpn, type_text(qp.fixed.type), to_string(qp.moving.state),
+        peer_text(qp), scaled(row.rates.sent_bits), scaled(row.rates.received_bits),
+        scaled(row.rates.sent_packets + row.rates.received_packets), qp.counts.retransmitted, qp.counts.timeouts,
+        qp.counts.rnr_received + qp.counts.rnr_sent, outstanding(qp), inside.queued_sends,
+        bytes_text(inside.window_used) + "/" + bytes_text(inside.window_limit));
   }
 }
 

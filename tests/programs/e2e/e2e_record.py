@@ -3,6 +3,7 @@
 
 import json
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -131,8 +132,10 @@ def scenario_live():
         check("timer       ack: due in " in text and f"state qpn={qp['qpn']:#x} from=RTR to=RTS" in text, text)
         status, text, _ = uroce("qp", "--json", pid)
         check(status == 0 and json.loads(text)[0]["counts"]["sent_packets"] > 0, text)
+        check(json.loads(text)[0]["user"] == pwd.getpwuid(os.getuid()).pw_name, text)
         status, text, _ = uroce("top", "--once", "--interval", 0.05)
-        check(status == 0 and f"{qp['qpn']:#x}" in text and "rdma_client" in text, text)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        check(status == 0 and re.search(rf"^ *{pid} {user} +rdma_client .* {qp['qpn']:#x} ", text, re.MULTILINE), text)
         status, _, error = uroce("top", "--once", "--interval", "nan")
         check(status == 2 and "--interval: 'nan' is not a number from 0.01 to 3600" in error, error)
         pair.server.signal(signal.SIGCONT)
