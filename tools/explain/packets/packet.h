@@ -99,6 +99,8 @@ struct Packet {
   std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
 
   /// As its receiver sees it.
+  /// Whether its receiver had nothing of it, as far as both captures show.
+  bool is_gone() const { return fate == Fate::kLost || fate == Fate::kDamaged; }
   Icrc icrc_on_arrival() const { return fate == Fate::kDamaged ? Icrc::kWrong : icrc; }
   bool is_response() const { return op->is_response(); }
   /// For responses with AETH.

@@ -99,27 +99,33 @@ class Stream {
   void note_awaited(PsnIndex index, const Packet& packet);
   bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);
   void acknowledge(PsnIndex index, const Packet& packet, Told& told);
-  void refuse(PsnIndex index, const Packet& packet, Told& told);
-  void judge_round(PsnIndex index, Told& told);
-  bool is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told);
-  void fail(const Packet& packet, const std::string& text);
-  void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
-  std::string wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const;
-  void read_response(PsnIndex index, const Packet& packet, Told& told);
-  void empty_response(Message& message, const Packet& packet, Told& told);
-  void atomic_response(PsnIndex index, const Packet& packet, Told& told);
   void advance(PsnIndex una, const Packet& packet, Told& told);
   static Finished finished(const Message& message, std::int64_t end_ns);
   void complete(Message& message, std::int64_t now);
   Message* oldest_unanswered();
-  bool is_behind_unanswered(const Message& message, const Packet& packet, Told& told);
   void imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text);
   void name_answered(PsnIndex index, const Packet& packet, Told& told);
   void answer_again(PsnIndex index, const Packet& packet, Told& told);
   bool is_overtaken(const Packet& packet) const;
   void check_msn(PsnIndex index, const Packet& packet, Told& told);
   bool tells_credits(PsnIndex index, const Packet& packet) const;
+
+  // Answers to READs and atomics.
+  std::string wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const;
+  bool is_behind_unanswered(const Message& message, const Packet& packet, Told& told);
+  void read_response(PsnIndex index, const Packet& packet, Told& told);
+  void empty_response(Message& message, const Packet& packet, Told& told);
+  void atomic_response(PsnIndex index, const Packet& packet, Told& told);
+
+  // Refusals.
+  void refuse(PsnIndex index, const Packet& packet, Told& told);
+  void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
   void advance_to_refused(PsnIndex index, const Packet& packet, Told& told);
+  bool is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told);
+  void judge_round(PsnIndex index, Told& told);
+  void fail(const Packet& packet, const std::string& text);
+
+  // Both directions.
   void judge_way(const Packet& packet, Told& told);
   void incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text);
 

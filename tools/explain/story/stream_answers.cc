@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "proto/describe/describe.h"
-#include "proto/timing.h"
 #include "tools/explain/story/stream.h"
 
 namespace uroce::explain {
@@ -45,7 +43,7 @@ void Stream::response(const Packet& packet, Told& told) {
     msn_ = packet.msn;
     has_msn_ = true;
   }
-  const bool lost = packet.fate == Fate::kLost || packet.fate == Fate::kDamaged;
+  const bool lost = packet.is_gone();
   const std::int64_t seen_ns = std::max(evidence_.progress_ns, numbers_.last_ns);
   switch (packet.op->kind) {
     case Kind::kReadResponse:
@@ -252,34 +250,6 @@ void Stream::answer_again(PsnIndex index, const Packet& packet, Told& told) {
   ++numbers_.reasons[static_cast<std::size_t>(told.reason)];
 }
 
-/// A refusal acknowledges what lies before it. Where an answer is missing there, the requester goes back further: to
-/// it.
-void Stream::advance_to_refused(PsnIndex index, const Packet& packet, Told& told) {
-  const Message* const due = oldest_unanswered();
-  if (due == nullptr || due->first >= index || due->is_answered_empty()) return advance(index, packet, told);
-  advance(due->next_answer, packet, told);
-  imply(due->next_answer, packet, told,
-        "refuses PSN " + hex(packet.psn) + " although the answer to message " + std::to_string(due->number) +
-            " has not come: an implied NAK");
-}
-
-/// The first answer to packets that were sent again after a timeout shows how far the responder had come before.
-void Stream::judge_round(PsnIndex index, Told& told) {
-  Round* const round = numbers_.newest_round();
-  if (round == nullptr || round->reason != Reason::kTimeout) return;
-  const bool first = !round_answer_;
-  if (first) round_answer_ = index;
-  const std::string maybe = round->sure ? "" : "probably ";  // Else the packet may have been held back only.
-  if (first && index + 1 < round_end_) {
-    round->finding = maybe + "PSN " + hex(psn_of(index + 1)) + " was lost, or a NAK for it";
-  } else if (first && index + 1 == round_end_) {
-    round->finding = maybe + "a request or its answer was lost";
-  } else if (!first && *round_answer_ + 1 == round_end_ && index + 1 == round_end_ &&
-             told.reason == Reason::kAnswerAgain) {
-    round->finding = "probably an answer was lost: the responder had everything";
-  }
-}
-
 void Stream::acknowledge(PsnIndex index, const Packet& packet, Told& told) {
   if (index < una_) return answer_again(index, packet, told);
   Message* const due = oldest_unanswered();
@@ -296,220 +266,12 @@ void Stream::acknowledge(PsnIndex index, const Packet& packet, Told& told) {
   advance(index + 1, packet, told);
 }
 
-/// Whether an older READ or atomic has not been answered: then the requester takes this answer for a NAK.
-bool Stream::is_behind_unanswered(const Message& message, const Packet& packet, Told& told) {
-  const Message* const due = oldest_unanswered();
-  if (due == nullptr || due->first >= message.first) return false;
-  told.reason = Reason::kBehindGap;
-  imply(due->next_answer, packet, told,
-        "PSN " + hex(psn_of(due->next_answer)) + ", the answer to message " + std::to_string(due->number) +
-            ", is missing in front of it: an implied NAK");
-  return true;
-}
-
 /// The peer's answer shows that an earlier one is missing.
 void Stream::imply(PsnIndex index, const Packet& packet, Told& told, const std::string& text) {
   if (evidence_.implied && !evidence_.implied->used && evidence_.implied->index == index) return;
   evidence_.implied = Hint{index, packet.place, packet.time_ns, 0, false};
   ++numbers_.read_gaps;
   incident(packet, told, Severity::kProblem, "implied_nak", text);
-}
-
-void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
-  const proto::Syndrome syndrome = packet.decoded();
-  const bool lost = packet.fate == Fate::kLost || packet.fate == Fate::kDamaged;
-  const auto* const nak = std::get_if<proto::syndrome::Nak>(&syndrome);
-  if (const auto* const rnr = std::get_if<proto::syndrome::Rnr>(&syndrome)) {
-    ++numbers_.rnr_naks;
-    const std::int64_t delay = proto::rnr_delay(rnr->timer).count();
-    incident(packet, told, Severity::kProblem, "rnr_nak",
-             "PSN " + hex(packet.psn) + " found no receive: wait " + duration_text(delay) + " at least");
-    if (lost) return;
-    advance_to_refused(index, packet, told);
-    evidence_.rnr = Hint{index, packet.place, packet.time_ns, delay, false};
-    round_.reset();
-    return;
-  }
-  if (nak == nullptr) {
-    incident(packet, told, Severity::kBreach, "reserved_syndrome", "breaks a rule: a reserved syndrome");
-    return;
-  }
-  if (nak->code == proto::NakCode::kPsnSequenceError) return refuse_sequence(index, packet, told);
-  ++numbers_.fatal_naks;
-  const Message* const message = history_.message(index);
-  std::string text = proto::describe(syndrome) + " for PSN " + hex(packet.psn);
-  if (message != nullptr) {
-    told.part.message = message->number;
-    text += fmt::format(": {} (message {}) fails", to_string(operation_of(message->kind)), message->number);
-    if (message->rkey != 0) text += fmt::format("; it used R_Key {} at {}", hex(message->rkey), hex(message->va));
-  }
-  incident(packet, told, Severity::kProblem, "fatal_nak", text + ". The connection ends here");
-  if (lost) return;
-  advance(index, packet, told);
-  fail(packet, text);
-}
-
-/// The connection ends with this answer.
-void Stream::fail(const Packet& packet, const std::string& text) {
-  fatal_ = true;
-  fatal_place_ = packet.place;
-  fatal_ns_ = packet.time_ns;
-  failure_ = text + " (" + (*names_)(packet.place) + ")";
-}
-
-/// What a READ or an atomic waits for, with a NAK in its AETH: Soft-RoCE and uroce take it for no answer, and end.
-bool Stream::is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told) {
-  if (!packet.refuses()) return false;
-  const std::string text = fmt::format("{} for PSN {} has {} in its AETH", packet.op->name, hex(packet.psn),
-                                       proto::describe(packet.decoded()));
-  incident(packet, told, Severity::kBreach, "data_with_nak",
-           "breaks a rule: " + text + "; a NAK has a packet of its own, without data");
-  advance(index, packet, told);
-  fail(packet, fmt::format("{}: {} (message {}) has probably failed (BAD_RESP_ERR)", text,
-                           to_string(operation_of(message.kind)), message.number));
-  return true;
-}
-
-void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
-  ++numbers_.sequence_naks;
-  std::string text = "the responder waits for PSN " + hex(packet.psn) + ": ";
-  const SentPacket* const sent = history_.packet(index);
-  if (evidence_.rnr && !evidence_.rnr->used && evidence_.rnr->index == index) {
-    text += "what follows a packet that was refused with RNR is out of sequence";
-  } else if (sent != nullptr && sent->late) {
-    text += (*names_)(sent->last) + " came too late, behind a later PSN";
-  } else if (sent != nullptr && sent->times == 1 && (sent->behind_gap || sent->fate == Fate::kArrived)) {
-    text += "it has dropped " + (*names_)(sent->last) + ", which came out of order";
-  } else if (sent != nullptr) {
-    text += (*names_)(sent->last) + " did not reach it";
-  } else {
-    const Hole* const hole = history_.hole(index);
-    text += hole == nullptr ? "it was not captured"
-            : hole->damaged ? (*names_)(hole->damaged) + " was damaged"
-                            : "lost or held back before this capture";
-  }
-  if (index < una_ && evidence_.progress_ns != 0) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
-  incident(packet, told, Severity::kProblem, "nak_sequence", text);
-  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  advance_to_refused(index, packet, told);
-  evidence_.add_nak({index, packet.place, packet.time_ns, 0, false});
-}
-
-/// What is wrong with an answer to a READ, in words.
-std::string Stream::wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const {
-  if (!message.length_known) return {};
-  const bool at_end = message.psns != 0 ? index + 1 == message.end() : packet.op->ends();
-  const std::string name(packet.op->name);
-  if (packet.op->ends() != at_end) {
-    return at_end ? name + " is the answer to the last PSN of a READ, and says that more comes"
-                  : "the last response of a READ that is not at its end";
-  }
-  // The first message of a capture may be the rest of a READ, with which Soft-RoCE goes on.
-  if (index == message.first && message.number > 1 && !packet.op->starts()) {
-    return name + " is the answer to the first PSN of a READ";
-  }
-  const bool full = mtu_ != 0 ? packet.payload == mtu_ : proto::mtu_code(packet.payload).has_value();
-  if (!at_end && !full) {
-    return fmt::format("{} with {} bytes, {}", name, packet.payload,
-                       mtu_ != 0 ? fmt::format("path MTU {}", mtu_) : "which is no path MTU");
-  }
-  const std::uint64_t bytes = message.answered_bytes + packet.payload;
-  if (!at_end || index != message.next_answer || bytes == message.length) return {};
-  return fmt::format("a READ of {} bytes is answered with {}", message.length, bytes);
-}
-
-void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
-  Message* message = history_.message(index);
-  Message* const newest = history_.newest();
-  const bool endless = newest != nullptr && newest->is_read() && newest->psns == 0 && newest->first <= index;
-  if (message == nullptr && endless) message = newest;  // Its length was cut off.
-  if (message != nullptr && message->is_answered_empty()) return empty_response(*message, packet, told);
-  if (message == nullptr || !message->is_read()) {
-    const bool old = index < una_;
-    if (old) return answer_again(index, packet, told);
-    incident(packet, told, Severity::kProblem, "ghost", "a READ response under the PSN of no READ of this capture");
-    return;
-  }
-  told.part = {message->number, static_cast<std::uint64_t>(index - message->first) * mtu_, packet.payload,
-               message->length};
-  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  const std::string wrong = wrong_answer(*message, index, packet);
-  if (!wrong.empty()) incident(packet, told, Severity::kBreach, "read_answer", "breaks a rule: " + wrong);
-  if (packet.op->starts() && index != message->first && !message->asked_again) {
-    incident(packet, told, Severity::kProblem, "read_begins",
-             fmt::format("{} for PSN {}, where no READ of this capture begins", packet.op->name, hex(packet.psn)));
-  }
-  if (index < message->next_answer || message->done) {
-    answer_again(index, packet, told);
-    const bool answers = told.reason == Reason::kAnswerAgain && message->asked_again;
-    if (answers && index >= message->asked_again_from) told.cause = message->asked_again;
-    return;
-  }
-  if (is_behind_unanswered(*message, packet, told)) return;
-  if (index > message->next_answer) {
-    const auto missing = static_cast<std::uint64_t>(index - message->next_answer);
-    told.reason = Reason::kBehindGap;
-    return imply(message->next_answer, packet, told,
-                 counted(missing, "READ response") + " missing in front of it, from PSN " +
-                     hex(psn_of(message->next_answer)) + " on: an implied NAK");
-  }
-  if (message->asked_again && index >= message->asked_again_from) told.cause = message->asked_again;
-  if (!wrong.empty()) return;  // No requester takes it for its answer.
-  if (is_bad_answer(*message, index, packet, told)) return;
-  message->next_answer = index + 1;
-  ++message->answered_psns;
-  message->answered_bytes += packet.payload;
-  advance(index + 1, packet, told);
-  const bool at_end = message->psns != 0 ? index + 1 == message->end() : packet.op->ends();
-  if (!at_end) return;
-  if (message->psns == 0) {
-    message->psns = index + 1 - message->first;
-    next_ = std::max(next_, message->end());
-    cursor_ = std::max(cursor_, next_);
-  }
-  complete(*message, packet.time_ns);
-}
-
-/// ATOMIC WRITE and FLUSH are answered like a READ of no bytes (A19 ?).
-void Stream::empty_response(Message& message, const Packet& packet, Told& told) {
-  told.part.message = message.number;
-  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  if (message.done) {
-    answer_again(message.first, packet, told);
-    return;
-  }
-  if (is_bad_answer(message, message.first, packet, told)) return;
-  message.next_answer = message.end();
-  advance(message.end(), packet, told);
-  complete(message, packet.time_ns);
-}
-
-void Stream::atomic_response(PsnIndex index, const Packet& packet, Told& told) {
-  Message* const message = history_.message(index);
-  if (message == nullptr || !message->is_answered() || message->is_read()) {
-    if (index < una_) return answer_again(index, packet, told);
-    incident(packet, told, Severity::kProblem, "ghost", "an atomic ACK under the PSN of no atomic of this capture");
-    return;
-  }
-  told.part.message = message->number;
-  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged) return;
-  if (message->original && *message->original != packet.original) {
-    incident(packet, told, Severity::kBreach, "atomic_changed",
-             "breaks a rule: the atomic was answered with " + hex(*message->original) + " before, now with " +
-                 hex(packet.original) + " (run twice?)");
-  }
-  if (message->done) {
-    answer_again(index, packet, told);
-    if (told.reason == Reason::kAnswerAgain && message->asked_again) told.cause = message->asked_again;
-    return;
-  }
-  if (is_behind_unanswered(*message, packet, told)) return;
-  if (message->asked_again) told.cause = message->asked_again;
-  if (is_bad_answer(*message, index, packet, told)) return;
-  message->original = packet.original;
-  message->next_answer = index + 1;
-  advance(index + 1, packet, told);
-  complete(*message, packet.time_ns);
 }
 
 }  // namespace uroce::explain

@@ -30,7 +30,7 @@ std::string json_text(std::string_view text) {
 std::uint64_t place_key(Place place) { return std::uint64_t{place.file} << 48 | place.frame; }
 
 std::string_view category(const Packet& packet, const Told& told) {
-  if (packet.fate == Fate::kLost || packet.fate == Fate::kDamaged || packet.icrc == Icrc::kWrong) return "lost";
+  if (packet.is_gone() || packet.icrc == Icrc::kWrong) return "lost";
   if (packet.cm) return "management";
   if (is_resent(told.reason)) return "again";
   return packet.refuses() ? "refusal" : packet.is_response() ? "answer" : "request";
