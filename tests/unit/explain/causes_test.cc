@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace uroce::explain {
 namespace {
 
@@ -118,6 +120,9 @@ TEST(Causes, WhatWasMissingMayBeLateOrSentAgain) {
   EXPECT_FALSE(find_cause(missing, evidence).sure);
   evidence.round_trip_ns = kMs / 2;
   EXPECT_TRUE(find_cause(missing, evidence).sure);
+  evidence.round_trip_ns = std::numeric_limits<std::int64_t>::max() / 16 * 3;  // By the clocks of the captures.
+  EXPECT_TRUE(find_cause(missing, evidence).sure);
+  evidence.round_trip_ns = kMs / 2;
   evidence.naks[0].time_ns = 2 * kMs;  // It answers a NAK at once, usually.
   EXPECT_FALSE(find_cause(missing, evidence).sure);
   missing.ip_id = 7;

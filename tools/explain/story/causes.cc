@@ -45,7 +45,11 @@ bool is_copy(const Repetition& again) {
 /// Whether the packet has been sent since the answer came: that was the consequence.
 bool is_settled(const Hint& hint, const Repetition& again) { return again.seen && hint.time_ns < again.last_time_ns; }
 
-std::int64_t long_after(const Evidence& evidence) { return std::max(kMillisecond, 8 * evidence.round_trip_ns); }
+std::int64_t long_after(const Evidence& evidence) {
+  // What takes longer is a clock that was set forward, perhaps by years.
+  constexpr std::int64_t kLongestRoundTrip = 60 * 1000 * kMillisecond;
+  return std::max(kMillisecond, 8 * std::min(evidence.round_trip_ns, kLongestRoundTrip));
+}
 
 /// How long the requester has heard nothing new of this packet.
 std::int64_t silence(const Repetition& again, const Evidence& evidence) {
