@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "proto/timing.h"
 #include "tools/explain/story/stream.h"
 
 namespace uroce::explain {
