@@ -125,13 +125,21 @@ timespec last_seen(const Recording& recording, int fd) {
   return told.tv_sec > now.tv_sec ? facts.st_mtim : told;  // It was damaged, or the clock was set back.
 }
 
+/// Root looks into directories of others. By descriptor: who owns the directory may put another file under the name.
+void give_to_owner_of(int like, int file) {
+  struct stat facts {};
+  if (like < 0 || ::geteuid() != 0 || ::fstat(like, &facts) != 0) return;
+  [[maybe_unused]] const int error = ::fchown(file, facts.st_uid, facts.st_gid);  // Else it is root's.
+}
+
 /// Makes a recording of a ring that was left. What went wrong, or "".
 std::string save_left_ring(const fs::path& path, const std::string& directory) {
   const auto fd = open_left_ring(path);
   if (!fd.ok()) return fd.error();
   const auto recording = read_ring_file(fd->get());
   if (!recording) return is_begun(fd->get()) ? "damaged, or of another version of uroce" : "";
-  const auto saved = save(*recording, "the process ended without closing its NIC: killed, or crashed", directory);
+  const auto saved = save(*recording, "the process ended without closing its NIC: killed, or crashed", directory,
+                          Keep::kNewest, fd->get());
   if (!saved.ok()) return saved.error();
   const timespec last = last_seen(*recording, fd->get());
   ::utimensat(AT_FDCWD, (*saved + kDocument).c_str(), std::array{last, last}.data(), AT_SYMLINK_NOFOLLOW);
@@ -187,7 +195,7 @@ std::optional<Recording> read_ring_file(int fd) {
 }
 
 Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory,
-                                      Keep keep) {
+                                      Keep keep, int like) {
   const proto::QuietSignals quiet;
   const auto failed = [](const std::string& path) {
     return Err{"can't write the recording " + path + ": " + std::strerror(errno)};
@@ -210,10 +218,12 @@ Result<std::string, std::string> save(const Recording& recording, const std::str
     ::unlink(name.c_str());
     return error;
   };
+  give_to_owner_of(like, document.get());
   if (!write_all(document.get(), text.data(), text.size())) return taken_back(path + kDocument);
   if (recording.keeps_packets) {
     ::unlink(name.c_str());  // Left without its document; or somebody else's, to be written through.
     const Fd capture(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (capture) give_to_owner_of(like, capture.get());
     if (!capture || !write_all(capture.get(), bytes.data(), bytes.size())) return taken_back(name);
   }
   if (keep == Keep::kNewest) remove_oldest(directory, document.get());

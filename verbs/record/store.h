@@ -35,9 +35,10 @@ enum class Keep : std::uint8_t {
   kAll,
 };
 
-/// Writes the recording as STEM-N.pcapng and STEM-N.json. The result is the path without suffix.
+/// Writes the recording as STEM-N.pcapng and STEM-N.json. The result is the path without suffix. `like`: a file whose
+/// owner becomes theirs, as far as we may give files away; -1: they are ours.
 Result<std::string, std::string> save(const Recording& recording, const std::string& why, const std::string& directory,
-                                      Keep keep = Keep::kNewest);
+                                      Keep keep = Keep::kNewest, int like = -1);
 
 /// Saves the rings that processes have left in `directory` which ended without closing their NICs, and removes them.
 /// The result names those that stay although their process has gone, each with why.

@@ -160,6 +160,27 @@ TEST_F(Store, WhatAKilledProcessLeavesBecomesARecording) {
   EXPECT_EQ(count(".json"), 1u);
 }
 
+/// Root may look there first; the recording is still its user's, to remove or to write over.
+TEST_F(Store, WhatAnotherUsersProcessLeavesStaysThatUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a second user";
+  constexpr uid_t kAnotherUser = 12345, kTheirGroup = 23456;
+  const std::string left = folder + "/uroce-killed-1-0.ring";
+  Flight flight;
+  flight.sends_write(1ms, 0x105);
+  std::ofstream(left, std::ios::binary).write(reinterpret_cast<const char*>(flight.ring.get()), sizeof(Ring));
+  ASSERT_EQ(::chown(left.c_str(), kAnotherUser, kTheirGroup), 0);
+  EXPECT_TRUE(save_left_rings(folder).empty());
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    struct stat facts {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_uid, kAnotherUser) << entry.path();
+    EXPECT_EQ(facts.st_gid, kTheirGroup) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 2u);
+}
+
 // Between making the file, locking it and writing into it, a process has a file that looks left behind.
 TEST_F(Store, TheFileOfAProcessThatIsJustOpeningItsNicStays) {
   const std::string made = folder + "/uroce-opening-1-0.ring", sized = folder + "/uroce-opening-2-0.ring";
