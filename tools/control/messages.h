@@ -13,7 +13,8 @@
 //                                                      REQ and REP
 //     Ready    <---------------------------->         both are in RTS, receives are posted
 //     Completed, Verified  <---------------->         with WRITE and --verify only: see workload/target.h
-//     Finished <---------------------------->         all operations of this side are complete
+//     Finished <---------------------------->         all operations of this side are complete; not from a side that
+//                                                      begins none
 //     Verdict  <---------------------------->         what this side verified
 //     Abort    <---------------------------->         at any time instead: why this side gives up
 //

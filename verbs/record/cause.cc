@@ -98,6 +98,14 @@ std::string port_text(const Evidence& evidence) {
   return "; port " + std::to_string(proto::kRocePort) + " there is closed";
 }
 
+/// Where processes share an address, each gets what is for its slot, the top byte of a QPN (ADR 9); nobody gets the
+/// rest.
+std::string unseen_text(const Evidence& evidence) {
+  constexpr std::uint32_t kSlotBits = 16;
+  if (evidence.error().qpn >> kSlotBits == 0) return "";
+  return "; packets to wrong QP numbers are not seen at an address that processes share (UROCE_BROKER=off shows them)";
+}
+
 /// A peer with several addresses may send from another one than the QP knows.
 std::string strangers_text(const Arrivals& arrivals) {
   if (arrivals.strangers == 0) return "";
@@ -129,7 +137,10 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
     return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " +
            reasons_text(drops);
   }
-  if (evidence.knows_all_packets()) return " never sent anything" + aim_text(evidence) + port_text(evidence);
+  if (evidence.knows_all_packets()) {
+    const std::string port = port_text(evidence);
+    return " never sent anything" + aim_text(evidence) + (port.empty() ? unseen_text(evidence) : port);
+  }
   if (silent_since) return " did not acknowledge it for more than " + span_text(failed - *silent_since);
   return " does not acknowledge it";
 }

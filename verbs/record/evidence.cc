@@ -36,6 +36,8 @@ std::string why_dropped(TraceKind kind, const Recording::Packet* packet) {
       return "the state of the QP takes none";
     case TraceKind::kDropSource:
       return "not sent to the address of the QP";
+    case TraceKind::kDropSyndrome:
+      return "a reserved syndrome";
     default:
       return "";
   }

@@ -101,6 +101,24 @@ TEST(Cause, APeerThatWasNeverHeard) {
             "anything; requests go to its QP 0x22");
 }
 
+/// The broker's filter takes what is for no process.
+TEST(Cause, APeerThatWasNeverHeardAtASharedAddress) {
+  constexpr std::uint32_t kQpnWithSlot = 0x3F0011;
+  Flight flight;
+  send_in_vain(flight);
+  Recording recording = flight.read();
+  for (auto& each : recording.events) each.event.qpn = kQpnWithSlot;
+  for (auto& packet : recording.packets) packet.qpn = kQpnWithSlot;
+  const std::string never =
+      "RETRY_EXC_ERR on QP 0x3f0011: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything; "
+      "requests go to its QP 0x22; ";
+  EXPECT_EQ(last_cause(recording)->sentence, never +
+                                                 "packets to wrong QP numbers are not seen at an address that "
+                                                 "processes share (UROCE_BROKER=off shows them)");
+  recording.qps[kQpnWithSlot].port_closed = true;
+  EXPECT_EQ(last_cause(recording)->sentence, never + "port 4791 there is closed");
+}
+
 TEST(Cause, AStrangerIsNotThePeer) {
   Flight flight;
   send_in_vain(flight, [&](Duration when) {
@@ -171,6 +189,7 @@ TEST(Cause, AnswersThatThisNicDropped) {
   EXPECT_EQ(dropped(TraceKind::kDropService, 0x31, kQpn), start + "another service than the QP's");
   EXPECT_EQ(dropped(TraceKind::kDropState, 17, kQpn), start + "the state of the QP takes none");
   EXPECT_EQ(dropped(TraceKind::kDropSource, 17, kQpn), start + "not sent to the address of the QP");
+  EXPECT_EQ(dropped(TraceKind::kDropSyndrome, 0x41, kQpn), start + "a reserved syndrome");
 }
 
 TEST(Cause, AnswersThatAreNoRocePackets) {

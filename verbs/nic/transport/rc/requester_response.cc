@@ -10,9 +10,11 @@ using proto::Kind;
 
 namespace {
 
-proto::Syndrome syndrome_of(const proto::PacketView& packet) {
-  return proto::decode_syndrome(packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>());
+std::uint8_t syndrome_byte(const proto::PacketView& packet) {
+  return packet.header<proto::Aeth>().get<proto::Aeth::SyndromeField>();
 }
+
+proto::Syndrome syndrome_of(const proto::PacketView& packet) { return proto::decode_syndrome(syndrome_byte(packet)); }
 
 /// Whether the AETH, which not every response has, refuses nothing. With data it never does.
 bool is_positive(const proto::PacketView& packet) {
@@ -63,7 +65,9 @@ void Requester::take_credits(const proto::PacketView& packet) {
 void Requester::on_acknowledge(const proto::PacketView& packet, Instant now) {
   const Psn psn = packet.psn();
   const proto::Syndrome syndrome = syndrome_of(packet);
-  if (std::holds_alternative<proto::syndrome::Reserved>(syndrome)) return;
+  if (std::holds_alternative<proto::syndrome::Reserved>(syndrome)) {
+    return c_.note<TraceKind::kDropSyndrome>(syndrome_byte(packet), psn.value());
+  }
 
   const bool positive = std::holds_alternative<proto::syndrome::Ack>(syndrome);
   const Psn acknowledged = positive ? psn + 1 : psn;  // A NAK acknowledges what is before it.
