@@ -16,7 +16,7 @@ namespace {
 Result<std::shared_ptr<Channel>, int> channel_behind(Front& front, int descriptor) {
   if (::fcntl(descriptor, F_GETFD) < 0) return Err{ENOENT};
   const auto pipe = pipe_behind(descriptor);
-  auto channel = pipe ? front.channel_with(*pipe) : nullptr;
+  auto channel = pipe ? front.channel_of_command(*pipe) : nullptr;
   if (!channel) return Err{EINVAL};
   return channel;
 }

@@ -113,6 +113,12 @@ std::shared_ptr<Channel> Front::channel_with(ino_t pipe) {
   return found == channels_.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<Channel> Front::channel_of_command(ino_t pipe) {
+  const std::scoped_lock lock(events_);
+  const auto found = channels_.find(pipe);
+  return found == channels_.end() ? nullptr : found->second;
+}
+
 void Front::release_if_closed(const std::shared_ptr<Channel>& channel) {
   if (channel->is_abandoned() || !channel->is_closed()) return;
   const std::scoped_lock lock(commands_);

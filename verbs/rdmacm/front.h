@@ -34,7 +34,8 @@ class Front final : public ibv::CmSink {
   // --- channels -----------------------------------------------------------------------------------------------------
   /// open(2) of the device: a descriptor, or -1 and errno.
   int open_channel(int flags);
-  /// The channel behind a pipe, or null. Takes no lock for other pipes: signal handlers write to theirs.
+  /// The channel behind a pipe, or null. Takes no lock for other pipes: signal handlers write to theirs. In the middle
+  /// of a command or a verb it may not find one that others use: it does not wait there.
   std::shared_ptr<Channel> channel_with(ino_t pipe);
   /// Destroys everything on `channel` if the program has closed its last copy.
   void release_if_closed(const std::shared_ptr<Channel>& channel);
@@ -53,6 +54,8 @@ class Front final : public ibv::CmSink {
   FrontMutex& command_mutex() { return commands_; }
   FrontMutex& event_mutex() { return events_; }
 
+  /// The channel behind a pipe, or null.
+  std::shared_ptr<Channel> channel_of_command(ino_t pipe);
   /// The id `number` of `channel`. ENOENT: there is none; EINVAL: it is on another channel.
   Result<Id*, int> find(const Channel& channel, std::uint32_t number);
   Id& create(const std::shared_ptr<Channel>& channel, std::uint16_t space, enum ibv_qp_type qp_type, std::uint64_t uid);

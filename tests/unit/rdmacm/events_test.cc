@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -428,6 +429,19 @@ TEST_F(EventsTest, EventsMoveWithTheirIdAndKeepTheirOrder) {
   EXPECT_EQ(reported, 1u) << "ESTABLISHED";
   EXPECT_FALSE(server_.is_readable());
   EXPECT_EQ(other.next().event, kDisconnected);
+}
+
+// librdmacm moves each request that a synchronous listener accepts (raccept(), rdma_get_request()).
+TEST_F(EventsTest, AnIdMovesWhileOthersUseTheQueues) {
+  std::uint32_t id = 0;
+  ASSERT_EQ(server_.create(id), 0);
+  Device other;
+  std::unique_lock lock(Front::get().event_mutex());
+  auto moved = std::async(std::launch::async, [&] { return other.migrate(id, server_.fd()); });
+  EXPECT_EQ(moved.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "it waits for the lock";
+  lock.unlock();
+  EXPECT_EQ(moved.get(), 0);
+  EXPECT_EQ(server_.migrate(id, other.fd()), 0);
 }
 
 TEST_F(EventsTest, ARequestThatHasMovedOutlivesTheChannelOfItsListener) {
