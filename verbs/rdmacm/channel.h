@@ -6,9 +6,11 @@
 #include <rdma/rdma_user_cm.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -69,9 +71,9 @@ class Channel {
   /// Takes out the events that `which` is true for, and their bytes. `read_end`: any copy of the program's descriptor.
   template <class Which>
   std::deque<QueuedEvent> remove_if(int read_end, Which which) {
-    std::deque<QueuedEvent> removed, kept;
-    for (QueuedEvent& event : events_) (which(event) ? removed : kept).push_back(event);
-    events_ = std::move(kept);
+    std::deque<QueuedEvent> removed;
+    std::copy_if(events_.begin(), events_.end(), std::back_inserter(removed), which);
+    if (!removed.empty()) std::erase_if(events_, which);
     for (std::size_t i = 0; i < removed.size(); ++i) take_back(read_end);
     return removed;
   }
