@@ -23,6 +23,9 @@ void forget_in_child() {
   }
 }
 
+// At load: a fork() that has begun already, and waits for a lock of ours, would miss what is installed later.
+[[maybe_unused]] const int kInstalled = pthread_atfork(nullptr, nullptr, forget_in_child);
+
 }  // namespace
 
 void OpenRing::remember() { file = FileIdentity::of(ring.ring_fd); }
@@ -42,8 +45,6 @@ void leave_to_parent(OwnedRing ring) {
 }
 
 void keep_idle(OwnedRing ring) {
-  static const int kInstalled = pthread_atfork(nullptr, nullptr, forget_in_child);
-  static_cast<void>(kInstalled);
   for (auto& place : idle) {
     OpenRing* empty = nullptr;
     if (!place.compare_exchange_strong(empty, ring.get())) continue;

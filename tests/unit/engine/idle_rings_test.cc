@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,21 @@ TEST(IdleRings, OneWhoseDescriptorTheProgramHasClosedIsForgotten) {
   EXPECT_TRUE(is_open(fd)) << "the program's file";
   ::close(fd);
   ::close(file);
+}
+
+/// In a process that has kept none yet, a ring is kept when fork() has begun already: who closes a NIC has the lock
+/// that fork() waits for.
+TEST(IdleRingsDeathTest, AChildHasNoneThatIsKeptWhileForkWaits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fork_meanwhile = [] {
+    pthread_atfork([] { let_go(); }, nullptr, nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(take_idle(kEntries, kCompletions) == nullptr ? 0 : 1);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    ::_exit(WEXITSTATUS(status));
+  };
+  EXPECT_EXIT(fork_meanwhile(), testing::ExitedWithCode(0), "");
 }
 
 TEST(IdleRings, AChildOfForkHasNone) {
