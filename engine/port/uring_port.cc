@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/uring_port.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 
 namespace uroce::engine {
@@ -16,6 +18,17 @@ static_assert(kNameSize >= sizeof(sockaddr_in6) && kControlSize >= kReceiveContr
 // What a completion belongs to: frames count from 0, receivers from here.
 constexpr std::uint64_t kReceiverTag = 1u << 16;
 
+/// Makes room for `count` fixed files. liburing raises RLIMIT_NOFILE where that is too low, and leaves it so; it is the
+/// program's.
+int make_room_for_files(io_uring* ring, unsigned count) {
+  rlimit before{}, after{};
+  const bool is_known = ::getrlimit(RLIMIT_NOFILE, &before) == 0;
+  const int result = io_uring_register_files_sparse(ring, count);
+  if (is_known && ::getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur != before.rlim_cur)
+    ::setrlimit(RLIMIT_NOFILE, &before);
+  return result;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<UringPort>, SetupError> UringPort::open(std::vector<ReceiveSocket>& receivers,
@@ -25,7 +38,7 @@ Result<std::unique_ptr<UringPort>, SetupError> UringPort::open(std::vector<Recei
   }
   Result<Ring, SetupError> ring = Ring::open(kEntries, kCompletions);
   if (!ring) return Err{ring.error()};
-  const int files = io_uring_register_files_sparse(ring->get(), SendSockets::kMax);
+  const int files = make_room_for_files(ring->get(), SendSockets::kMax);
   if (files < 0) {
     return Err{SetupError{-files, "io_uring: can't register " + std::to_string(SendSockets::kMax) +
                                       " files; raise RLIMIT_NOFILE (ulimit -n)"}};

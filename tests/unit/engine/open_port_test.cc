@@ -54,6 +54,20 @@ TEST_F(OpenPortTest, DemandedIoUringUnderASeccompFilterIsAnError) {
   EXPECT_THAT(text, AllOf(StartsWith("error: io_uring_setup: EPERM"), HasSubstr("seccomp"), HasSubstr("UROCE_ENGINE")));
 }
 
+TEST_F(OpenPortTest, TheLimitOfDescriptorsIsTheProgramsAfterwards) {
+  constexpr rlim_t kBelowFixedFiles = 200;
+  EXPECT_EQ(test::in_child([] {
+              rlimit limit{};
+              ::getrlimit(RLIMIT_NOFILE, &limit);
+              limit.rlim_cur = kBelowFixedFiles;
+              ::setrlimit(RLIMIT_NOFILE, &limit);
+              const std::string text = outcome(EngineChoice::kIoUring);
+              ::getrlimit(RLIMIT_NOFILE, &limit);
+              return text + ", " + std::to_string(limit.rlim_cur);
+            }),
+            "io_uring: UROCE_ENGINE=io_uring, 200");
+}
+
 TEST_F(OpenPortTest, OptionsThatTheKernelDoesNotKnowAreDoneWithout) {
   const std::string text = test::in_child([] {
     test::forbid({SYS_setsockopt}, ENOPROTOOPT);  // As qemu-user says it of SO_RXQ_OVFL.
