@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "engine/os/fd.h"
 #include "engine/os/users.h"
@@ -88,7 +88,7 @@ Fd ask() {
 
 std::optional<uid_t> holder_of(const AbstractName& name) {
   const Fd fd = ask();
-  std::array<char, 1 << 15> answer;
+  std::vector<char> answer(1 << 15);  // The program may have called on a small stack.
   while (fd) {
     const ssize_t size = ::recv(fd.get(), answer.data(), answer.size(), 0);
     if (size <= 0) return std::nullopt;

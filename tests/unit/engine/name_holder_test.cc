@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,6 +37,27 @@ TEST(NameHolder, IsKnownByItsUser) {
   const Fd another(bound(name, SOCK_DGRAM));  // It keeps nobody away.
   EXPECT_FALSE(holder_of(name));
 }
+
+#ifndef __SANITIZE_ADDRESS__
+TEST(NameHolder, IsFoundOnASmallStack) {
+  UROCE_NEEDS_OWN_NETWORK();
+  const AbstractName name("uroce-name-holder-test");
+  const Fd fd = bound(name, SOCK_SEQPACKET);
+  constexpr std::size_t kStack = 32 << 10;
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStack), 0);
+  pthread_t thread{};
+  const auto look = [](void* of) -> void* {
+    return holder_of(*static_cast<const AbstractName*>(of)) == ::geteuid() ? of : nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, look, const_cast<AbstractName*>(&name)), 0);
+  void* found = nullptr;
+  EXPECT_EQ(pthread_join(thread, &found), 0);
+  EXPECT_EQ(found, &name);
+  pthread_attr_destroy(&attributes);
+}
+#endif
 
 // The answer comes in several messages.
 TEST(NameHolder, IsFoundAmongMany) {
