@@ -24,13 +24,14 @@ bool handlers_restart() {
   return true;
 }
 
-int sleep_until_readable(int fd) {
+int sleep_until_readable(int fd, const std::function<bool()>& is_ready) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  while (poll_all({&polled, 1}, nullptr) < 0) {
+  while (true) {
+    const Asleep asleep;
+    if (is_ready() || poll_all({&polled, 1}, nullptr) >= 0) return 0;
     if (errno != EINTR) return errno;
     if (!handlers_restart()) return EINTR;
   }
-  return 0;
 }
 
 }  // namespace uroce::engine

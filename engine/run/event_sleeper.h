@@ -100,18 +100,29 @@ class EventSleeper {
     bool leaves_ = false;
   };
 
+  struct Woken {
+    int ready = 0;  ///< As poll() returns it. 0: the event is there.
+    int error = 0;
+  };
+  /// From before the last look on, a signal handler that brings the event wakes this thread.
+  template <class IsReady>
+  static Woken sleep_once(std::vector<pollfd>& polled, bool may_sleep, const IsReady& is_ready) {
+    const Asleep asleep;
+    if (is_ready()) may_sleep = false;
+    const timespec no_time{};
+    const int ready = poll_all(polled, may_sleep ? nullptr : &no_time);
+    return {ready, errno};
+  }
   /// Sleeps, and turns the crank whenever a packet has come. `polled`: the descriptor of events, then those of packets.
   template <class IsReady>
   int sleep_until_ready(std::vector<pollfd>& polled, const Turn& turn, const IsReady& is_ready) {
     while (true) {
       const bool may_sleep = !turn.is_mine() || d_.port->expect_packets(true);
-      const timespec no_time{};
-      const int ready = poll_all(polled, may_sleep ? nullptr : &no_time);
-      const int error = errno;
+      const auto [ready, error] = sleep_once(polled, may_sleep, is_ready);
       if (turn.is_mine()) d_.port->expect_packets(false);
       if (ready < 0 && error == EINTR && handlers_restart()) continue;
       if (ready < 0) return error;
-      if (polled.front().revents != 0) return 0;
+      if (polled.front().revents != 0 || is_ready()) return 0;
       const NoCancellation whole;
       Turned turned = Turned::kUnfinished;
       while (turned == Turned::kUnfinished) turned = turn_crank_once(d_.lock.queue_up(), is_ready);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signal handlers that interrupt a verb, in which their thread has the NIC's lock.
+// Signal handlers that interrupt a verb, in which their thread has the NIC's lock, or sleeps.
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -124,6 +125,74 @@ TEST_F(Signals, AHandlerMayForkInsideAVerb) {
   EXPECT_EQ(WEXITSTATUS(status), 7) << "verbs are refused in the child, as after any fork";
   expect_that_it_works();
 }
+
+// A handler with SA_RESTART does not end the sleep that it interrupts. What it brings about there does.
+class SignalsInASleep : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "the sanitizer runs handlers when the call that they interrupt has returned";
+#endif
+    struct sigaction action {};
+    action.sa_handler = [](int) { brings_(); };
+    action.sa_flags = SA_RESTART;
+    ASSERT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+  }
+  void TearDown() override { ::sigaction(SIGUSR1, &before_, nullptr); }
+  bool is_async() const { return GetParam(); }
+  void sleep_for_event() {
+    if (is_async()) {
+      struct ibv_async_event event {};
+      EXPECT_EQ(v().ibv_get_async_event(node_.context.get(), &event), 0);
+      v().ibv_ack_async_event(&event);
+    } else {
+      struct ibv_cq* cq = nullptr;
+      void* of_cq = nullptr;
+      EXPECT_EQ(v().ibv_get_cq_event(node_.channel, &cq, &of_cq), 0);
+      v().ibv_ack_cq_events(cq, 1);
+    }
+  }
+  void bring_event() {
+    if (is_async()) {
+      EXPECT_TRUE(context_of(node_.context.get()).adapter->break_qp({.value = qp_->qp_num}));
+    } else {
+      EXPECT_EQ(post_recv(qp_.get(), 1, node_.sge(0, 64)), 0);
+    }
+  }
+
+  Node node_{0, {.with_channel = true}};
+  QpPtr qp_ = node_.make_qp();
+  static inline std::function<void()> brings_;
+
+ private:
+  struct sigaction before_ {};
+};
+
+TEST_P(SignalsInASleep, WhatAHandlerBringsEndsIt) {
+  bring_to(qp_.get(), IBV_QPS_RTS, node_.gid(), qp_->qp_num);
+  if (!is_async()) {
+    ASSERT_EQ(set_state(qp_.get(), IBV_QPS_ERR), 0);
+    ASSERT_EQ(ibv_req_notify_cq(node_.recv_cq, 0), 0);
+  }
+  brings_ = [this] { bring_event(); };
+  std::atomic<pid_t> id = 0;
+  std::promise<void> woken;
+  std::thread sleeper([&] {
+    id = ::gettid();
+    id.notify_one();
+    sleep_for_event();
+    woken.set_value();
+  });
+  id.wait(0);
+  wait_until_asleep(id);
+  ::pthread_kill(sleeper.native_handle(), SIGUSR1);
+  const bool is_awake = woken.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(is_awake);
+  if (!is_awake) std::_Exit(1);  // It sleeps for ever.
+  sleeper.join();
+}
+INSTANTIATE_TEST_SUITE_P(Events, SignalsInASleep, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Asynchronous" : "OfACq"; });
 
 }  // namespace
 }  // namespace uroce::ibv::test

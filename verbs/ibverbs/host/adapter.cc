@@ -289,7 +289,7 @@ Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& l
 
 int Adapter::sleep_until_readable(int fd, const std::function<bool()>& has_event) {
   if (works()) return runner_.sleep_until_readable(fd, has_event);
-  return engine::sleep_until_readable(fd);
+  return engine::sleep_until_readable(fd, has_event);
 }
 
 std::uint64_t Adapter::changes() const {

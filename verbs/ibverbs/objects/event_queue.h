@@ -68,15 +68,17 @@ class EventQueue {
     if (is_inherited()) return;
     const Exclusive use(*state_);
     state_->items.push_back(std::move(item));
+    state_->note_size();
     ++state_->untold;
-    if (taker_in_this_thread_ != state_.get()) state_->tell_rest();
+    const bool is_from_taker = taker_in_this_thread_ == state_.get() && !engine::Asleep::is_this_thread();
+    if (!is_from_taker) state_->tell_rest();
   }
 
   /// Moves the oldest item to `out`; waits for one unless the descriptor is non-blocking. Returns 0, EAGAIN, EINTR, EIO
   /// when it is inherited, or has ended, as in the kernel, or EBADF when the user has closed the descriptor. A
   /// cancellation point, as read() is. `on_taken(item)` runs before any remove_if() can miss it. `sleep(fd, holds_any)`
   /// waits until the descriptor is readable and returns 0 or an errno value; `holds_any()` says whether there is an
-  /// item.
+  /// item. What its thread pushes meanwhile has no token, unless it is `engine::Asleep`: then a signal handler pushes.
   template <class OnTaken, class Sleep>
   int take(Item& out, OnTaken on_taken, Sleep sleep) {
     if (is_inherited()) return EIO;
@@ -91,6 +93,7 @@ class EventQueue {
         if (!state->items.empty()) {
           out = std::move(state->items.front());
           state->items.pop_front();
+          state->note_size();
           if (state->untold > 0) {
             --state->untold;
           } else {
@@ -112,7 +115,8 @@ class EventQueue {
   }
   template <class OnTaken>
   int take(Item& out, OnTaken on_taken) {
-    return take(out, on_taken, [](int fd, const auto&) { return engine::sleep_until_readable(fd); });
+    return take(out, on_taken,
+                [](int fd, const auto& holds_any) { return engine::sleep_until_readable(fd, holds_any); });
   }
 
   /// Returns how many.
@@ -122,6 +126,7 @@ class EventQueue {
     const Exclusive use(*state_);
     std::size_t tokens = state_->items.size() - state_->untold;
     const std::size_t removed = std::erase_if(state_->items, predicate);
+    state_->note_size();
     state_->untold = std::min(state_->untold, state_->items.size());
     for (; tokens > state_->items.size() - state_->untold; --tokens) state_->drop_token();
     return removed;
@@ -147,10 +152,9 @@ class EventQueue {
         ::close(fd);
       }
     }
-    bool holds_any() {
-      const Exclusive use(*this);
-      return !items.empty();
-    }
+    /// Without the mutex: a signal handler that pushes something may interrupt who asks.
+    bool holds_any() const { return size.load(std::memory_order_acquire) != 0; }
+    void note_size() { size.store(items.size(), std::memory_order_release); }
     void tell_rest() {
       while (untold > 0 && add_token()) --untold;
     }
@@ -178,7 +182,8 @@ class EventQueue {
     const std::atomic_ref<int> descriptor;  ///< The user's, at every moment, until it is closed.
     std::mutex mutex;
     std::deque<Item> items;
-    std::size_t untold = 0;  ///< How many of them have no token.
+    std::atomic<std::size_t> size = 0;  ///< Of `items`.
+    std::size_t untold = 0;             ///< How many of them have no token.
     std::size_t sleepers = 0;
     int left_to_sleepers = -1;  ///< A descriptor that the last of them closes.
     bool has_ended = false;
