@@ -438,6 +438,32 @@ TEST(Script, ACopyOfAMessageOfTheManagerSaysTheSame) {
   EXPECT_EQ(second({.psn = 8}), Reason::kManagementAgain);
 }
 
+/// WRITEs without IPv4 Identifications, each twice, and their ACKs twice: `again_us` behind the first ACK, or at once.
+std::size_t told_of_twelve(bool answered_between, int again_us) {
+  std::vector<Scripted> packets;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    const Scripted write{.op = O::kRcWriteOnly, .psn = i, .payload = 4, .headers = reth(4), .wait_us = 2'000};
+    Scripted again = write;
+    again.wait_us = again_us;
+    const Scripted answer{false, O::kRcAcknowledge, i, 0, aeth(i + 1)};
+    if (answered_between) {
+      packets.insert(packets.end(), {write, answer, again, answer});
+    } else {
+      packets.insert(packets.end(), {write, again, answer, answer});
+    }
+  }
+  return retell_bytes(scripted_pcap(packets)).lines.size();
+}
+
+/// What its receiver has answered has arrived: when it comes after that, it was sent again, and is not the other end's
+/// sighting.
+TEST(Script, RequestsThatAreSentAgainAreNotBothEnds) {
+  EXPECT_EQ(told_of_twelve(true, 5'000), 48u);
+  EXPECT_EQ(told_of_twelve(false, 15), 24u);
+  // The clocks of two ends differ a little.
+  EXPECT_EQ(told_of_twelve(true, 50), 24u);
+}
+
 /// Two packets behind the READ are missing, so that it seems to take four PSNs, of 512 bytes.
 TEST(Script, APathMtuThatWasGuessedIsCorrected) {
   const Retold retold = retell_bytes(scripted_pcap({{true, O::kRcReadRequest, 1, 0, reth(2048)},

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tools/explain/packets/twins.h"
 
@@ -14,6 +17,8 @@ namespace {
 constexpr std::int64_t kApart = 200'000'000;
 /// Fewer sightings of two hosts say nothing, when no Identification tells a copy from what was sent again.
 constexpr std::size_t kEnough = 20, kEnoughWithIds = 4;
+/// No requester waits less for an answer; the clocks of two ends may well differ by less.
+constexpr std::int64_t kShortestWait = 250'000;
 /// As many packets, where the other way has none twice.
 constexpr std::size_t kEnoughOneWay = 4;
 
@@ -41,14 +46,50 @@ struct Talk {
   std::size_t sightings = 0;
   bool ids = true;
   std::vector<std::int64_t> gaps;
+  std::size_t in_turn = 0, at_once = 0;  ///< Exchanges.
 
   /// Most packets both ways, so that neither losses nor what a peer asks for again can look like it.
   bool is_doubled() const {
     const auto most = [](const Way& way) { return way.twice >= way.otherwise; };
     const std::size_t twice = there.twice + back.twice, otherwise = there.otherwise + back.otherwise;
-    return sightings >= (ids ? kEnoughWithIds : kEnough) && most(there) && most(back) && twice >= otherwise * 2;
+    return sightings >= (ids ? kEnoughWithIds : kEnough) && most(there) && most(back) && twice >= otherwise * 2 &&
+           !is_sent_twice();
   }
+  /// An Identification tells what was sent once, in whatever order it is seen.
+  bool is_sent_twice() const { return !ids && in_turn > at_once; }
 };
+
+/// The requests of RC with one PSN, and the answers that have it too: when each was seen.
+struct Exchange {
+  using Times = std::vector<std::int64_t>;
+  std::vector<Times> requests, answers;
+
+  /// One of each, seen twice. Else QPs may have the same PSNs, or a NAK came in between.
+  bool is_plain() const {
+    return requests.size() == 1 && answers.size() == 1 && requests[0].size() == 2 && answers[0].size() == 2 &&
+           requests[0][0] < answers[0][0];
+  }
+  bool is_at_once() const { return requests[0][1] <= answers[0][0]; }
+  /// Request, answer, request: what is answered has arrived, so the second one was sent anew, as after a lost answer.
+  bool is_in_turn() const { return !is_at_once() && requests[0][1] - requests[0][0] >= kShortestWait; }
+};
+
+/// By requester, responder and PSN.
+using Exchanges =
+    std::map<std::tuple<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>, std::uint32_t>, Exchange>;
+
+void add_sightings(Exchanges& exchanges, const std::vector<const Packet*>& row) {
+  const Packet& first = *row.front();
+  if (first.op->service != proto::Service::kRc) return;
+  Exchange::Times times;
+  for (const Packet* const packet : row) times.push_back(packet->time_ns);
+  std::sort(times.begin(), times.end());
+  if (first.is_response()) {
+    exchanges[{first.destination.raw, first.source.raw, first.psn.value()}].answers.push_back(std::move(times));
+  } else {
+    exchanges[{first.source.raw, first.destination.raw, first.psn.value()}].requests.push_back(std::move(times));
+  }
+}
 
 }  // namespace
 
@@ -62,8 +103,10 @@ void Doubles::learn(const std::deque<Packet>& packets) {
     if (packet.direction == Direction::kUnknown) sightings[identity_of(packet) ^ packet.icrc_value].push_back(&packet);
   }
   std::map<Hosts, Talk> talks;
+  Exchanges exchanges;
   for (const auto& [identity, row] : sightings) {
     const Packet& first = *row.front();
+    add_sightings(exchanges, row);
     Talk& talk = talks[hosts_of(first)];
     Way& way = first.source.raw <= first.destination.raw ? talk.there : talk.back;
     talk.sightings += row.size();
@@ -77,6 +120,12 @@ void Doubles::learn(const std::deque<Packet>& packets) {
       ++way.otherwise;
     }  // Three times with one Identification: a copy of the network. Four times: sent twice or four times. Both say
        // nothing.
+  }
+  for (const auto& [key, exchange] : exchanges) {
+    if (!exchange.is_plain()) continue;
+    Talk& talk = talks[std::minmax(std::get<0>(key), std::get<1>(key))];
+    if (exchange.is_in_turn()) ++talk.in_turn;
+    if (exchange.is_at_once()) ++talk.at_once;
   }
   std::vector<std::int64_t> gaps;
   for (const auto& [hosts, talk] : talks) {
