@@ -387,17 +387,20 @@ TEST(Script, NoPacketIsLongerThanTheLargestPathMtu) {
   }
 }
 
-/// A message of the connection manager, sent 10 us after the one before.
+/// A message of the connection manager, sent so long after the one before.
 struct Managed {
   std::uint32_t qkey = proto::cm::kManagementQkey;
   std::uint64_t service_id = 0x1061234;
   std::uint32_t psn = 7;
+  std::int64_t wait_us = 10;
+  std::uint16_t ip_id = 0;
 };
 
 Octets managed_pcap(const std::vector<Managed>& requests) {
   std::vector<std::pair<std::int64_t, Octets>> frames;
   const Ends ends;
   const proto::Path path{.source = ends.a, .destination = ends.b};
+  std::int64_t time_ns = 1'000'000'000;
   for (const Managed& request : requests) {
     Octets mad(proto::cm::kMadSize), bytes(proto::kMaxPacketSize);
     proto::cm::MessageBuilder message(mad, proto::cm::Attribute::kReq, 1);
@@ -405,11 +408,12 @@ Octets managed_pcap(const std::vector<Managed>& requests) {
     bytes.resize(proto::cm::build_packet(mad, proto::Psn{request.psn}, path, bytes));
     proto::MutView<proto::Deth>{bytes.data() + proto::Bth::kSize}.set<proto::Deth::QKey>(request.qkey);
     const MutBytes all(bytes);
-    proto::store_icrc(all.last(proto::kIcrcSize), proto::icrc(path, all.first(all.size() - proto::kIcrcSize)));
-    const proto::FrameFields fields = proto::frame_fields_for(path);
+    const Bytes covered = all.first(all.size() - proto::kIcrcSize);
+    proto::store_icrc(all.last(proto::kIcrcSize), proto::icrc(path, covered, request.ip_id));
+    const proto::FrameFields fields = proto::frame_fields_for(path, request.ip_id);
     Octets frame(proto::frame_size(fields, bytes.size()));
     proto::build_frame(fields, bytes, frame);
-    frames.emplace_back(1'000'000'000 + static_cast<std::int64_t>(frames.size()) * 10'000, std::move(frame));
+    frames.emplace_back(time_ns += request.wait_us * 1'000, std::move(frame));
   }
   return pcap_of(std::move(frames));
 }
@@ -436,6 +440,18 @@ TEST(Script, ACopyOfAMessageOfTheManagerSaysTheSame) {
   EXPECT_EQ(second({}), Reason::kNetworkCopy);
   EXPECT_EQ(second({.service_id = 0x1065678}), Reason::kManagementAgain);
   EXPECT_EQ(second({.psn = 8}), Reason::kManagementAgain);
+}
+
+/// A sender may have one PSN and no Identification for all messages, and no network keeps a copy for seconds.
+TEST(Script, AMessageOfTheManagerThatComesLateIsNoCopy) {
+  const auto second = [](std::int64_t wait_us, std::uint16_t ip_id) {
+    const Managed first{.ip_id = ip_id}, again{.wait_us = wait_us, .ip_id = ip_id};
+    const Told told = retell_bytes(managed_pcap({first, again})).lines.at(1).told;
+    return std::pair(told.reason, told.sure);
+  };
+  EXPECT_EQ(second(10, 0), std::pair(Reason::kNetworkCopy, false));
+  EXPECT_EQ(second(10, 77), std::pair(Reason::kNetworkCopy, true));
+  EXPECT_EQ(second(4'000'000, 0), std::pair(Reason::kManagementAgain, true));
 }
 
 /// WRITEs without IPv4 Identifications, each twice, and their ACKs twice: `again_us` behind the first ACK, or at once.

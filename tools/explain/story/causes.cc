@@ -13,8 +13,6 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kPrompt = 50 * kMillisecond;
 /// No network keeps a copy of a packet longer, without its sender sending again.
 constexpr std::int64_t kCopyWithin = kMillisecond;
-/// Longer than this no network keeps a packet.
-constexpr std::int64_t kLongDelay = 100 * kMillisecond;
 
 bool is_for(const Hint& hint, PsnIndex index) { return !hint.used && hint.index == index; }
 

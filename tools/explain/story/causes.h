@@ -59,6 +59,8 @@ struct Repetition {
 
 /// Local ACK timeouts of real adapters are longer.
 inline constexpr std::int64_t kShortestTimeout = 250'000;
+/// Longer than this no network keeps a packet.
+inline constexpr std::int64_t kLongDelay = 100'000'000;
 
 struct Cause {
   Reason reason = Reason::kUnknown;

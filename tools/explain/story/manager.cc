@@ -5,6 +5,7 @@
 
 #include "proto/cm/mad.h"
 #include "proto/timing.h"
+#include "tools/explain/story/causes.h"
 
 namespace uroce::explain {
 
@@ -18,6 +19,13 @@ std::string_view name_of(Attribute attribute) {
 const Manager::Sent* Manager::request_of(const proto::Gid& source, std::uint32_t local_id) const {
   const auto found = sent_.find({source.raw, static_cast<std::uint16_t>(Attribute::kReq), local_id, 0});
   return found == sent_.end() ? nullptr : &found->second;
+}
+
+/// Each one that is sent has a PSN of its own. Where a sender has only one PSN, the content tells some of them apart,
+/// and the time the others.
+bool Manager::is_copy(const Packet& packet, const Sent& before) {
+  return before.psn == packet.psn && before.ip_id == packet.ip_id && before.content == packet.content &&
+         packet.time_ns - before.time_ns <= kLongDelay;
 }
 
 void Manager::list(const Packet& packet, const Note& note) {
@@ -50,10 +58,9 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
       key, Sent{packet.place, packet.time_ns, 1, message, packet.psn, packet.ip_id, packet.content, packet.source});
   if (!fresh) {
     Sent& before = at->second;
-    // Each one that is sent has a PSN of its own. Where a sender has only one PSN, the content tells some of them
-    // apart.
-    if (before.psn == packet.psn && before.ip_id == packet.ip_id && before.content == packet.content) {
+    if (is_copy(packet, before)) {
       told.reason = Reason::kNetworkCopy;
+      told.sure = packet.ip_id != 0;  // With DF, all packets may have 0 (RFC 6864).
       told.cause = before.place;
       told.wait_ns = packet.time_ns - before.time_ns;
       return std::nullopt;

@@ -51,6 +51,7 @@ class Manager {
     std::uint32_t content = 0;
     proto::Gid source;
   };
+  static bool is_copy(const Packet& packet, const Sent& before);
   const Sent* request_of(const proto::Gid& source, std::uint32_t local_id) const;
   std::optional<Agreed> agree(const Packet& packet, Told& told);
   void list(const Packet& packet, const Note& note);
