@@ -100,6 +100,24 @@ def documents():
     assert json.loads(explain("--json", LOSS).stdout)["packets"] == []
 
 
+def icrcs(directory):
+    """A sender whose ICRCs are all wrong: one sentence, in each form."""
+    refused = PCAPS / "rxe" / "rc_rnr_multi_then_ok.pcap"
+    data, at, capture = bytearray(refused.read_bytes()), 24, directory / "icrcs.pcap"
+    while at < len(data):
+        size, frame = int.from_bytes(data[at + 8:at + 12], "little"), at + 16
+        at = frame + size
+        if data[frame + 42] == 0x11:  # ACK, NAK.
+            data[at - 1] ^= 1
+    capture.write_bytes(data)
+    sentence = "the ICRC of all its 8 packets is wrong, so that 8 belong to no connection"
+    expect(explain("--html", directory / "icrcs.html", capture).stdout, sentence, "the ICRC of B's packets is never right")
+    expect((directory / "icrcs.html").read_text(), sentence)
+    (never,) = json.loads(explain("--json", capture).stdout)["totals"]["icrc_never_right"]
+    assert never["packets"] == 8 and never["text"].startswith(f"{never['address']}: {sentence}"), never
+    assert json.loads(explain("--json", refused).stdout)["totals"]["icrc_never_right"] == []
+
+
 def traces(directory):
     """--perfetto writes all packets, or those with problems, and replaces no capture."""
     assert "https://ui.perfetto.dev" in explain("--help").stdout
@@ -311,7 +329,7 @@ def main():
     progress()
     filters()
     documents()
-    for part in traces, mistakes, recordings, containers, limited, left_rings, irregular, hostile, streams:
+    for part in icrcs, traces, mistakes, recordings, containers, limited, left_rings, irregular, hostile, streams:
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
     return None

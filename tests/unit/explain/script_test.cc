@@ -16,6 +16,7 @@
 #include "proto/icrc.h"
 #include "tests/unit/explain/retold.h"
 #include "tests/unit/explain/scripted.h"
+#include "tools/explain/words/sentences.h"
 
 namespace uroce::explain::test {
 namespace {
@@ -478,6 +479,29 @@ TEST(Script, RequestsThatAreSentAgainAreNotBothEnds) {
   EXPECT_EQ(told_of_twelve(false, 15), 24u);
   // The clocks of two ends differ a little.
   EXPECT_EQ(told_of_twelve(true, 50), 24u);
+}
+
+/// Damage would not meet all that a host sends: it computes another ICRC.
+TEST(Script, AnIcrcThatIsNeverRightIsNoDamage) {
+  const auto told = [](const std::vector<bool>& damaged) {
+    std::vector<Scripted> packets;
+    for (const bool each : damaged) {
+      packets.push_back({.op = O::kRcWriteOnly, .psn = 1, .payload = 4, .headers = reth(4), .wait_us = 100'000});
+      packets.push_back({false, O::kRcAcknowledge, 1, 0, aeth(1), each});
+    }
+    return retell_bytes(scripted_pcap(packets));
+  };
+  const Retold never = told({true, true, true, true});
+  const auto senders = never.story->icrcs().never_right();
+  ASSERT_EQ(senders.size(), 1u);
+  EXPECT_THAT(
+      never_right_text(senders[0]),
+      testing::StartsWith("10.0.0.2: the ICRC of all its 4 packets is wrong, so that 4 belong to no connection. "));
+  EXPECT_EQ(never.lines.at(1).told.notes.at(0).text, "ICRC wrong: damaged on the way, its receiver drops it");
+  EXPECT_EQ(never.lines.at(7).told.notes.at(0).text,
+            "ICRC wrong: as in all packets of its sender so far, its receiver drops it");
+  EXPECT_TRUE(told({true, true}).story->icrcs().never_right().empty());
+  EXPECT_TRUE(told({true, true, true, false}).story->icrcs().never_right().empty());
 }
 
 /// Two packets behind the READ are missing, so that it seems to take four PSNs, of 512 bytes.

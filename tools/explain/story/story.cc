@@ -2,6 +2,8 @@
 #include "tools/explain/story/story.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "proto/base/mix.h"
 
@@ -51,6 +53,8 @@ Told Story::tell(const Packet& packet) {
   } else {
     tell_connected(packet, told);
   }
+  icrcs_.tell(packet, packet.cm != nullptr || told.connection != 0);
+  if (packet.icrc == Icrc::kWrong && icrcs_.is_never_right(packet.source)) deny_damage(told);
   if (Connection* const connection = told.connection == 0 ? nullptr : connections_[told.connection - 1].get()) {
     ++connection->packets;
     if (connection->packets == 1) connection->first_ns = packet.time_ns;
@@ -68,6 +72,15 @@ Told Story::tell(const Packet& packet) {
     told.note(fault ? Severity::kProblem : Severity::kRemark, "comment", packet.comment);
   }
   return told;
+}
+
+/// Of a sender whose packets are all so.
+void Story::deny_damage(Told& told) {
+  constexpr std::string_view kDamage = "damaged on the way";
+  for (Note& note : told.notes) {
+    const std::size_t at = note.code == "icrc_wrong" ? note.text.find(kDamage) : std::string::npos;
+    if (at != std::string::npos) note.text.replace(at, kDamage.size(), "as in all packets of its sender so far");
+  }
 }
 
 void Story::tell_management(const Packet& packet, Told& told) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "tools/explain/story/connection.h"
+#include "tools/explain/story/icrcs.h"
 #include "tools/explain/story/manager.h"
 
 namespace uroce::explain {
@@ -33,6 +34,7 @@ class Story {
   const Connection* connection(std::uint32_t number) const;
   const Totals& totals() const { return totals_; }
   const Manager& manager() const { return manager_; }
+  const Icrcs& icrcs() const { return icrcs_; }
 
  private:
   /// Packets of one direction carry the QPN of their destination only.
@@ -50,6 +52,7 @@ class Story {
     bool from_left = true;
   };
 
+  static void deny_damage(Told& told);
   void tell_management(const Packet& packet, Told& told);
   void tell_datagram(const Packet& packet, Told& told);
   void tell_notification(const Packet& packet, Told& told);
@@ -76,6 +79,7 @@ class Story {
   std::vector<Connection*> one_sided_;  ///< Connections of which one QPN is not known.
   std::vector<Connection*> guessed_;    ///< Pairs that an answer may still take apart.
   Manager manager_;
+  Icrcs icrcs_;
   Totals totals_;
 };
 

@@ -193,6 +193,12 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
   for (const Verdict& verdict : verdicts_) {
     causes.push_back({{"time_ns", verdict.time_ns}, {"cause", verdict.sentence}, {"place", verdict.place}});
   }
+  Object never_right = Object::array();
+  for (const NeverRight& sender : story.icrcs().never_right()) {
+    never_right.push_back({{"address", proto::to_string(sender.address)},
+                           {"packets", sender.packets},
+                           {"text", never_right_text(sender)}});
+  }
   const Object tail{{"connection_manager",
                      {{"messages", manager.messages},
                       {"again", manager.again},
@@ -206,7 +212,8 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
                     {"untold", totals.untold},
                     {"icrc_right", totals.icrc_right},
                     {"icrc_wrong", totals.icrc_wrong},
-                    {"icrc_not_captured", totals.icrc_unknown}};
+                    {"icrc_not_captured", totals.icrc_unknown},
+                    {"icrc_never_right", never_right}};
   std::fputs(
       ("],\n\"causes\": " + dump(causes) + ",\n\"files\": " + dump(rows) + ",\n\"totals\": " + dump(tail) + "}\n")
           .c_str(),

@@ -163,6 +163,18 @@ std::string operation_text(Operation operation, const Numbers::PerOperation& row
   return text + fmt::format(" of {} bytes{}, {} in all", size, parts, row.bytes);
 }
 
+std::string never_right_text(const NeverRight& sender) {
+  const std::string address = proto::to_string(sender.address);
+  std::string text = fmt::format("{}: the ICRC of all its {} is wrong", address, counted(sender.packets, "packet"));
+  if (sender.unplaced != 0) {
+    text += fmt::format(", so that {} no connection", counted(sender.unplaced, "belongs to", "belong to"));
+  }
+  return text + fmt::format(
+                    ". Damage would spare some: probably {} computes another ICRC, or a NIC or NAT has changed what is "
+                    "in the capture. docs/explain.md has a part on it: A wrong ICRC in all packets",
+                    address);
+}
+
 std::string rate_text(std::uint64_t bytes, std::int64_t ns) {
   const double bits = static_cast<double>(bytes) * 8e9 / static_cast<double>(ns);
   if (bits >= 1e9) return fmt::format("{:.2f} Gbit/s", bits / 1e9);

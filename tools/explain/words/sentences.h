@@ -23,6 +23,8 @@ std::string text_of(Pairing pairing);
 std::string text_of(proto::Service service);
 /// "1 SEND of 8192 bytes", "12 RDMA READs of 1 to 4096 bytes"
 std::string operation_text(Operation operation, const Numbers::PerOperation& row);
+/// "10.0.0.2: the ICRC of all its 8 packets is wrong ...": what that may be.
+std::string never_right_text(const NeverRight& sender);
 /// "3.20 Gbit/s"
 std::string rate_text(std::uint64_t bytes, std::int64_t ns);
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/address.h"
 #include "proto/base/printable.h"
@@ -12,6 +13,8 @@ namespace uroce::explain {
 namespace {
 
 constexpr std::size_t kBuffered = 1 << 16;
+/// Addresses with the same trouble.
+constexpr std::size_t kSendersListed = 10;
 
 /// How the clock of file number `i` was read.
 std::string clock_text(const FileFacts& file, std::size_t i) {
@@ -211,6 +214,10 @@ void Text::connection(const Connection& connection, const Story& story) {
     line(fmt::format("  congestion: {}, {}", counted(connection.marked, "packet marked", "packets marked"),
                      counted(connection.cnps, "CNP")));
   }
+  for (const auto& [side, end] : {std::pair{'A', &connection.left}, {'B', &connection.right}}) {
+    if (story.icrcs().is_never_right(end->gid))
+      line(fmt::format("  the ICRC of {}'s packets is never right: see the last lines", side));
+  }
   habits('A', connection.left_habits);
   habits('B', connection.right_habits);
   if (connection.service == proto::Service::kUd) {
@@ -257,6 +264,10 @@ void Text::totals(const Story& story, const std::vector<FileFacts>& files) {
   }
   if (totals.untold != 0)
     line(fmt::format("{} no connection", counted(totals.untold, "packet belongs to", "packets belong to")));
+  const std::vector<NeverRight> never_right = story.icrcs().never_right();
+  for (std::size_t i = 0; i < never_right.size() && i < kSendersListed; ++i) line(never_right_text(never_right[i]));
+  if (never_right.size() > kSendersListed)
+    line(fmt::format("and {} more such addresses", never_right.size() - kSendersListed));
   std::string icrc = "ICRC: right in " + counted(totals.icrc_right, "packet");
   if (totals.icrc_wrong != 0) icrc += fmt::format(", WRONG in {}", totals.icrc_wrong);
   if (totals.icrc_unknown != 0) icrc += fmt::format(", not captured in {}", totals.icrc_unknown);
