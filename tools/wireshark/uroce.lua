@@ -232,9 +232,9 @@ local function is_full(op)
 end
 local MTUS = {[256] = true, [512] = true, [1024] = true, [2048] = true, [4096] = true}
 
--- What the first pass has found, by frame number.
-local flows, marks = {}, {}
-function uroce.init() flows, marks = {}, {} end
+-- What the first pass has found, by frame number. `askers`: of each way, the keys of the flows of requests.
+local flows, marks, askers = {}, {}, {}
+function uroce.init() flows, marks, askers = {}, {}, {} end
 
 local function ahead(a, b)  -- a - b in a space of 24 bits.
   local d = (a - b) % 0x1000000
@@ -242,11 +242,49 @@ local function ahead(a, b)  -- a - b in a space of 24 bits.
 end
 
 local function flow_of(key)
-  if not flows[key] then flows[key] = {seen = {}} end
+  if not flows[key] then flows[key] = {seen = {}, reads = {}, acked = {}} end
   return flows[key]
 end
 
--- Requests take one PSN each, a READ as many as it has responses. `high`: the last one so far; nil: not known.
+-- So many PSNs are no gap: the QP begins anew (the same as in `uroce explain`).
+local FAR = 0x100000
+
+-- A READ takes as many PSNs as it has responses; where the path MTU is not known, those of the smallest one.
+local function psns_of(length, mtu) return math.max(1, math.ceil(length / (mtu or 256))) end
+
+-- The frame of the request that has this PSN, or whose responses have it.
+local READS = 256  -- More than a QP has outstanding.
+local function request_of(flow, psn, mtu)
+  if flow.seen[psn] then return flow.seen[psn] end
+  for i = #flow.reads, math.max(1, #flow.reads - READS + 1), -1 do
+    local read = flow.reads[i]
+    local offset = ahead(psn, read.psn)
+    if offset > 0 and offset < psns_of(read.length, mtu) then return read.number end
+  end
+end
+
+local function is_within(flow, psn) return ahead(psn, flow.low) >= 0 and ahead(psn, flow.high) <= 0 end
+
+-- The requests that an answer fits: those sent last, those that the answer before has fit, or any. An ACK may also lie
+-- between them: some were not captured. A NAK may be for a PSN that nobody has sent.
+local function asked_by(flow, way, packet)
+  local psn, mtu = packet.psn, packet.mtu
+  if way.newest.seen[psn] then return way.newest end
+  if packet.refused then return end
+  if flow.asked and request_of(flow.asked, psn, mtu) then return flow.asked end
+  local best, newest = nil, 0
+  for _, key in ipairs(way) do
+    local number = request_of(flows[key], psn, mtu)
+    if number and number > newest then best, newest = flows[key], number end
+  end
+  if best then return best end
+  if flow.asked and is_within(flow.asked, psn) then return flow.asked end
+  for _, key in ipairs(way) do
+    if is_within(flows[key], psn) then return flows[key] end
+  end
+end
+
+-- Requests take one PSN each, a READ as many as it has responses. `low`, `high`: the first and the last one so far.
 local function note_request(flow, packet, mark)
   local psn, op = packet.psn, packet.op
   local is_new = not flow.high or ahead(psn, flow.high) > 0
@@ -258,9 +296,8 @@ local function note_request(flow, packet, mark)
     if goes_on then mark.begins = flow.begins end
     flow.high, flow.sure = psn, true
     if op.kind == "read" then
-      local mtu = flows[packet.pair] and flows[packet.pair].mtu
-      if mtu and packet.length then
-        flow.high = (psn + math.max(1, math.ceil(packet.length / mtu)) - 1) % 0x1000000
+      if packet.mtu and packet.length then
+        flow.high = (psn + psns_of(packet.length, packet.mtu) - 1) % 0x1000000
       else
         flow.sure = false
       end
@@ -268,15 +305,49 @@ local function note_request(flow, packet, mark)
   elseif flow.seen[psn] and marks[flow.seen[psn]] then
     mark.begins = marks[flow.seen[psn]].begins
   end
+  if not flow.low or ahead(psn, flow.low) < 0 then flow.low = psn end
+  if ahead(flow.high, flow.low) > 4 * FAR then flow.low = (flow.high - 4 * FAR) % 0x1000000 end
+  if packet.dropped and flow.seen[psn] then return end  -- The other one is answered.
   flow.seen[psn] = packet.number
+  if packet.length and not packet.dropped then
+    flow.reads[#flow.reads + 1] = {psn = psn, number = packet.number, length = packet.length}
+  end
 end
 
-local function note_response(flow, asked, packet, mark)
-  mark.answers = asked and asked.seen[packet.psn]
-  if mark.answers and marks[mark.answers] then marks[mark.answers].answered = packet.number end
-  if packet.op.kind ~= "ack" or packet.refused then return end
-  if flow.acked and ahead(packet.psn, flow.acked) <= 0 then mark.acked = flow.acked_in end
-  if not flow.acked or ahead(packet.psn, flow.acked) > 0 then flow.acked, flow.acked_in = packet.psn, packet.number end
+-- `way`: of the requests that go the other way; nil: the capture has none. ACKs of other requests are those of another
+-- connection: `acked` is kept for each.
+local function note_response(flow, way, packet, mark)
+  local asked = way and asked_by(flow, way, packet)
+  flow.asked = asked or flow.asked
+  mark.answers = asked and request_of(asked, packet.psn, packet.mtu)
+  local completes = packet.op.position == "last" or packet.op.position == "only"
+  if mark.answers and completes then marks[mark.answers].answered = packet.number end
+  if packet.op.kind ~= "ack" or packet.refused or (way and not asked) then return end
+  local key = asked or flow
+  local acked = flow.acked[key]
+  if acked and ahead(packet.psn, acked.psn) <= 0 then
+    mark.acked = acked.number
+  else
+    flow.acked[key] = {psn = packet.psn, number = packet.number}
+  end
+end
+
+-- The flow of a request. A QP that begins anew has a new one. Nothing: a PSN far away that may be damaged.
+local function request_flow(way, packet)
+  local key = ">" .. way .. packet.qp
+  local flow = flow_of(key)
+  local step = flow.high and ahead(packet.psn, flow.high) or 1
+  if packet.dropped and (step > 1 or step < -FAR) then return end
+  local starts = packet.op.position == "first" or packet.op.position == "only"
+  if flow.high and flow.sure and starts and math.abs(step) > FAR then
+    flows[key] = nil
+    flow = flow_of(key)
+  elseif not flow.high and packet.op.service == "RC" then  -- The peer's answers name another QP.
+    askers[way] = askers[way] or {}
+    table.insert(askers[way], key)
+  end
+  if packet.op.service == "RC" then askers[way].newest = flow end
+  return flow
 end
 
 local function first_pass(packet)
@@ -285,14 +356,14 @@ local function first_pass(packet)
   local op = packet.op
   if not op or (op.service ~= "RC" and op.service ~= "UC") then return end  -- Datagrams, CNPs, opcodes that nobody knows.
   local way, back = packet.from .. ">" .. packet.to, packet.to .. ">" .. packet.from
-  packet.pair = "mtu" .. (way < back and way or back)
-  if is_full(op) and MTUS[packet.payload] then flow_of(packet.pair).mtu = packet.payload end
-  if is_response(op) then
-    note_response(flow_of("<" .. way .. packet.qp), flows["?" .. back], packet, mark)
-  else
-    local flow = flow_of(">" .. way .. packet.qp)
-    note_request(flow, packet, mark)
-    if op.service == "RC" then flows["?" .. way] = flow end  -- The peer's answers name another QP.
+  local pair = flow_of("mtu" .. (way < back and way or back))
+  if is_full(op) and MTUS[packet.payload] and not packet.dropped then pair.mtu = packet.payload end
+  packet.mtu = pair.mtu
+  if not is_response(op) then
+    local flow = request_flow(way, packet)
+    if flow then note_request(flow, packet, mark) end
+  elseif not packet.dropped then  -- Else it answers nothing.
+    note_response(flow_of("<" .. way .. packet.qp), askers[back], packet, mark)
   end
 end
 
@@ -344,12 +415,14 @@ function uroce.dissector(tvb, pinfo, root)
   local op = OPCODES[field(tvb, bth, "BTH", "opcode")]
   local tree = root:add(uroce, tvb(udp + 8))
   local words = {}
+  local dropped = field(tvb, bth, "BTH", "tver") ~= 0  -- By the receiver.
 
   if tvb:len() >= udp + size then
     local bytes = tvb:bytes()
     local right = icrc_is_right(bytes, ip, is_v6, udp, size)
     local item = tree:add(f_icrc, tvb(udp + size - 4, 4), right and "right" or "WRONG")
     if not right then
+      dropped = true
       item:add_proto_expert_info(e_icrc)
       words[#words + 1] = "ICRC WRONG"
     end
@@ -383,7 +456,7 @@ function uroce.dissector(tvb, pinfo, root)
   if not pinfo.visited then
     local address = is_v6 and {ip + 8, ip + 24, 16} or {ip + 12, ip + 16, 4}
     local has_length = op and op.kind == "read" and tvb:len() >= bth + op.bytes
-    first_pass({number = pinfo.number, op = op, qp = qp, psn = psn, refused = refused,
+    first_pass({number = pinfo.number, op = op, qp = qp, psn = psn, refused = refused, dropped = dropped,
                 from = tvb(address[1], address[3]):bytes():tohex(), to = tvb(address[2], address[3]):bytes():tohex(),
                 length = has_length and field(tvb, bth + op.RETH, "RETH", "len") or nil,
                 payload = op and size - 12 - op.bytes})

@@ -92,6 +92,100 @@ def links():
         assert not [gap for (gap,) in tshark(GOLDEN / f"{name}.pcap", "uroce.gap") if gap], name
 
 
+class Talk:
+    """A capture of what two hosts say to each other, in which each QP begins with a SEND, PSN 0x100, and its ACK."""
+
+    def __init__(self):
+        _, frame = next(records(GOLDEN / "rc_atomic_write.pcap"))
+        self.ip, self.frames = bytes(frame[:14 + 28]), []
+        self.send(0x100)
+        self.ack(0x100)
+
+    def packet(self, opcode, psn, body=b"", back=False, qp=0x22, version=0, wrong=False):
+        packet = bytearray(self.ip[14:])
+        if back:
+            packet[12:20] = packet[16:20] + packet[12:16]
+        size = 12 + len(body)
+        packet[2:4], packet[24:26] = struct.pack("!H", 28 + size + 4), struct.pack("!H", 8 + size + 4)
+        packet += struct.pack("!BBHII", opcode, version, 0xFFFF, 0x11 if back else qp, 0x80000000 | psn) + body
+        icrc = bytearray(roce.icrc(packet, 20))
+        icrc[0] ^= wrong
+        self.frames.append(self.ip[:14] + packet + icrc)
+
+    def send(self, psn, **how):
+        self.packet(0x04, psn, b"data", **how)
+
+    def ack(self, psn, back=True, **how):
+        self.packet(0x11, psn, struct.pack("!I", 0x1F000001), back=back, **how)
+
+    def told(self, directory, *fields):
+        capture = directory / "talk.pcap"
+        data = (GOLDEN / "rc_atomic_write.pcap").read_bytes()[:24]
+        for second, frame in enumerate(self.frames):
+            data += struct.pack("<4I", second, 0, len(frame), len(frame)) + frame
+        capture.write_bytes(data)
+        return tshark(capture, *fields, options=["-2"])
+
+
+def reads(directory):
+    """Each response names its READ, which names the one that completes it."""
+    talk = Talk()
+    talk.packet(0x0C, 0x101, struct.pack("!QII", 1, 1, 600))
+    talk.packet(0x0C, 0x104, struct.pack("!QII", 1, 1, 600))
+    aeth = struct.pack("!I", 0x1F000002)
+    for psn in 0x101, 0x104:
+        talk.packet(0x0D, psn, aeth + bytes(256), back=True)
+        talk.packet(0x0E, psn + 1, bytes(256), back=True)
+        talk.packet(0x0F, psn + 2, aeth + bytes(88), back=True)
+    told = talk.told(directory, "uroce.icrc", "uroce.answers", "uroce.answered")
+    assert all(icrc == "right" for icrc, _, _ in told), told
+    assert [row[1] for row in told[4:]] == ["3"] * 3 + ["4"] * 3, told
+    assert [row[2] for row in told[2:]] == ["7", "10"] + [""] * 6, told
+
+
+def no_answers(directory):
+    """What the requester drops answers nothing, and acknowledges nothing; nor does an ACK of what nobody has sent."""
+    talk = Talk()
+    talk.send(0x101)
+    talk.ack(0x101, wrong=True)
+    talk.ack(0x101, version=1)
+    talk.ack(0x106)
+    talk.ack(0x800105)
+    talk.ack(0x101)
+    talk.send(0x102)
+    talk.ack(0x102)
+    talk.ack(0x102)
+    told = talk.told(directory, "uroce.answers", "uroce.answered", "uroce.acked_again")
+    assert [row[0] for row in told[2:]] == [""] * 5 + ["3", "", "9", "9"], told
+    assert told[2][1] == "8" and [row[2] for row in told] == [""] * 10 + ["10"], told
+
+
+def anew(directory):
+    """PSNs far away are another connection of the same QP, whose answers come to other requests; single ones are missing."""
+    talk = Talk()
+    talk.send(0x102)
+    talk.send(0x700000)
+    talk.ack(0x700000)
+    talk.send(0x300)
+    talk.ack(0x300)
+    talk.send(0x302)
+    told = talk.told(directory, "uroce.gap", "uroce.answers", "uroce.acked_again")
+    assert [row[0] for row in told] == ["", "", "1", "", "", "", "", "1"], told
+    assert [row[1] for row in told] == ["", "1", "", "", "4", "", "6", ""], told
+    assert not any(row[2] for row in told), told
+
+
+def several_qps(directory):
+    """Answers go with the requests of their own QP."""
+    talk = Talk()
+    talk.send(0x101)
+    talk.send(0x900000, qp=0x33)
+    talk.ack(0x101)
+    talk.ack(0x100)
+    told = talk.told(directory, "uroce.answers", "uroce.acked_again")
+    assert told[4:] == [["3", ""], ["1", "5"]], told
+
+
 def flush_of(frame, placement):
     """A FLUSH of the bytes that an ATOMIC WRITE has written (IBTA Annex A19)."""
     packet, udp = bytearray(frame[14:]), 20
@@ -145,7 +239,8 @@ def main():
     words()
     links()
     with tempfile.TemporaryDirectory() as name:
-        operations(pathlib.Path(name))
+        for part in operations, reads, no_answers, anew, several_qps:
+            part(pathlib.Path(name))
     dice = random.Random(16)
 
     def flip(frame):
