@@ -118,23 +118,6 @@ TEST(Script, MigReqIsARemark) {
   EXPECT_EQ(habits[0].packets, 2u);
 }
 
-/// A packet of one of several connections, each of which has its own ends.
-struct Said {
-  Ends ends;
-  Scripted packet;
-};
-
-/// The captures of all of them as one: packet after packet.
-Octets told_by_turns(const std::vector<Said>& packets) {
-  constexpr std::ptrdiff_t kFileHeader = 24;
-  Octets file;
-  for (const Said& said : packets) {
-    const Octets one = scripted_pcap({said.packet}, said.ends);
-    file.insert(file.end(), one.begin() + (file.empty() ? 0 : kFileHeader), one.end());
-  }
-  return file;
-}
-
 /// Requests of several QPs, and then the answers of all: each pair of QPs, as "0x11-0x21".
 std::vector<std::string> pairs_of(const Retold& retold) {
   std::vector<std::string> pairs;

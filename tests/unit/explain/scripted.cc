@@ -15,7 +15,8 @@ Writer network() {
 }
 
 Octets scripted_frame(const Scripted& packet, const Ends& ends) {
-  const proto::Path path{packet.from_a ? ends.a : ends.b, packet.from_a ? ends.b : ends.a};
+  proto::Path path{packet.from_a ? ends.a : ends.b, packet.from_a ? ends.b : ends.a};
+  path.source_port = packet.source_port;
   const std::size_t pad = (4 - packet.payload % 4) % 4;
   Writer writer = network();
   const unsigned flags = packet.migrated ? 0x40 : 0;
@@ -49,6 +50,16 @@ Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
     frames.emplace_back(time_ns += packet.wait_us * 1'000, scripted_frame(packet, ends));
   }
   return pcap_of(std::move(frames));
+}
+
+Octets told_by_turns(const std::vector<Said>& packets) {
+  constexpr std::ptrdiff_t kFileHeader = 24;
+  Octets file;
+  for (const Said& said : packets) {
+    const Octets one = scripted_pcap({said.packet}, said.ends);
+    file.insert(file.end(), one.begin() + (file.empty() ? 0 : kFileHeader), one.end());
+  }
+  return file;
 }
 
 }  // namespace uroce::explain::test

@@ -22,6 +22,7 @@ struct Scripted {
   bool damaged = false;   ///< Its ICRC is wrong.
   int wait_us = 10;       ///< After the packet before.
   bool migrated = false;  ///< MigReq is set.
+  std::uint16_t source_port = 0xC000;
 };
 
 /// RETH of a READ of so many bytes, `offset` behind some address; AETH of an ACK.
@@ -37,5 +38,14 @@ struct Ends {
 };
 
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends = {});
+
+/// A packet of one of several connections, each of which has its own ends.
+struct Said {
+  Ends ends;
+  Scripted packet;  ///< `wait_us` is when.
+};
+
+/// The captures of all of them as one: packet after packet.
+Octets told_by_turns(const std::vector<Said>& packets);
 
 }  // namespace uroce::explain::test

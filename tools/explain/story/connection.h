@@ -33,6 +33,21 @@ struct Datagrams {
   std::uint64_t count = 0, bytes = 0, lost = 0;
 };
 
+/// The UDP port that a QP sends from. Most NICs use one for all that a QP sends to another QP.
+class SenderPort {
+ public:
+  void add(std::uint16_t port) {
+    varies_ = varies_ || is_another(port);
+    port_ = port;
+  }
+  /// Whether it is not the one from which everything came so far.
+  bool is_another(std::uint16_t port) const { return port_ && !varies_ && port != *port_; }
+
+ private:
+  std::optional<std::uint16_t> port_;
+  bool varies_ = false;
+};
+
 struct Connection {
   Connection(std::uint32_t number_, proto::Service service_, const Names& names)
       : number(number_),
@@ -52,10 +67,12 @@ struct Connection {
   std::optional<std::uint32_t> part_of;  ///< Both were one.
 
   Habits left_habits, right_habits;
+  SenderPort left_port, right_port;
 
   Stream& stream(bool from_left) { return from_left ? to_right : to_left; }
   /// A QP that is connected to itself: its requests are those of the left endpoint, its answers those of the right one.
   bool is_of_one_qp() const { return left.gid == right.gid && left.qpn == right.qpn; }
+  SenderPort& port(bool of_left) { return of_left ? left_port : right_port; }
   Habits& habits(bool of_left) { return of_left ? left_habits : right_habits; }
 };
 

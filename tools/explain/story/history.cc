@@ -2,13 +2,18 @@
 #include "tools/explain/story/history.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::explain {
 
-SentPacket* History::packet(PsnIndex index) {
+const SentPacket* History::packet(PsnIndex index) const {
   const auto at = std::lower_bound(packets_.begin(), packets_.end(), index,
                                    [](const SentPacket& p, PsnIndex i) { return p.index < i; });
   return at != packets_.end() && at->index == index ? &*at : nullptr;
+}
+
+SentPacket* History::packet(PsnIndex index) {
+  return const_cast<SentPacket*>(std::as_const(*this).packet(index));  // NOLINT(*-const-cast): it is ours.
 }
 
 Message* History::before(PsnIndex index) {

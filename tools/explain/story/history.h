@@ -69,6 +69,7 @@ struct Hole {
 class History {
  public:
   SentPacket* packet(PsnIndex index);
+  const SentPacket* packet(PsnIndex index) const;
   Message* message(PsnIndex index);
   Hole* hole(PsnIndex index);
   /// The message that begins last before `index`.

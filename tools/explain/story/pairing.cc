@@ -23,7 +23,8 @@ Story::Seat Story::find_seat(const Packet& packet) {
   Connection& half = *seat.connection;
   if (half.is_of_one_qp()) return {&half, !packet.is_response()};
   const bool sender_known = (seat.from_left ? half.left : half.right).qpn.has_value();
-  if (sender_known || !packet.is_response() || packet.icrc == Icrc::kWrong) return seat;
+  if (!packet.is_response() || packet.icrc == Icrc::kWrong) return seat;
+  if (sender_known) return newer_of_qp(packet, seat);
   // A response tells whose requests it answers: those of another half.
   if (half.stream(!seat.from_left).awaits(packet)) return seat;
   for (Connection* const other : one_sided_) {
@@ -100,14 +101,51 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
   if (candidates == 0 && (best = only_unheard(packet)) != nullptr) candidates = 1;
   const bool itself = best != nullptr && best->left.gid == best->right.gid && best->right.qpn == packet.dest_qp;
   if (candidates == 0 || itself || (candidates > 1 && !packet.is_response())) return new_connection(packet);
-  best->left.qpn = packet.dest_qp;
   const bool fits = candidates == 1 && packet.is_response() && best->to_right.awaits(packet);
-  best->pairing = fits ? Pairing::kAnswers : Pairing::kGuess;
-  std::erase(one_sided_, best);
-  if (!fits) remember_guess(*best);
-  const Seat seat{best, false};
-  flows_[{packet.source, packet.destination, packet.dest_qp, 0}] = seat;
-  return seat;
+  return seat_at(*best, packet, fits ? Pairing::kAnswers : Pairing::kGuess);
+}
+
+/// The packet goes the other way of these requests: it tells their sender's QP.
+Story::Seat Story::seat_at(Connection& requests, const Packet& packet, Pairing pairing) {
+  requests.left.qpn = packet.dest_qp;
+  requests.pairing = pairing;
+  std::erase(one_sided_, &requests);
+  if (pairing == Pairing::kGuess) remember_guess(requests);
+  return flows_[{packet.source, packet.destination, packet.dest_qp, 0}] = {&requests, false};
+}
+
+/// Some NICs have one QPN for all connections, one after another. Then an answer to it may be one to the requests of a
+/// newer connection, with another QP of the peer.
+Story::Seat Story::newer_of_qp(const Packet& packet, const Seat& seat) {
+  Connection& own = *seat.connection;
+  const Stream& asked = own.stream(!seat.from_left);
+  const Stream::Fit fit = asked.fit(packet);
+  const bool other_port = own.port(seat.from_left).is_another(packet.source_port);
+  if (fit == Stream::Fit::kAwaited && !other_port) return seat;
+  Connection* newest = nullptr;
+  std::size_t candidates = 0;
+  for (Connection* const other : one_sided_) {
+    const bool may_be = other != &own && is_opposite(*other, packet) && !other->left.qpn;
+    if (!may_be || other->to_right.fit(packet) != Stream::Fit::kAwaited) continue;
+    newest = other;
+    ++candidates;
+  }
+  if (newest == nullptr) return seat;
+  const bool fits_both = fit != Stream::Fit::kNone && !other_port;
+  if (fits_both && (newest->first_ns < own.last_ns || asked.explains_again(packet))) return seat;
+  return seat_at(*newest, packet, candidates == 1 && !fits_both ? Pairing::kAnswers : Pairing::kGuess);
+}
+
+/// The only connection whose requests have gone the other way since `old` was heard last, without an answer.
+Connection* Story::newer_opposite(const Connection& old, const Packet& packet) const {
+  Connection* only = nullptr;
+  for (Connection* const other : one_sided_) {
+    const bool may_be = other != &old && is_opposite(*other, packet) && !other->left.qpn;
+    if (!may_be || other->to_right.was_answered() || other->first_ns < old.last_ns) continue;
+    if (only != nullptr) return nullptr;
+    only = other;
+  }
+  return only;
 }
 
 /// An ACK or a NAK that fits no requests: where those of only one connection have just gone the other way, and nothing
@@ -177,13 +215,18 @@ void Story::pair_what_is_left() {
   }
 }
 
+/// A QP begins anew, with the QP that it had before or with another one: of RC, answers will tell.
 Story::Seat Story::renew(const Seat& seat, const Packet& packet) {
   if (connections_.size() >= kMostConnections) return seat;
   const Connection& old = *seat.connection;
+  const bool reliable = old.service == proto::Service::kRc;
+  Connection* const newer = reliable && old.left.gid != old.right.gid ? newer_opposite(old, packet) : nullptr;
+  if (newer != nullptr) return seat_at(*newer, packet, Pairing::kGuess);
   connections_.push_back(
       std::make_unique<Connection>(static_cast<std::uint32_t>(connections_.size() + 1), old.service, *names_));
   Connection& fresh = *connections_.back();
   fresh.left = seat.from_left ? old.left : old.right;
+  if (reliable) fresh.left.qpn.reset();
   fresh.right = seat.from_left ? old.right : old.left;
   fresh.pairing = fresh.left.qpn && fresh.right.qpn ? Pairing::kGuess : Pairing::kOneSided;
   const Seat now{&fresh, true};
@@ -191,6 +234,7 @@ Story::Seat Story::renew(const Seat& seat, const Packet& packet) {
   if (fresh.left.qpn) {
     flows_[{packet.destination, packet.source, *fresh.left.qpn, 0}] = {&fresh, false};
   } else {
+    if (one_sided_.size() >= kMostSearched) one_sided_.erase(one_sided_.begin());
     one_sided_.push_back(&fresh);
   }
   return now;

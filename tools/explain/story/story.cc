@@ -171,10 +171,7 @@ void Story::tell_connected(const Packet& packet, Told& told) {
     return;
   }
   const bool damaged = packet.icrc == Icrc::kWrong;
-  if (!damaged && !packet.is_response() && seat.connection->stream(seat.from_left).is_foreign(packet)) {
-    seat = renew(seat, packet);
-    told.note(Severity::kRemark, "new_connection", "the QP begins anew: its PSN is far from those before");
-  }
+  if (!damaged && !packet.is_response()) seat = renew_if_new(seat, packet, told);
   Connection& connection = *seat.connection;
   told.connection = connection.number;
   told.from_left = seat.from_left;
@@ -187,6 +184,29 @@ void Story::tell_connected(const Packet& packet, Told& told) {
   told.finished = stream.take_finished();
   for (Finished& message : told.finished) message.by_left = packet.is_response() != seat.from_left;
   connection.habits(seat.from_left).tell(packet, told);
+  connection.port(seat.from_left).add(packet.source_port);
+}
+
+/// A request that is none of the connection so far begins another one.
+Story::Seat Story::renew_if_new(const Seat& seat, const Packet& packet, Told& told) {
+  const Stream& stream = seat.connection->stream(seat.from_left);
+  const bool moved = seat.connection->port(seat.from_left).is_another(packet.source_port) &&
+                     (stream.is_behind_all(packet) || stream.is_behind_failure(packet) || stream.differs(packet));
+  std::string why;
+  if (stream.is_foreign(packet)) {
+    why = "the QP begins anew: its PSN is far from those before";
+  } else if (moved) {
+    told.sure = stream.differs(packet);  // Some NICs send again from another port.
+    why = std::string("the QP ") + (told.sure ? "" : "probably ") +
+          "begins anew: from another UDP port, at a PSN that was sent before";
+  } else if (stream.begins_anew(packet)) {
+    told.sure = false;
+    why = "the QP probably begins anew: at its first PSN, with other contents";
+  } else {
+    return seat;
+  }
+  told.note(Severity::kRemark, "new_connection", std::move(why));
+  return renew(seat, packet);
 }
 
 void Story::finish() {

@@ -62,12 +62,16 @@ class Story {
   Seat pair_with_opposite(const Packet& packet);
   Connection* only_unheard(const Packet& packet) const;
   Connection& new_half(proto::Service service, const proto::Gid& left, const Endpoint& right);
+  Seat newer_of_qp(const Packet& packet, const Seat& seat);
+  Connection* newer_opposite(const Connection& old, const Packet& packet) const;
+  Seat seat_at(Connection& requests, const Packet& packet, Pairing pairing);
   void join(Connection& into, Connection& half, Pairing pairing);
   void unguess(const Packet& packet, const Seat& seat);
   bool free_awaiting(const Packet& packet, const Connection* own);
   bool split(Connection& pair);
   void remember_guess(Connection& pair);
   void pair_what_is_left();
+  Seat renew_if_new(const Seat& seat, const Packet& packet, Told& told);
   Seat renew(const Seat& seat, const Packet& packet);
   void seat_agreed(const Agreed& agreed);
 

@@ -33,10 +33,27 @@ class Stream {
 
   /// Whether a response with this PSN would answer something.
   bool awaits(const Packet& response) const;
+  /// What an answer is to these requests.
+  enum class Fit : std::uint8_t {
+    kNone,     ///< It answers none of them.
+    kAgain,    ///< It answers what is acknowledged, or what has failed.
+    kAwaited,  ///< It answers what waits for an answer.
+  };
+  Fit fit(const Packet& response) const;
+  /// Whether this answer to what is acknowledged needs no other explanation: a duplicate, a copy, credits.
+  bool explains_again(const Packet& response) const;
   /// Whether requests of the last moments wait for their first answer.
   bool is_unheard(std::int64_t now) const;
   /// Whether a request with this PSN belongs to another connection than the one so far: a QP that begins anew.
   bool is_foreign(const Packet& request) const;
+  /// Whether this request begins a message where another one began.
+  bool differs(const Packet& request) const;
+  /// Whether it begins one at an acknowledged PSN, while nothing waits for an answer ...
+  bool is_behind_all(const Packet& request) const;
+  /// ... and at the first PSN of all, after a pause, with other contents than then.
+  bool begins_anew(const Packet& request) const;
+  /// Whether it is at the first PSN of all, and the connection has failed.
+  bool is_behind_failure(const Packet& request) const { return fatal_ && request.psn == numbers_.first_psn; }
   bool started() const { return started_; }
   bool was_answered() const { return answers_ != 0; }
 
@@ -134,6 +151,7 @@ class Stream {
   bool started_ = false;
   std::uint32_t mtu_ = 0;
   bool mtu_guessed_ = false;  ///< From the PSNs that a READ seems to take: others may be missing behind it.
+  PsnIndex begin_ = 0;        ///< The lowest PSN that was sent, as far as the capture shows.
   PsnIndex next_ = 0;         ///< One past the highest PSN that was sent.
   PsnIndex una_ = 0;          ///< The oldest that is not acknowledged.
   PsnIndex cursor_ = 0;       ///< One past the packet that was sent last.

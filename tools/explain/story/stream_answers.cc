@@ -30,6 +30,7 @@ void Stream::response(const Packet& packet, Told& told) {
   if (!started_) {
     start(packet.psn + 1);
     order_.forget();
+    told.sure = false;  // Or what the capture does not have.
     told.note(Severity::kRemark, "before_capture", "answers what was sent before the capture began");
     return;
   }
@@ -86,6 +87,21 @@ void Stream::name_answered(PsnIndex index, const Packet& packet, Told& told) {
   if (sent == nullptr) return;
   if (!told.cause) told.cause = sent->last;
   if (told.cause == sent->last) told.wait_ns = packet.time_ns - sent->time_ns;
+}
+
+Stream::Fit Stream::fit(const Packet& response) const {
+  if (!numbers_.first_psn) return Fit::kNone;
+  const PsnIndex index = index_of(response.psn);
+  if (index < begin_ || index >= next_) return Fit::kNone;
+  return index < una_ || fatal_ ? Fit::kAgain : Fit::kAwaited;
+}
+
+bool Stream::explains_again(const Packet& response) const {
+  const bool asked = owed_answers_ != 0 && response.time_ns - last_repeat_ns_ <= kAnswerLateWithin;
+  if (asked || tells_credits(index_of(response.psn), response)) return true;
+  return std::any_of(latest_answers_.begin(), latest_answers_.end(), [&](const Answer& answer) {
+    return answer.icrc == response.icrc_value && response.time_ns - answer.time_ns <= kAnswerCopiedWithin;
+  });
 }
 
 bool Stream::is_unheard(std::int64_t now) const {
