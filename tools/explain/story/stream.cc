@@ -10,10 +10,6 @@
 namespace uroce::explain {
 namespace {
 
-/// A requester has at most 2^23 PSNs in flight, and hardly ever more than these.
-constexpr PsnIndex kForeign = 1 << 20;
-/// Sooner, it is rather sent again, with wrong contents.
-constexpr std::int64_t kAnewAfter = 500'000'000;
 constexpr std::size_t kMostDamaged = 1024;
 /// With the largest rnr_retry that counts, 6.
 constexpr std::uint32_t kMostRnrTransmissions = 7;
@@ -33,36 +29,6 @@ void Stream::begin_at(proto::Psn psn) {
   if (started_) return;
   start(psn);
   msn_ahead_ = 0;
-}
-
-bool Stream::is_foreign(const Packet& request) const {
-  if (!started_ || !request.op->starts()) return false;
-  const PsnIndex index = index_of(request.psn);
-  return index > next_ + kForeign || index < una_ - kForeign;
-}
-
-bool Stream::is_behind_all(const Packet& request) const {
-  return started_ && una_ == next_ && request.op->starts() && index_of(request.psn) < una_;
-}
-
-bool Stream::differs(const Packet& request) const {
-  const SentPacket* const before = started_ && request.op->starts() ? history_.packet(index_of(request.psn)) : nullptr;
-  if (before == nullptr) return false;
-  return before->op != request.op ||
-         (before->content != 0 && request.content != 0 && before->content != request.content);
-}
-
-bool Stream::begins_anew(const Packet& request) const {
-  if (!is_behind_all(request) || request.psn != numbers_.first_psn) return false;
-  if (request.time_ns - last_request_ns_ < kAnewAfter) return false;
-  const bool forgotten = history_.packet(index_of(request.psn)) == nullptr;  // So long ago that nobody sends it again.
-  return forgotten || differs(request);
-}
-
-bool Stream::awaits(const Packet& response) const {
-  if (!started_) return false;
-  const PsnIndex index = index_of(response.psn);
-  return index >= una_ - 1 && index <= next_;
 }
 
 void Stream::learn_mtu(const Packet& packet) {

@@ -33,6 +33,8 @@ class Stream {
 
   /// Whether a response with this PSN would answer something.
   bool awaits(const Packet& response) const;
+  /// Networks copy answers sooner.
+  static constexpr std::int64_t kAnswerCopiedWithin = 1'000'000;
   /// What an answer is to these requests.
   enum class Fit : std::uint8_t {
     kNone,     ///< It answers none of them.
@@ -46,6 +48,8 @@ class Stream {
   bool is_unheard(std::int64_t now) const;
   /// Whether a request with this PSN belongs to another connection than the one so far: a QP that begins anew.
   bool is_foreign(const Packet& request) const;
+  /// Requesters have at most 2^23 PSNs in flight, and hardly ever more than these.
+  static constexpr PsnIndex kForeign = 1 << 20;
   /// Whether this request begins a message where another one began.
   bool differs(const Packet& request) const;
   /// Whether it begins one at an acknowledged PSN, while nothing waits for an answer ...

@@ -16,7 +16,6 @@ namespace {
 constexpr PsnIndex kFarBehind = 4096;
 /// Copies come soon, and not many other answers lie between.
 constexpr std::size_t kLatestAnswers = 16;
-constexpr std::int64_t kAnswerCopiedWithin = 1'000'000;
 /// A duplicate is answered sooner, and no network holds an answer back for longer.
 constexpr std::int64_t kAnsweredWithin = 10'000'000, kAnswerLateWithin = 1'000'000'000;
 
@@ -87,21 +86,6 @@ void Stream::name_answered(PsnIndex index, const Packet& packet, Told& told) {
   if (sent == nullptr) return;
   if (!told.cause) told.cause = sent->last;
   if (told.cause == sent->last) told.wait_ns = packet.time_ns - sent->time_ns;
-}
-
-Stream::Fit Stream::fit(const Packet& response) const {
-  if (!numbers_.first_psn) return Fit::kNone;
-  const PsnIndex index = index_of(response.psn);
-  if (index < begin_ || index >= next_) return Fit::kNone;
-  return index < una_ || fatal_ ? Fit::kAgain : Fit::kAwaited;
-}
-
-bool Stream::explains_again(const Packet& response) const {
-  const bool asked = owed_answers_ != 0 && response.time_ns - last_repeat_ns_ <= kAnswerLateWithin;
-  if (asked || tells_credits(index_of(response.psn), response)) return true;
-  return std::any_of(latest_answers_.begin(), latest_answers_.end(), [&](const Answer& answer) {
-    return answer.icrc == response.icrc_value && response.time_ns - answer.time_ns <= kAnswerCopiedWithin;
-  });
 }
 
 bool Stream::is_unheard(std::int64_t now) const {
