@@ -28,7 +28,9 @@ void Stream::start(proto::Psn psn) {
 void Stream::begin_at(proto::Psn psn) {
   if (started_) return;
   start(psn);
+  begin_ = next_;
   msn_ahead_ = 0;
+  begins_here_ = true;
 }
 
 void Stream::learn_mtu(const Packet& packet) {
@@ -121,12 +123,13 @@ void Stream::request(const Packet& packet, Told& told) {
     if (!packet.op->starts()) {
       told.note(Severity::kRemark, "begins_inside", "the capture begins inside a message");
       order_.forget();
+      begins_inside_ = true;
     }
   }
   learn_mtu(packet);
   ++numbers_.packets;
   if (!numbers_.first_psn) {
-    begin_ = index_of(packet.psn);
+    begin_ = begins_here_ ? std::min(begin_, index_of(packet.psn)) : index_of(packet.psn);
     numbers_.first_psn = packet.psn;
     numbers_.first_ns = packet.time_ns;
   }

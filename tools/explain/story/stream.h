@@ -119,6 +119,8 @@ class Stream {
   // Answers.
   void note_awaited(PsnIndex index, const Packet& packet);
   bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);
+  bool may_be_refused(PsnIndex index) const;
+  bool is_ghost(PsnIndex index, const Packet& packet, Told& told);
   void acknowledge(PsnIndex index, const Packet& packet, Told& told);
   void advance(PsnIndex una, const Packet& packet, Told& told);
   static Finished finished(const Message& message, std::int64_t end_ns);
@@ -154,12 +156,14 @@ class Stream {
   bool reliable_;
   bool started_ = false;
   std::uint32_t mtu_ = 0;
-  bool mtu_guessed_ = false;  ///< From the PSNs that a READ seems to take: others may be missing behind it.
-  PsnIndex begin_ = 0;        ///< The lowest PSN that was sent, as far as the capture shows.
-  PsnIndex next_ = 0;         ///< One past the highest PSN that was sent.
-  PsnIndex una_ = 0;          ///< The oldest that is not acknowledged.
-  PsnIndex cursor_ = 0;       ///< One past the packet that was sent last.
-  PsnIndex passed_ = -1;      ///< `cursor_`, before a packet that has jumped ahead.
+  bool mtu_guessed_ = false;    ///< From the PSNs that a READ seems to take: others may be missing behind it.
+  bool begins_here_ = false;    ///< Nothing was sent before the capture began: the manager says it, or the first MSN.
+  bool begins_inside_ = false;  ///< It began inside a message.
+  PsnIndex begin_ = 0;          ///< The lowest PSN that was sent, as far as the capture shows.
+  PsnIndex next_ = 0;           ///< One past the highest PSN that was sent.
+  PsnIndex una_ = 0;            ///< The oldest that is not acknowledged.
+  PsnIndex cursor_ = 0;         ///< One past the packet that was sent last.
+  PsnIndex passed_ = -1;        ///< `cursor_`, before a packet that has jumped ahead.
   std::uint64_t message_count_ = 0;
   History history_;
   std::map<PsnIndex, Hole> damaged_;  ///< What damaged requests ahead of `next_` will leave.

@@ -36,7 +36,7 @@ void Stream::response(const Packet& packet, Told& told) {
   learn_mtu(packet);
   const PsnIndex index = index_of(packet.psn);
   note_awaited(index, packet);
-  if (covers_nothing(index, packet, told)) return;
+  if (covers_nothing(index, packet, told) || is_ghost(index, packet, told)) return;
   const bool overtaken = is_overtaken(packet);
   const std::uint32_t newest_msn = msn_;
   if (packet.op->has(proto::HeaderId::kAeth) && !overtaken) {
@@ -102,12 +102,13 @@ void Stream::note_awaited(PsnIndex index, const Packet& packet) {
 /// An answer to what the capture does not have.
 bool Stream::covers_nothing(PsnIndex index, const Packet& packet, Told& told) {
   if (index < next_) return false;
-  // A NAK names the PSN that the responder waits for.
-  if (index == next_ && packet.op->kind == Kind::kAcknowledge && packet.refuses()) return false;
+  const bool refuses = packet.op->kind == Kind::kAcknowledge && packet.refuses();
+  if (refuses && may_be_refused(index)) return false;
   const Message* const open = history_.newest();
   if (open != nullptr && open->is_read() && open->psns == 0 && packet.op->kind == Kind::kReadResponse) return false;
   incident(packet, told, Severity::kProblem, "unseen_request",
-           "answers PSN " + hex(packet.psn) + ", which is not in this capture: not captured, or a ghost");
+           (refuses ? "refuses PSN " : "answers PSN ") + hex(packet.psn) +
+               ", which is not in this capture: not captured, or a ghost");
   return true;
 }
 
@@ -191,6 +192,7 @@ void Stream::check_msn(PsnIndex index, const Packet& packet, Told& told) {
   const bool ends = newest->whole && newest->end() == executed + 1;
   const auto messages = static_cast<std::uint32_t>(newest->number - (ends ? 0 : 1));
   const std::uint32_t ahead = (packet.msn - messages) & kMask;
+  if (!msn_ahead_) begins_here_ = begins_here_ || (ahead == 0 && in_order_from_ == 0 && !begins_inside_);
   if (msn_ahead_ && ahead != *msn_ahead_) {
     incident(packet, told, Severity::kBreach, "msn",
              fmt::format("breaks a rule: MSN {}, where it is {}: {} message {}", packet.msn,

@@ -59,4 +59,18 @@ bool Stream::explains_again(const Packet& response) const {
   });
 }
 
+/// An answer under a PSN before all that were sent. A NAK names the PSN that the responder waits for, which may be any.
+bool Stream::is_ghost(PsnIndex index, const Packet& packet, Told& told) {
+  if (!numbers_.first_psn || index >= begin_ || packet.refuses()) return false;
+  if (begins_here_) {
+    incident(packet, told, Severity::kProblem, "ghost",
+             "answers PSN " + hex(packet.psn) + ", which was never sent: a ghost");
+    return true;
+  }
+  if (una_ - index <= kForeign) return false;  // It was sent before the capture began.
+  incident(packet, told, Severity::kProblem, "unseen_request",
+           "answers PSN " + hex(packet.psn) + ", which is not in this capture: not captured, or a ghost");
+  return true;
+}
+
 }  // namespace uroce::explain

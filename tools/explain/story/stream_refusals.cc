@@ -8,6 +8,13 @@
 
 namespace uroce::explain {
 
+/// Whether the responder can have refused the PSN behind all others: only a packet from there on makes it do so.
+bool Stream::may_be_refused(PsnIndex index) const {
+  if (index != next_) return false;
+  const Message* const open = history_.messages().empty() ? nullptr : &history_.messages().back();
+  return damaged_.contains(index) || (open != nullptr && open->is_read() && open->psns == 0);
+}
+
 /// A refusal acknowledges what lies before it. Where an answer is missing there, the requester goes back further: to
 /// it.
 void Stream::advance_to_refused(PsnIndex index, const Packet& packet, Told& told) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers that no right responder gives.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/explain/retold.h"
+#include "tests/unit/explain/scripted.h"
+
+namespace uroce::explain::test {
+namespace {
+
+using O = proto::Opcode;
+
+Scripted ask(std::uint32_t psn) { return {.op = O::kRcWriteOnly, .psn = psn, .headers = reth(0)}; }
+Scripted answer(std::uint32_t psn, const Octets& headers, int wait_us = 10) {
+  return {.from_a = false, .op = O::kRcAcknowledge, .psn = psn, .headers = headers, .wait_us = wait_us};
+}
+
+Retold retell_script(const std::vector<Scripted>& packets) { return retell_bytes(scripted_pcap(packets)); }
+
+const Numbers& requests_of(const Retold& retold) { return retold.story->connections().at(0)->to_right.numbers(); }
+
+/// The MSN of the first ACK tells that nothing was sent before the capture.
+TEST(Answers, WhatWasNeverSentIsAnsweredByAGhost) {
+  const auto counts_with_msn = [](std::uint32_t msn) {
+    return retell_script({ask(0x100), answer(0x100, aeth(msn)), ask(0x101), answer(0xFE, aeth(msn)),
+                          answer(0x101, aeth(msn + 1)), answer(0x800105, aeth(msn + 1))})
+        .counts();
+  };
+  EXPECT_EQ(counts_with_msn(1), "ghost:2");
+  EXPECT_EQ(counts_with_msn(7), "answer_again:1 unseen_request:1") << "The capture begins in the middle.";
+}
+
+/// A responder refuses only what it has got, or what is missing in front of that.
+TEST(Answers, ARefusalOfWhatWasNeverSentCompletesNothing) {
+  constexpr std::uint32_t kRemoteAccessError = 2;
+  for (const Octets& refusal : {nak(1), nak(1, kRemoteAccessError), rnr_nak(1)}) {
+    const Retold retold = retell_script({ask(0x100), ask(0x101), ask(0x102), answer(0x103, refusal)});
+    EXPECT_EQ(retold.counts(), "unseen_request:1");
+    EXPECT_EQ(requests_of(retold).unanswered, 3u);
+    EXPECT_EQ(retold.story->connections().at(0)->to_right.failure(), "");
+  }
+}
+
+}  // namespace
+}  // namespace uroce::explain::test
