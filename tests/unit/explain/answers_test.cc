@@ -44,5 +44,23 @@ TEST(Answers, ARefusalOfWhatWasNeverSentCompletesNothing) {
   }
 }
 
+/// A wrong MSN does not make the next one wrong, nor those that are smaller. Two that agree are right.
+TEST(Answers, OneWrongMsnIsOneBreach) {
+  const auto retell_msns = [](const std::vector<std::uint32_t>& msns) {
+    std::vector<Scripted> packets;
+    std::uint32_t psn = 0x100;
+    for (const std::uint32_t msn : msns) {
+      packets.push_back(ask(psn));
+      packets.push_back(answer(psn++, aeth(msn)));
+    }
+    return retell_script(packets);
+  };
+  const Retold once = retell_msns({1, 2, 9, 4, 5, 6});
+  EXPECT_EQ(once.counts(), "msn:1");
+  EXPECT_EQ(once.noted("msn_back"), 0u);
+  EXPECT_EQ(retell_msns({1, 2, 9, 10, 11, 12}).counts(), "msn:1");
+  EXPECT_EQ(retell_msns({1, 7, 3, 8}).counts(), "msn:2");
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

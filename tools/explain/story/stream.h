@@ -179,6 +179,7 @@ class Stream {
   /// How far MSNs are ahead of our numbers of messages, which count from the beginning of the capture. Nothing while
   /// that is not known: our numbers up to `in_order_from_` may not be in the order of the PSNs.
   std::optional<std::uint32_t> msn_ahead_;
+  std::optional<std::uint32_t> msn_doubted_;  ///< As the newest answer has it, which may be wrong.
   PsnIndex in_order_from_ = 0;
   std::vector<Finished> finished_;
   bool fatal_ = false;

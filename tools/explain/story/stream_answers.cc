@@ -193,10 +193,16 @@ void Stream::check_msn(PsnIndex index, const Packet& packet, Told& told) {
   const auto messages = static_cast<std::uint32_t>(newest->number - (ends ? 0 : 1));
   const std::uint32_t ahead = (packet.msn - messages) & kMask;
   if (!msn_ahead_) begins_here_ = begins_here_ || (ahead == 0 && in_order_from_ == 0 && !begins_inside_);
-  if (msn_ahead_ && ahead != *msn_ahead_) {
+  // One that is wrong does not make the next one wrong, unless that one agrees with it.
+  const bool wrong = msn_ahead_ && ahead != *msn_ahead_ && ahead != msn_doubted_;
+  msn_doubted_.reset();
+  if (wrong) {
+    msn_doubted_ = ahead;
+    msn_ = (*msn_ahead_ + messages) & kMask;
     incident(packet, told, Severity::kBreach, "msn",
-             fmt::format("breaks a rule: MSN {}, where it is {}: {} message {}", packet.msn,
-                         (*msn_ahead_ + messages) & kMask, ends ? "behind" : "before the end of", newest->number));
+             fmt::format("breaks a rule: MSN {}, where it is {}: {} message {}", packet.msn, msn_,
+                         ends ? "behind" : "before the end of", newest->number));
+    return;
   }
   msn_ahead_ = ahead;
 }
