@@ -62,5 +62,19 @@ TEST(Answers, OneWrongMsnIsOneBreach) {
   EXPECT_EQ(retell_msns({1, 7, 3, 8}).counts(), "msn:2");
 }
 
+/// One NAK for a gap, until the packet comes.
+TEST(Answers, ASecondNakForOneGap) {
+  const std::vector<Scripted> gap{ask(0x100), answer(0x100, aeth(1)), ask(0x102), answer(0x101, nak(1)), ask(0x103)};
+  const auto counts_with = [&](const std::vector<Scripted>& more) {
+    std::vector<Scripted> packets = gap;
+    packets.insert(packets.end(), more.begin(), more.end());
+    return retell_script(packets).counts();
+  };
+  EXPECT_EQ(counts_with({answer(0x101, nak(1), 2'000)}), "gap:1 nak_again:1 nak_sequence:2");
+  EXPECT_EQ(counts_with({answer(0x101, nak(1))}), "gap:1 nak_sequence:1 network_copy?:1");
+  EXPECT_EQ(counts_with({ask(0x101), answer(0x101, rnr_nak(1)), answer(0x101, nak(1), 2'000)}),
+            "gap:1 nak:1 nak_sequence:2 rnr_nak:1");
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

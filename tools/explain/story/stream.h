@@ -142,6 +142,7 @@ class Stream {
 
   // Refusals.
   void refuse(PsnIndex index, const Packet& packet, Told& told);
+  bool is_second_nak(PsnIndex index, const Packet& packet, Told& told);
   void refuse_sequence(PsnIndex index, const Packet& packet, Told& told);
   void advance_to_refused(PsnIndex index, const Packet& packet, Told& told);
   bool is_bad_answer(const Message& message, PsnIndex index, const Packet& packet, Told& told);
@@ -189,7 +190,8 @@ class Stream {
   std::int64_t last_repeat_ns_ = 0;  ///< When a request came that had been there before.
   std::uint32_t owed_answers_ = 0;   ///< As many of these have not been answered yet, so far as one can see.
   std::deque<Answer> latest_answers_;
-  Place latest_arrival_;  ///< The request that reached the other end last so far.
+  std::optional<Answer> gap_nak_;  ///< The newest answer, if it is a NAK for a gap.
+  Place latest_arrival_;           ///< The request that reached the other end last so far.
   std::int64_t latest_arrival_ns_ = 0;
   std::int64_t usual_way_ns_ = 0, usual_way_back_ns_ = 0;  ///< By both ends' clocks.
   Place overtaken_;                                        ///< The last one that was told to be overtaken.

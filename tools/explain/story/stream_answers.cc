@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "tools/explain/story/stream.h"
 
@@ -44,6 +45,7 @@ void Stream::response(const Packet& packet, Told& told) {
     has_msn_ = true;
   }
   const bool lost = packet.is_gone();
+  const proto::Syndrome syndrome = packet.decoded();
   const std::int64_t seen_ns = std::max(evidence_.progress_ns, numbers_.last_ns);
   switch (packet.op->kind) {
     case Kind::kReadResponse:
@@ -59,6 +61,8 @@ void Stream::response(const Packet& packet, Told& told) {
         acknowledge(index, packet, told);
       }
   }
+  const auto* const nak = std::get_if<proto::syndrome::Nak>(&syndrome);
+  if (nak == nullptr || nak->code != proto::NakCode::kPsnSequenceError) gap_nak_.reset();
   if (told.reason == Reason::kAnswer) name_answered(index, packet, told);
   if (overtaken && !lost && told.reason != Reason::kReordered && told.reason != Reason::kNetworkCopy) {
     told.note(Severity::kUnusual, "msn_back", fmt::format("MSN goes back from {} to {}", newest_msn, packet.msn));

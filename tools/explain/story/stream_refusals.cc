@@ -2,6 +2,8 @@
 // What the peer refuses: RNR NAKs, sequence errors, and what ends the connection.
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "proto/describe/describe.h"
 #include "proto/timing.h"
 #include "tools/explain/story/stream.h"
@@ -98,7 +100,38 @@ bool Stream::is_bad_answer(const Message& message, PsnIndex index, const Packet&
   return true;
 }
 
+/// A responder sends one NAK for a gap, and is silent until the expected packet arrives (9.7.5.1.4 ?). True: the
+/// network has copied the NAK.
+bool Stream::is_second_nak(PsnIndex index, const Packet& packet, Told& told) {
+  const auto before = std::exchange(gap_nak_, Answer{.index = index,
+                                                     .op = packet.op,
+                                                     .icrc = packet.icrc_value,
+                                                     .ip_id = packet.ip_id,
+                                                     .time_ns = packet.time_ns,
+                                                     .place = packet.place,
+                                                     .syndrome = packet.syndrome,
+                                                     .msn = packet.msn});
+  if (!before || before->index != index) return false;
+  const SentPacket* const sent = history_.packet(index);
+  if (sent != nullptr && sent->time_ns >= before->time_ns) return false;  // It may have arrived, and was not taken.
+  const std::int64_t since = packet.time_ns - before->time_ns;
+  const bool same = before->icrc == packet.icrc_value && before->ip_id == packet.ip_id;
+  if (same && (packet.ip_id != 0 || since <= kAnswerCopiedWithin)) {
+    told.reason = Reason::kNetworkCopy;
+    told.sure = packet.ip_id != 0;
+    told.cause = before->place;
+    told.wait_ns = since;
+    ++numbers_.reasons[static_cast<std::size_t>(told.reason)];
+    return true;
+  }
+  incident(packet, told, Severity::kBreach, "nak_again",
+           "breaks a rule: another NAK for the same gap, after " + (*names_)(before->place) +
+               ": a responder sends one, until the packet comes");
+  return false;
+}
+
 void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
+  if (is_second_nak(index, packet, told)) return;
   ++numbers_.sequence_naks;
   std::string text = "the responder waits for PSN " + hex(packet.psn) + ": ";
   const SentPacket* const sent = history_.packet(index);
