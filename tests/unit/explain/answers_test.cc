@@ -76,5 +76,15 @@ TEST(Answers, ASecondNakForOneGap) {
             "gap:1 nak:1 nak_sequence:2 rnr_nak:1");
 }
 
+TEST(Answers, AnAtomicIsAtAMultipleOf8) {
+  const auto counts_at = [](std::uint8_t address) {
+    Octets headers(28);
+    headers[7] = address;
+    return retell_script({{.op = O::kRcFetchAdd, .psn = 1, .headers = headers}}).counts();
+  };
+  EXPECT_EQ(counts_at(8), "");
+  EXPECT_EQ(counts_at(4), "atomic_address:1");
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

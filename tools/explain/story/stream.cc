@@ -230,6 +230,13 @@ void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
     }
   };
   if (reliable_) proto::rules::check_flags(facts, found);
+  const auto kind = packet.op->kind;
+  const bool is_atomic =
+      kind == proto::Kind::kCompareSwap || kind == proto::Kind::kFetchAdd || kind == proto::Kind::kAtomicWrite;
+  if (is_atomic && packet.va % 8 != 0) {
+    incident(packet, told, Severity::kBreach, "atomic_address",
+             "breaks a rule: an atomic at " + hex(packet.va) + ", which is no multiple of 8");
+  }
   if (packet.length_cut) return order_.forget();
   if (const auto breach = order_.add(facts, mtu_)) {
     found(*breach);
