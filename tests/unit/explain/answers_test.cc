@@ -86,5 +86,14 @@ TEST(Answers, AnAtomicIsAtAMultipleOf8) {
   EXPECT_EQ(counts_at(4), "atomic_address:1");
 }
 
+/// A capture may begin in the rest of a READ, with which Soft-RoCE goes on; not where an answer has counted from one.
+TEST(Answers, MiddleIsNoFirstAnswerToARead) {
+  const Scripted read{.op = O::kRcReadRequest, .psn = 1, .headers = reth(2048)};
+  const Scripted middle{.from_a = false, .op = O::kRcReadResponseMiddle, .psn = 1, .payload = 1024};
+  const Retold first = retell_script({read, middle});
+  EXPECT_EQ(first.counts(), "");
+  EXPECT_EQ(first.noted("read_answer"), 1u);
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

@@ -30,7 +30,7 @@ std::string Stream::wrong_answer(const Message& message, PsnIndex index, const P
                   : "the last response of a READ that is not at its end";
   }
   // The first message of a capture may be the rest of a READ, with which Soft-RoCE goes on.
-  if (index == message.first && message.number > 1 && !packet.op->starts()) {
+  if (index == message.first && (message.number > 1 || begins_here_) && !packet.op->starts()) {
     return name + " is the answer to the first PSN of a READ";
   }
   const bool full = mtu_ != 0 ? packet.payload == mtu_ : proto::mtu_code(packet.payload).has_value();
@@ -60,6 +60,11 @@ void Stream::read_response(PsnIndex index, const Packet& packet, Told& told) {
   if (packet.is_gone()) return;
   const std::string wrong = wrong_answer(*message, index, packet);
   if (!wrong.empty()) incident(packet, told, Severity::kBreach, "read_answer", "breaks a rule: " + wrong);
+  if (wrong.empty() && index == message->first && !packet.op->starts()) {
+    told.note(Severity::kUnusual, "read_answer",
+              fmt::format("{} is the answer to the first PSN of a READ, unless the READ began before this capture",
+                          packet.op->name));
+  }
   if (packet.op->starts() && index != message->first && !message->asked_again) {
     incident(packet, told, Severity::kProblem, "read_begins",
              fmt::format("{} for PSN {}, where no READ of this capture begins", packet.op->name, hex(packet.psn)));
