@@ -132,6 +132,11 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
     }
     const std::string ago = span_text(failed - *heard);
     if (!sends) return " sent nothing for " + ago + port_text(evidence);
+    if (evidence.lacks_data(arrivals)) {
+      return " acknowledges it, the last time " + ago +
+             " before, but sends no data: a READ or an atomic is answered with its result (an ACK instead is an "
+             "implied NAK)";
+    }
     std::string text = " sends, the last packet " + ago + " before, but does not acknowledge this one";
     if (drops.count == 0) return text;
     return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " +

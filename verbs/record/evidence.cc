@@ -198,6 +198,28 @@ const Recording::Packet* Evidence::packet_about(const Recording::Event& event) c
   return packet.sent || packet.head.empty() ? nullptr : &packet;
 }
 
+bool Evidence::lacks_data(const Arrivals& arrivals) const {
+  using proto::Kind;
+  const auto* const asked = op_of(last_sent());
+  const auto since = first_sent(psn());
+  if (asked == nullptr || !since) return false;
+  if (asked->kind != Kind::kReadRequest && asked->kind != Kind::kCompareSwap && asked->kind != Kind::kFetchAdd) {
+    return false;
+  }
+  bool acknowledged = false;
+  for (const Recording::Packet& packet : recording_.packets) {
+    if (packet.sent || packet.qpn != error_.qpn || packet.when < *since || packet.when > error_.when) continue;
+    if (!comes_from(peer_address(), packet) || arrivals.numbers.contains(packet.number)) continue;
+    const auto* const op = op_of(&packet);
+    if (op == nullptr || packet.head.size() < proto::Bth::kSize || psn_of(packet) != psn()) continue;
+    if (op->kind == Kind::kReadResponse || op->kind == Kind::kAtomicAcknowledge) return false;
+    const auto syndrome = syndrome_of(packet, *op);
+    acknowledged = acknowledged || (op->kind == Kind::kAcknowledge && syndrome &&
+                                    std::holds_alternative<proto::syndrome::Ack>(*syndrome));
+  }
+  return acknowledged;
+}
+
 std::optional<Instant> Evidence::last_heard(const Arrivals& arrivals) const {
   const auto peer = peer_address();
   for (std::size_t i = recording_.packets.size(); i-- > 0;) {

@@ -78,6 +78,8 @@ class Evidence {
   Arrivals arrivals(std::optional<Instant> silent_since) const;
   /// When a packet of the peer for the QP arrived last, which was not dropped.
   std::optional<Instant> last_heard(const Arrivals& arrivals) const;
+  /// Whether the peer has acknowledged a READ or an atomic without the answer that bears its data.
+  bool lacks_data(const Arrivals& arrivals) const;
 
  private:
   std::optional<Instant> first_sent(std::uint32_t psn) const;

@@ -146,6 +146,27 @@ TEST(Cause, APeerThatSendsOtherThings) {
                                   "this one");
 }
 
+/// A plain ACK completes no READ.
+TEST(Cause, AReadThatIsAcknowledgedWithoutData) {
+  const auto read_answered = [](std::uint32_t psn) {
+    Flight flight;
+    flight.sends_read(0ms, 0x105, 4);
+    flight.gets_ack(1ms, psn);
+    flight.event(68ms, TraceKind::kAckTimeout, 0x105, 1);
+    flight.event(68ms, TraceKind::kRetransmitted, 0x105, 0, Phase::kSending);
+    flight.sends_read(68ms, 0x105, 4);
+    flight.gets_ack(69ms, psn);
+    flight.event(136ms, TraceKind::kAckTimeout, 0x105, 0);
+    flight.event(136ms, TraceKind::kRetriesExceeded, 0x105);
+    flight.event(136ms, TraceKind::kSendFailed, status(WcStatus::kRetryExcErr), 0x105);
+    return sentence(flight);
+  };
+  EXPECT_THAT(read_answered(0x105),
+              testing::EndsWith("the peer 127.0.0.2 acknowledges it, the last time 67 ms before, but sends no data: a "
+                                "READ or an atomic is answered with its result (an ACK instead is an implied NAK)"));
+  EXPECT_THAT(read_answered(0x104), testing::Not(testing::HasSubstr("no data")));
+}
+
 TEST(Cause, APeerThatWaitsForAnotherPsn) {
   const auto answered = [](std::uint32_t psn, std::uint8_t syndrome) {
     Flight flight;
