@@ -95,5 +95,24 @@ TEST(Answers, MiddleIsNoFirstAnswerToARead) {
   EXPECT_EQ(first.noted("read_answer"), 1u);
 }
 
+/// A requester may ask again for a part of a READ; that is where the answer ends.
+TEST(Answers, APartThatIsAskedAgainHasItsOwnEnd) {
+  const auto part = [](O op, std::uint32_t psn) {
+    return Scripted{.from_a = false,
+                    .op = op,
+                    .psn = psn,
+                    .payload = 1024,
+                    .headers = op == O::kRcReadResponseMiddle ? Octets{} : aeth(1)};
+  };
+  const Scripted again{.op = O::kRcReadRequest, .psn = 2, .headers = reth(1024, 1024), .wait_us = 60'000};
+  const Retold retold = retell_script({{.op = O::kRcReadRequest, .psn = 1, .headers = reth(3072)},
+                                       part(O::kRcReadResponseFirst, 1),
+                                       part(O::kRcReadResponseMiddle, 2),
+                                       part(O::kRcReadResponseLast, 3),
+                                       again,
+                                       part(O::kRcReadResponseLast, 2)});
+  EXPECT_EQ(retold.noted("read_answer"), 0u) << retold.counts();
+}
+
 }  // namespace
 }  // namespace uroce::explain::test

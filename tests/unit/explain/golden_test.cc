@@ -78,7 +78,7 @@ const std::map<std::string, std::string> kTroubles{
     {"rxe/peer_in_error", "timeout:2"},
     {"rxe/peer_in_init", "timeout:2"},
     {"rxe/probe_requester", "answer_again:1 fatal_nak:2 gap:1 implied_nak:1 nak:5 nak_sequence:4 network_copy?:2 other_contents:13 reserved_syndrome:2 rnr:2 rnr_nak:2 timeout:24 unseen_request:4"},
-    {"rxe/probe_responder", "answer_again:12 atomic_address:2 fatal_nak:21 gap:1 header:1 icrc_wrong:1 nak_sequence:7 other_contents:1 read_answer:1 rnr_nak:4 rule:13 timeout:1 timeout?:7 unknown?:1"},
+    {"rxe/probe_responder", "answer_again:12 atomic_address:2 fatal_nak:21 gap:1 header:1 icrc_wrong:1 nak_sequence:7 other_contents:1 rnr_nak:4 rule:13 timeout:1 timeout?:7 unknown?:1"},
     {"rxe/psn_wrap_loss.atA", "nak:4 nak_sequence:1"},
     {"rxe/psn_wrap_loss.atB", "gap:1 nak:4 nak_sequence:1"},
     {"rxe/rc_err_cas_bad_rkey", "fatal_nak:1"},

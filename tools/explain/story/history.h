@@ -47,7 +47,8 @@ struct Message {
   std::int64_t answered_psns = 0;    ///< How many PSNs have been answered, the gaps not counted ...
   std::uint64_t answered_bytes = 0;  ///< ... with so many bytes.
   Place asked_again;                 ///< The request that came last, if there was more than one ...
-  PsnIndex asked_again_from = 0;     ///< ... and where it began.
+  PsnIndex asked_again_from = 0;     ///< ... and where it began ...
+  PsnIndex asked_again_end = 0;      ///< ... and ends, which may be before the end of the READ; 0: not known.
   std::optional<std::uint64_t> original;
 
   bool is_read() const { return kind == proto::Kind::kReadRequest; }

@@ -159,6 +159,7 @@ void Stream::note_round(PsnIndex index, const Packet& packet, Told& told) {
   if (packet.op->kind == proto::Kind::kReadRequest && message != nullptr) {
     message->asked_again = packet.place;
     message->asked_again_from = index;
+    message->asked_again_end = mtu_ != 0 && !packet.length_cut ? index + psns_of_bytes(packet.length) : 0;
     cursor_ = message->end();
   } else {
     if (message != nullptr && message->is_answered()) {

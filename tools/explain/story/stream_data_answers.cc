@@ -24,8 +24,9 @@ bool Stream::is_behind_unanswered(const Message& message, const Packet& packet, 
 std::string Stream::wrong_answer(const Message& message, PsnIndex index, const Packet& packet) const {
   if (!message.length_known) return {};
   const bool at_end = message.psns != 0 ? index + 1 == message.end() : packet.op->ends();
+  const bool ends_part = packet.op->ends() && index + 1 == message.asked_again_end;
   const std::string name(packet.op->name);
-  if (packet.op->ends() != at_end) {
+  if (packet.op->ends() != at_end && !ends_part) {
     return at_end ? name + " is the answer to the last PSN of a READ, and says that more comes"
                   : "the last response of a READ that is not at its end";
   }
@@ -34,7 +35,7 @@ std::string Stream::wrong_answer(const Message& message, PsnIndex index, const P
     return name + " is the answer to the first PSN of a READ";
   }
   const bool full = mtu_ != 0 ? packet.payload == mtu_ : proto::mtu_code(packet.payload).has_value();
-  if (!at_end && !full) {
+  if (!at_end && !ends_part && !full) {
     return fmt::format("{} with {} bytes, {}", name, packet.payload,
                        mtu_ != 0 ? fmt::format("path MTU {}", mtu_) : "which is no path MTU");
   }
