@@ -101,25 +101,26 @@ class EventSleeper {
   };
 
   struct Woken {
-    int ready = 0;  ///< As poll() returns it. 0: the event is there.
+    int ready = 0;  ///< As poll() returns it.
     int error = 0;
   };
   /// From before the last look on, a signal handler that brings the event wakes this thread.
   template <class IsReady>
-  static Woken sleep_once(std::vector<pollfd>& polled, bool may_sleep, const IsReady& is_ready) {
+  Woken sleep_once(std::vector<pollfd>& polled, const Turn& turn, const IsReady& is_ready) {
     const Asleep asleep;
-    if (is_ready()) may_sleep = false;
+    const bool has_event = is_ready();
+    const bool may_sleep = (!turn.is_mine() || d_.port->expect_packets(true)) && !has_event;
     const timespec no_time{};
     const int ready = poll_all(polled, may_sleep ? nullptr : &no_time);
-    return {ready, errno};
+    const int error = errno;
+    if (turn.is_mine()) d_.port->expect_packets(false);
+    return {ready, error};
   }
   /// Sleeps, and turns the crank whenever a packet has come. `polled`: the descriptor of events, then those of packets.
   template <class IsReady>
   int sleep_until_ready(std::vector<pollfd>& polled, const Turn& turn, const IsReady& is_ready) {
     while (true) {
-      const bool may_sleep = !turn.is_mine() || d_.port->expect_packets(true);
-      const auto [ready, error] = sleep_once(polled, may_sleep, is_ready);
-      if (turn.is_mine()) d_.port->expect_packets(false);
+      const auto [ready, error] = sleep_once(polled, turn, is_ready);
       if (ready < 0 && error == EINTR && handlers_restart()) continue;
       if (ready < 0) return error;
       if (polled.front().revents != 0 || is_ready()) return 0;
