@@ -72,6 +72,24 @@ TEST(Script, EndsThatBeginWithOtherPsnsAreAPair) {
   EXPECT_EQ(failure_of({false, O::kRcAcknowledge, 0x1FF, 0, aeth(0)}), waits_for("0x200"));
 }
 
+/// A NAK is an answer, also one that says nothing new.
+TEST(Script, EachTransmissionMayBeAnsweredByANak) {
+  std::vector<Scripted> packets{{true, O::kRcSendOnly, 99, 4}, {false, O::kRcAcknowledge, 99, 0, aeth(1)}};
+  for (int i = 0; i < 3; ++i) {
+    packets.push_back({.op = O::kRcSendOnly, .psn = 100, .payload = 4, .wait_us = 20'000});
+    packets.push_back({false, O::kRcAcknowledge, 100, 0, nak(0)});
+  }
+  const auto failure_of_last = [&packets] {
+    return retell_bytes(scripted_pcap(packets)).story->connections().at(0)->to_right.failure();
+  };
+  EXPECT_EQ(failure_of_last().substr(0, failure_of_last().find(';')),
+            "3 transmissions of PSN 0x64, the last one answered by a NAK that asks for it again: the requester has "
+            "probably given up (RETRY_EXC_ERR)");
+  packets.pop_back();
+  EXPECT_EQ(failure_of_last().substr(0, failure_of_last().find(';')),
+            "3 transmissions of PSN 0x64, no answer: the requester has probably given up (RETRY_EXC_ERR)");
+}
+
 /// rnr_retry counts to 6; 7 is for ever.
 TEST(Script, WhoIsRefusedMoreThanSevenTimesDoesNotGiveUp) {
   const auto failure_after = [](int times) {

@@ -288,7 +288,11 @@ void Stream::finish(std::int64_t now) {
                 ": its rq_psn and the requester's sq_psn must be the same. The requester has probably given up "
                 "(RETRY_EXC_ERR)";
   } else {
-    failure_ += "no answer: the requester has probably given up (RETRY_EXC_ERR)";
+    const bool refused = std::any_of(evidence_.naks.begin(), evidence_.naks.end(), [&](const Hint& nak) {
+      return nak.index == una_ && nak.time_ns >= oldest->time_ns;
+    });
+    failure_ += refused ? "the last one answered by a NAK that asks for it again" : "no answer";
+    failure_ += ": the requester has probably given up (RETRY_EXC_ERR)";
     if (now > oldest->time_ns) failure_ += "; the capture ends " + duration_text(now - oldest->time_ns) + " later";
   }
 }
