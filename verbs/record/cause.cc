@@ -10,6 +10,7 @@
 #include "proto/packet.h"
 #include "proto/syndrome.h"
 #include "verbs/nic/model/names.h"
+#include "verbs/nic/model/qpn.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/record/evidence.h"
 
@@ -98,11 +99,9 @@ std::string port_text(const Evidence& evidence) {
   return "; port " + std::to_string(proto::kRocePort) + " there is closed";
 }
 
-/// Where processes share an address, each gets what is for its slot, the top byte of a QPN (ADR 9); nobody gets the
-/// rest.
+/// Where processes share an address, each gets what is for its slot (ADR 9); nobody gets the rest.
 std::string unseen_text(const Evidence& evidence) {
-  constexpr std::uint32_t kSlotBits = 16;
-  if (evidence.error().qpn >> kSlotBits == 0) return "";
+  if (nic::slot_of(evidence.error().qpn) == 0) return "";
   return "; packets to wrong QP numbers are not seen at an address that processes share (UROCE_BROKER=off shows them)";
 }
 

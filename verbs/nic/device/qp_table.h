@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verbs/nic/model/limits.h"
+#include "verbs/nic/model/qpn.h"
 #include "verbs/nic/transport/qp.h"
 
 namespace uroce::nic {
@@ -21,7 +22,7 @@ class QpTable {
     for (std::uint32_t tries = 0; tries <= kMaxLocal; ++tries) {
       const std::uint32_t local = next_;
       next_ = next_ == kMaxLocal ? kFirstQpn : next_ + 1;
-      if (local >= qps_.size() || !qps_[local]) return std::uint32_t{slot_} << 16 | local;
+      if (local >= qps_.size() || !qps_[local]) return std::uint32_t{slot_} << kLocalQpnBits | local;
     }
     return std::nullopt;
   }
@@ -39,7 +40,7 @@ class QpTable {
   std::size_t size() const { return size_; }
   Qp* find(std::uint32_t qpn) const {
     const std::uint32_t local = qpn & kMaxLocal;
-    if (qpn >> 16 != slot_ || local >= qps_.size()) return nullptr;
+    if (slot_of(qpn) != slot_ || local >= qps_.size()) return nullptr;
     return qps_[local].get();
   }
   template <class Fn>
@@ -50,7 +51,7 @@ class QpTable {
   }
 
  private:
-  static constexpr std::uint32_t kMaxLocal = 0xFFFF;
+  static constexpr std::uint32_t kMaxLocal = (1u << kLocalQpnBits) - 1;
   std::uint8_t slot_;
   std::uint32_t next_;
   std::vector<std::unique_ptr<Qp>> qps_;
