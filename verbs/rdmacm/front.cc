@@ -109,12 +109,15 @@ std::shared_ptr<Channel> Front::channel_with(ino_t pipe) {
     missed_close_ = true;  // Perhaps it is one.
     return nullptr;
   }
-  const auto found = channels_.find(pipe);
-  return found == channels_.end() ? nullptr : found->second;
+  return find_channel(pipe);
 }
 
 std::shared_ptr<Channel> Front::channel_of_command(ino_t pipe) {
   const std::scoped_lock lock(events_);
+  return find_channel(pipe);
+}
+
+std::shared_ptr<Channel> Front::find_channel(ino_t pipe) const {
   const auto found = channels_.find(pipe);
   return found == channels_.end() ? nullptr : found->second;
 }

@@ -104,6 +104,8 @@ class Front final : public ibv::CmSink {
   };
   using ByConnection = std::unordered_map<Connection, Id*, HashConnection>;
 
+  /// With the event mutex held.
+  std::shared_ptr<Channel> find_channel(ino_t pipe) const;
   /// One of them. bad_alloc: nothing has changed.
   void on_event(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
   void on_request(ibv::Adapter& adapter, cm::Cm& cm, const cm::Event& event);
