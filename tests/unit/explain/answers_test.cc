@@ -86,7 +86,7 @@ TEST(Answers, AnAtomicIsAtAMultipleOf8) {
   EXPECT_EQ(counts_at(4), "atomic_address:1");
 }
 
-/// A capture may begin in the rest of a READ, with which Soft-RoCE goes on; not where an answer has counted from one.
+/// Unusual, and no breach: the capture may begin in the rest of a READ, with which Soft-RoCE goes on.
 TEST(Answers, MiddleIsNoFirstAnswerToARead) {
   const Scripted read{.op = O::kRcReadRequest, .psn = 1, .headers = reth(2048)};
   const Scripted middle{.from_a = false, .op = O::kRcReadResponseMiddle, .psn = 1, .payload = 1024};
