@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/os/interrupts.h"
 
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 
 #include <atomic>
@@ -16,6 +17,15 @@ namespace {
 
 /// How long a wait lasts at most while a socket can't end it.
 constexpr Duration kLookWhenDeaf = std::chrono::milliseconds(10);
+
+/// While one lives, the timeouts of this thread may be so much late (PR_SET_TIMERSLACK of prctl(2)).
+class TimerSlack {
+ public:
+  explicit TimerSlack(Duration slack) { ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack.count())); }
+  ~TimerSlack() { ::prctl(PR_SET_TIMERSLACK, 0UL); }  // The default.
+  TimerSlack(const TimerSlack&) = delete;
+  TimerSlack& operator=(const TimerSlack&) = delete;
+};
 
 /// Linux before 5.11 and seccomp refuse epoll_pwait2(2). Asked no more then: valgrind warns at each call that it does
 /// not know.
@@ -83,20 +93,28 @@ bool Interrupts::hear_again() {
   return hears_often && hears_rare;
 }
 
-bool Interrupts::wait(std::optional<Instant> deadline) {
-  if (!is_deaf_.load(std::memory_order_relaxed) || hear_again()) return wait_for_events(deadline);
+bool Interrupts::wait(std::optional<Instant> deadline) { return wait(deadline, Timer::kAlarm); }
+
+bool Interrupts::doze(Instant earliest, Duration slack) {
+  const TimerSlack loose(slack);
+  return wait(earliest, Timer::kTimeout);
+}
+
+bool Interrupts::wait(std::optional<Instant> deadline, Timer timer) {
+  if (!is_deaf_.load(std::memory_order_relaxed) || hear_again()) return wait_for_events(deadline, timer);
   const Instant soon = os_now() + kLookWhenDeaf;
-  if (deadline && *deadline <= soon) return wait_for_events(deadline);
-  wait_for_events(soon);
+  if (deadline && *deadline <= soon) return wait_for_events(deadline, timer);
+  wait_for_events(soon, timer);
   return true;  // There may be packets.
 }
 
-bool Interrupts::wait_for_events(std::optional<Instant> deadline) {
+bool Interrupts::wait_for_events(std::optional<Instant> deadline, Timer timer) {
   while (true) {
     const bool is_look = deadline && *deadline <= os_now();
-    if (deadline && !is_look) set_alarm(*deadline);
-    const timespec no_time{};
-    switch (sleep(is_look ? &no_time : nullptr)) {
+    if (deadline && !is_look && timer == Timer::kAlarm) set_alarm(*deadline);
+    const bool has_timeout = is_look || timer == Timer::kTimeout;
+    const timespec timeout = has_timeout && !is_look ? time_until(*deadline) : timespec{};
+    switch (sleep(has_timeout ? &timeout : nullptr)) {
       case Cause::kEvent:
         return true;
       case Cause::kAlarm:
@@ -109,18 +127,9 @@ bool Interrupts::wait_for_events(std::optional<Instant> deadline) {
 }
 
 void Interrupts::set_alarm(Instant deadline) {
-  if (alarm_at_ <= deadline && !is_put_off_.exchange(false, std::memory_order_relaxed)) return;
+  if (alarm_at_ <= deadline) return;
   alarm_at_ = deadline;
-  set_timer(deadline);
-}
-
-void Interrupts::put_off(Instant until) {
-  is_put_off_.store(true, std::memory_order_relaxed);
-  set_timer(until);
-}
-
-void Interrupts::set_timer(Instant at) const {
-  const auto count = at.time_since_epoch().count();
+  const auto count = deadline.time_since_epoch().count();
   itimerspec spec{};
   spec.it_value = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
   ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);

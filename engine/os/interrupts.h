@@ -47,11 +47,11 @@ class Interrupts {
   /// Blocks until a socket is readable, unless masked, until `deadline`, or until wake(). One thread. Spurious returns
   /// are possible. Returns false when it was the deadline.
   bool wait(std::optional<Instant> deadline);
-  /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
+  /// The same until `earliest`, or up to `slack` later: with a tick of the kernel that is due anyway, if there is one
+  /// by then. Sets no timer of its own for that, and interrupts nobody.
+  bool doze(Instant earliest, Duration slack);
+  /// Ends a wait() or doze() that runs, or the next one. Any thread; async-signal-safe.
   void wake() const { event_.signal(); }
-  /// Has a wait() that runs, with a deadline, sleep until `until` instead, which is later. Any thread. If that wait()
-  /// has just ended, the next one may notice its deadline as late as that.
-  void put_off(Instant until);
   /// The system call that this process may not make, or has no descriptor for; without one, nobody can wait.
   struct Refusal {
     const char* call = nullptr;
@@ -66,7 +66,10 @@ class Interrupts {
   void mask(std::span<const int> sockets, bool& are_masked, bool masked);
   bool control(std::span<const int> sockets, bool masked) const;
   bool hear_again();
-  bool wait_for_events(std::optional<Instant> deadline);
+  /// What ends a sleep at its deadline: the alarm, or a timeout of the system call.
+  enum class Timer : std::uint8_t { kAlarm, kTimeout };
+  bool wait(std::optional<Instant> deadline, Timer timer);
+  bool wait_for_events(std::optional<Instant> deadline, Timer timer);
   void wake_for(int fd, std::uint32_t events);
   /// What ended a sleep; kNothing: its timeout.
   enum class Cause : std::uint8_t { kEvent, kAlarm, kNothing };
@@ -76,14 +79,12 @@ class Interrupts {
   /// cancel it when a packet comes first, takes a virtual machine more time than the packet. If it rings too early,
   /// the sleep goes on.
   void set_alarm(Instant deadline);
-  void set_timer(Instant at) const;
 
   Fd epoll_;
   WakeEvent event_;
   Fd alarm_;                           ///< A timerfd.
-  Instant alarm_at_ = Instant::max();  ///< When it rings, unless it was put off; max(): it is not set.
-  std::atomic<bool> is_put_off_ = false;
-  std::vector<int> sockets_;  ///< The one of add_rare() comes last.
+  Instant alarm_at_ = Instant::max();  ///< When it rings; max(): it is not set.
+  std::vector<int> sockets_;           ///< The one of add_rare() comes last.
   bool has_rare_ = false;
   std::atomic<bool> is_deaf_ = false;  ///< A socket could not be unmasked. To be tried again at each wait().
   std::mutex mask_mutex_;              ///< Guards what follows, and what is in epoll_ of sockets_.

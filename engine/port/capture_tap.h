@@ -44,10 +44,10 @@ class CaptureTap final : public Port {
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return port_->was_quick(); }
   bool wait(std::optional<Instant> deadline) override { return port_->wait(deadline); }
+  bool doze(Instant earliest, Duration slack) override { return port_->doze(earliest, slack); }
   void mask_packets(bool masked) override { port_->mask_packets(masked); }
   std::span<const int> packet_fds() const override { return port_->packet_fds(); }
   bool expect_packets(bool expected) override { return port_->expect_packets(expected); }
-  void put_off(Instant until) override { port_->put_off(until); }
   void wake() override { port_->wake(); }
   void before_fork() override { port_->before_fork(); }
   void after_fork_in_parent() override { port_->after_fork_in_parent(); }

@@ -85,9 +85,8 @@ class Port {
   /// Blocks until a packet can be received, unless they are masked, until `deadline`, or until wake(). No lock needed;
   /// spurious returns are fine. Returns false when it was the deadline.
   virtual bool wait(std::optional<Instant> deadline) = 0;
-  /// Has a wait() that runs, with a deadline, sleep until `until` instead, which is later. Any thread. The next wait()
-  /// may notice its deadline as late as that. May do nothing.
-  virtual void put_off(Instant /*until*/) {}
+  /// The same until `earliest`, or up to `slack` later (Interrupts::doze()).
+  virtual bool doze(Instant earliest, Duration /*slack*/) { return wait(earliest); }
   /// Whether packets leave wait() asleep (engine/os/interrupts.h); at first they do not.
   virtual void mask_packets(bool masked) = 0;
   /// Descriptors that are readable while packets wait to be received, masked or not, for threads that sleep elsewhere.

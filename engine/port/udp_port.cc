@@ -135,6 +135,10 @@ bool UdpPort::wait(std::optional<Instant> deadline) {
   return interrupts_.wait(deadline);
 }
 
+bool UdpPort::doze(Instant earliest, Duration slack) {
+  return blocked_.load(std::memory_order_relaxed) ? wait(earliest) : interrupts_.doze(earliest, slack);
+}
+
 void UdpPort::abandon_after_fork() {
   interrupts_.close();
   receivers_.clear();

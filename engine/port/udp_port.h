@@ -28,9 +28,9 @@ class UdpPort : public Port {
   MutBytes tx_frame() final;
   void tx_commit(const proto::Transmit& transmit) final;
   bool wait(std::optional<Instant> deadline) final;
+  bool doze(Instant earliest, Duration slack) final;
   void mask_packets(bool masked) final;
   std::span<const int> packet_fds() const final { return interrupts_.sockets(); }
-  void put_off(Instant until) final { interrupts_.put_off(until); }
   void wake() final { interrupts_.wake(); }
   /// Why wait() or wake() is impossible: a port that has this is of no use.
   const std::optional<Interrupts::Refusal>& refusal() const { return interrupts_.refusal(); }

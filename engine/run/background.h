@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "engine/os/background_thread.h"
@@ -46,16 +48,23 @@ class Background {
     if (d_.packets.are_left_to_pollers()) {
       if (watch_poller()) return;
     } else {
-      watches_ = 0;
-      is_relaxed_ = false;
       poller_ran_ = {};
     }
-    if (turn() || linger()) return;
+    switch (std::exchange(was_look_, false) ? look() : Seen::kNobody) {
+      case Seen::kNobody:
+        if (turn() || linger()) return;
+        break;
+      case Seen::kThere:
+        break;
+      case Seen::kBusy:
+        was_look_ = d_.background_sleep.watch_again(may_relax(os_now()));
+        return;
+    }
     const Instant now = os_now();
     leave_program_alone(now);
     // While a program polls time and again, to leave it the packets need not wake this thread.
     if (d_.packets.is_sleeper_due() || d_.polls.is_recent(now, kPollsOver) || d_.packets.had_sleeper(now, kPollsOver)) {
-      d_.background_sleep.sleep_watching(kPollerTrust);
+      was_look_ = d_.background_sleep.sleep_watching(may_relax(now));
     } else if (d_.packets.are_left_to_sleeper()) {
       d_.background_sleep.sleep_beside_sleeper();
     } else {
@@ -67,16 +76,50 @@ class Background {
   /// Packets are left to pollers: sleeps until it is time to look again whether the poller is still there. Returns
   /// false when it is not.
   bool watch_poller() {
-    const bool is_there = d_.polls.is_recent(os_now(), kPollerTrust);
-    // After a long sleep nobody knows what the poller did in the end of it.
-    const bool was_long = is_relaxed_;
-    watches_ = is_there ? watches_ + 1 : 0;
-    if (!is_there && !was_long) return false;
-    is_relaxed_ = watches_ > kWatchesToRelax && !was_long;
-    const Duration ran_before = d_.polls.poller_ran();
-    is_relaxed_ ? d_.background_sleep.watch_relaxed() : d_.background_sleep.watch_for(kPollerTrust);
-    poller_ran_ = d_.polls.poller_ran() - ran_before;
+    was_look_ = false;
+    const Instant now = os_now();
+    if (!d_.polls.is_recent(now, kPollerTrust)) return false;
+    if (may_relax(now)) {
+      d_.background_sleep.watch_relaxed();
+      poller_ran_ = {};  // In so long a time it may have polled before.
+    } else {
+      const Duration ran_before = d_.polls.poller_ran();
+      d_.background_sleep.watch_for(kPollerTrust);
+      poller_ran_ = d_.polls.poller_ran() - ran_before;
+    }
     return true;
+  }
+
+  enum class Seen : std::uint8_t {
+    kNobody,  ///< This thread has to take a turn.
+    kThere,   ///< Others take the packets. The next sleep is planned.
+    kBusy,    ///< So they do, at this moment. To have them wait for a plan would end their look-outs.
+  };
+  /// Behind a sleep that nothing has ended but its time.
+  Seen look() {
+    const Instant now = os_now();
+    const TurnLock::Held held = d_.lock.try_lock();
+    if (!held && !is_missed(now)) return Seen::kBusy;
+    return held && leaves_to_others(now) ? Seen::kThere : Seen::kNobody;
+  }
+  /// Whether somebody to whom packets are left has not come for them. Those of its own wake this thread.
+  bool is_missed(Instant now) const {
+    return d_.packets.are_left_to_pollers() || (is_left_to_sleeper() && !d_.packets.had_sleeper(now, kPollerTrust));
+  }
+  bool is_left_to_sleeper() const { return d_.packets.are_left_to_sleeper() || d_.packets.is_sleeper_due(); }
+  /// Where there is nothing to do but to take packets, which others do: plans the next sleep. With the lock held.
+  bool leaves_to_others(Instant now) {
+    const std::optional<Instant> deadline = d_.nic.next_deadline();
+    if (d_.background_sleep.has_to_send() || is_missed(now) || deadline.value_or(Instant::max()) <= now) return false;
+    has_taken_ = false;
+    d_.background_sleep.on_turn();
+    d_.background_sleep.plan_beside_others(now, deadline);
+    return true;
+  }
+
+  /// Whether the watch that begins at `now` may last longer: others have taken packets for long, and are there.
+  bool may_relax(Instant now) {
+    return ++watches_ > kWatchesToRelax && (d_.polls.is_recent(now, kIsThere) || d_.packets.had_sleeper(now, kIsThere));
   }
 
   /// Returns whether another turn is needed before sleeping; if not, Drive::background_sleep knows how long.
@@ -85,17 +128,18 @@ class Background {
     const Instant now = os_now();
     if (d_.packets.are_left_to_pollers() && d_.polls.is_recent(now, kPollerTrust))
       return true;  // It was there, in a long turn of its own.
+    if (is_left_to_sleeper() && leaves_to_others(now)) return false;
     d_.background_sleep.on_turn();
     const bool took_over = d_.packets.are_left_to_pollers();
     if (took_over) d_.take_from_pollers();
     d_.packets.forget_late_sleeper(now);
-    // How long the poller ran while it was watched.
     const bool is_deserted = took_over && std::exchange(poller_ran_, Duration{}) > kPollerTrust / 2;
     const bool had_posts = d_.posts_left > 0;
     const SilentWrites writes(d_.nic);
     const Progress progress = d_.turn(now, Answers::kAtOnce);
     received_since_sleep_ += progress.received;
     has_taken_ = progress.received > 0;
+    if (took_over) watches_ = 0;
     if (d_.may_react(writes)) d_.polls.on_written();
     if (writes.count() > 0 && !d_.one_processor) {
       d_.writes_after_finds.on_written(now, writes.count());
@@ -154,9 +198,9 @@ class Background {
   PlaceWatch place_;
   // The thread's own:
   ArrivalWatch arrivals_;
-  Duration poller_ran_{};                 ///< While it was watched, the last time.
-  bool is_relaxed_ = false;               ///< That was for kRelaxedWatch, else for kPollerTrust.
-  int watches_ = 0;                       ///< In a row at whose end the poller was there.
+  Duration poller_ran_{};                 ///< While it was watched for kPollerTrust, the last time.
+  bool was_look_ = false;                 ///< It woke up to look whether others are there, and for nothing else.
+  int watches_ = 0;                       ///< In a row at whose end others had taken the packets.
   bool has_taken_ = false;                ///< Packets, in its last turn.
   std::size_t received_since_sleep_ = 0;  ///< Packets.
 };

@@ -79,7 +79,7 @@ class PacketOwner {
   /// Whether they are left to one that will be back soon.
   bool is_sleeper_due() const { return is_sleeper_due_; }
   /// Whether the sleeper, when it has its event, will be back soon, and nobody else sleeps. If it deceives us, the
-  /// background thread does what there is to do, within two milliseconds. With the lock held.
+  /// background thread does what there is to do, within five milliseconds. With the lock held.
   bool expects_sleeper() const { return sleepers_ == 1 && habits_.comes_back(); }
   /// The program posts something.
   void on_post() { habits_.on_post(); }

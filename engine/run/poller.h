@@ -70,7 +70,7 @@ class Poller {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     CrowdWatch& crowd = note_caller(now);
-    note_poll(now);
+    d_.polls.on_poll(now, was_preempted);
     if (!d_.packets.are_left_to_pollers() && d_.polls.waits(now)) d_.packets.leave_to_pollers();
     // A poller that can be trusted to come again sends its answers then, in one system call with what it will have
     // posted. If it deceives us, the background thread sends them when trust ends, as with packets that arrive then.
@@ -108,7 +108,7 @@ class Poller {
     UROCE_ASSERT(held.owns_lock());
     const Instant now = os_now();
     note_caller(now).on_found();
-    note_poll(now);
+    d_.polls.on_poll(now, was_preempted);
     // The background thread may bring packets so fast that the program never gets to turn the crank; both lose time.
     if (!d_.packets.are_left_to_pollers() && d_.polls.waits(now) && d_.polls.is_loyal(now))
       d_.packets.leave_to_pollers();
@@ -139,11 +139,6 @@ class Poller {
     d_.writes_after_finds.on_call();
     d_.writes_after_posts.on_call();
     return crowd;
-  }
-  void note_poll(Instant now) {
-    const bool was_there = d_.polls.is_recent(now, kPollerTrust);
-    d_.polls.on_poll(now, was_preempted);
-    if (was_there && d_.packets.are_left_to_pollers()) d_.background_sleep.put_off(now);
   }
 
   /// Whether a poller will be back in a moment, to send what there is to send.

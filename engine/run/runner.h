@@ -5,8 +5,8 @@
 // - A background thread sleeps in the kernel, for packets and for the NIC's next deadline, and turns it when nobody
 //   polls: targets of RDMA READ and WRITE, timers, programs that sleep on completion channels.
 // - While somebody polls, packets do not wake the background thread, as a driver masks the interrupts of its card while
-//   it polls (packet_owner.h). It looks every millisecond whether the poller is still there, and takes over when not.
-//   One who has been there for long puts that off himself.
+//   it polls (packet_owner.h). It looks every millisecond whether the poller is still there, and takes over when not;
+//   every few milliseconds where he has been for long. It looks only: who is there takes the packets.
 // - A thread that sleeps for an event of the NIC is woken by the packets themselves and turns the crank: one wake-up
 //   instead of two. Until it returns they do not wake the background thread; nor after that, if it usually comes back
 //   for the next event soon.

@@ -44,12 +44,17 @@ inline constexpr std::uint32_t kPollsToMaskStrictly = 256;
 inline constexpr Duration kStrictFor = std::chrono::milliseconds(200);
 /// How long packets wait when a poller that was relied on does not come again.
 inline constexpr Duration kPollerTrust = std::chrono::milliseconds(1);
-/// While a poller has come back so many times in a row when the background thread looked, ...
+/// While others have taken the packets so many times in a row when the background thread looked, and one of them was
+/// there within ...
 inline constexpr int kWatchesToRelax = 32;
-/// ... it looks only so late, and every kPollerTrust the poller puts that off: a look takes 30 us of the poller's time
-/// on some virtual machines. When the poller has gone, that is noticed up to three kPollerTrust later: before a peer
-/// repeats what it has sent (nic::kAckTimeoutFloor).
+/// ... this time, ...
+inline constexpr Duration kIsThere = std::chrono::microseconds(100);
+/// ... it looks later, from then on ...
 inline constexpr Duration kRelaxedWatch = std::chrono::microseconds(1900);
+/// ... until then, with the kernel's next tick (1 to 4 ms). On some virtual machines to set a timer takes 12 us, and 20
+/// to be interrupted by it; the tick interrupts anyway. A poller that has gone is noticed before a peer repeats what it
+/// has sent (nic::kAckTimeoutFloor).
+inline constexpr Duration kRelaxedWatchMost = std::chrono::milliseconds(4);
 /// When nobody has polled for so long, the background thread need not watch over pollers.
 inline constexpr Duration kPollsOver = std::chrono::milliseconds(4);
 
@@ -76,8 +81,10 @@ inline constexpr Duration kWriteSoon = std::chrono::milliseconds(2);
 inline constexpr Duration kLookOut = std::chrono::microseconds(50);
 /// ... but for no longer than this in all.
 inline constexpr Duration kLookOutMost = std::chrono::microseconds(500);
-/// One in so many times it does not, to see whether the program would have called meanwhile.
+/// One in so many times it does not, to see whether the program would have called meanwhile; half as often when it
+/// would not, down to one in so many: the background thread has to be woken then.
 inline constexpr std::uint32_t kLookOutsToCheck = 128;
+inline constexpr std::uint32_t kLookOutsToCheckMost = 4096;
 /// A program may react to so many WRITEs that came together.
 inline constexpr std::uint64_t kFewWrites = 2;
 /// To have looked out for a packet in vain counts so many times.
@@ -86,6 +93,10 @@ inline constexpr int kLookOutsLost = 4;
 /// After packets the background thread sleeps no longer than this: more is going to be posted, and it need not be woken
 /// for the deadlines of that. The shortest usual ones are later (nic::kAckTimeoutFloor).
 inline constexpr Duration kSleepAfterPackets = std::chrono::milliseconds(4);
+/// Where others take the packets, and post more, its plan is good for so long: for longer than a watch, and less than
+/// the deadlines of what they post next.
+inline constexpr Duration kSleepBesideOthers = std::chrono::microseconds(4100);
+static_assert(kSleepBesideOthers > kRelaxedWatchMost);
 
 /// How long a thread of the program waits for the NIC's lock before it sleeps. Shorter than to be woken on an idle
 /// processor takes (30 us on some virtual machines).

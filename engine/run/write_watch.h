@@ -2,6 +2,7 @@
 // Tells whether a program waits for WRITEs of its peers by watching its memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -32,6 +33,7 @@ class WriteWatch {
     if (left_.load(std::memory_order_relaxed) == Instant{}) return;
     left_.store(Instant{}, std::memory_order_relaxed);
     habit_.holds() ? habit_.forget() : habit_.learn(false);
+    to_check_.store(kLookOutsToCheck, std::memory_order_relaxed);
   }
   /// It is going to sleep, which says nothing.
   void on_stop() { left_.store(Instant{}, std::memory_order_relaxed); }
@@ -44,6 +46,10 @@ class WriteWatch {
     if (usual_calls_.exchange(calls, std::memory_order_relaxed) != calls) return habit_.learn(false);
     if (since == Instant{}) return;
     const bool is_soon = now - since <= kWriteSoon;
+    if (is_soon && habit_.holds()) {
+      const std::uint32_t so_far = to_check_.load(std::memory_order_relaxed);
+      to_check_.store(std::min(2 * so_far, kLookOutsToCheckMost), std::memory_order_relaxed);
+    }
     if (is_soon || !habit_.holds()) habit_.learn(is_soon);
   }
   /// Whether an answer usually comes soon behind the last of the calls, and before another one, ...
@@ -53,7 +59,10 @@ class WriteWatch {
   /// Whether the call that ends now is to look out for it: mostly, where it usually comes; now and then not, to see
   /// what the program does then.
   bool should_look_out() {
-    return expects() && is_last() && look_outs_.fetch_add(1, std::memory_order_relaxed) % kLookOutsToCheck != 0;
+    if (!expects() || !is_last()) return false;
+    if (look_outs_.fetch_add(1, std::memory_order_relaxed) < to_check_.load(std::memory_order_relaxed)) return true;
+    look_outs_.store(1, std::memory_order_relaxed);
+    return false;
   }
   /// That has been done, and brought so many `writes`. `is_over`: it was not interrupted.
   void on_look_out(std::uint64_t writes, bool is_over) {
@@ -75,7 +84,8 @@ class WriteWatch {
   std::atomic<std::uint64_t> usual_writes_ = 1;  ///< As many as the last answer had.
   std::atomic<Instant> left_{};  ///< When the last call ended, and neither a WRITE nor a call has come; else Instant{}.
   Habit habit_;
-  std::atomic<std::uint32_t> look_outs_ = 1;
+  std::atomic<std::uint32_t> look_outs_ = 1;                ///< Since the last time that it did not, ...
+  std::atomic<std::uint32_t> to_check_ = kLookOutsToCheck;  ///< ... and how many there are in between.
 };
 
 }  // namespace uroce::engine

@@ -135,23 +135,45 @@ bool ShmPort::wait(std::optional<Instant> deadline) {
   const bool is_held = sender_.is_held_back();
   const Instant now = deadline || is_held ? os_now() : Instant{};
   if (is_held) deadline = std::min(deadline.value_or(Instant::max()), now + kRetryFull);
-  const bool is_look = deadline && *deadline <= now;
+  if (!deadline || *deadline > now) return sleep([&] { return udp_->wait(deadline); });
   {
     const std::lock_guard lock(wait_mutex_);
-    if (!is_look) set_waiting(true);
-    if (!masked_ && has_packets()) {
-      if (!is_look) set_waiting(false);
-      return true;
-    }
+    if (!masked_ && has_packets()) return true;
     // A thread that looks again and again looks at the rings: the sockets need a system call.
-    if (is_look && receiver_.size() > 0 && now < socket_look_at_) return false;
+    if (receiver_.size() > 0 && now < socket_look_at_) return false;
     socket_look_at_ = now + kUdpLookLingering;
   }
   const bool woken = udp_->wait(deadline);
   const std::lock_guard lock(wait_mutex_);
-  if (!is_look) set_waiting(false);
-  if (woken && !has_packets()) udp_ready_.store(true, std::memory_order_relaxed);
+  note_udp(woken);
   return woken;
+}
+
+bool ShmPort::doze(Instant earliest, Duration slack) {
+  return sender_.is_held_back() ? wait(earliest) : sleep([&] { return udp_->doze(earliest, slack); });
+}
+
+/// A wait() or doze() that is no look. `sleep_by_udp()`: that of the sockets.
+template <class Sleep>
+bool ShmPort::sleep(const Sleep& sleep_by_udp) {
+  {
+    const std::lock_guard lock(wait_mutex_);
+    set_waiting(true);
+    if (!masked_ && has_packets()) {
+      set_waiting(false);
+      return true;
+    }
+  }
+  const bool woken = sleep_by_udp();
+  const std::lock_guard lock(wait_mutex_);
+  set_waiting(false);
+  note_udp(woken);
+  return woken;
+}
+
+/// With wait_mutex_ held: whether something other than time has ended a wait of the sockets.
+void ShmPort::note_udp(bool woken) {
+  if (woken && !has_packets()) udp_ready_.store(true, std::memory_order_relaxed);
 }
 
 void ShmPort::mask_packets(bool masked) {

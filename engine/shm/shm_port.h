@@ -49,10 +49,10 @@ class ShmPort final : public Port {
   std::size_t exchange(DatagramSink& sink, std::size_t rx_budget) override;
   bool was_quick() const override { return was_quick_; }
   bool wait(std::optional<Instant> deadline) override;
+  bool doze(Instant earliest, Duration slack) override;
   void mask_packets(bool masked) override;
   std::span<const int> packet_fds() const override { return packet_fds_; }
   bool expect_packets(bool expected) override;
-  void put_off(Instant until) override { udp_->put_off(until); }
   void wake() override { udp_->wake(); }
   void before_fork() override { keeper_->before_fork(); }
   void after_fork_in_parent() override { keeper_->after_fork_in_parent(); }
@@ -70,6 +70,9 @@ class ShmPort final : public Port {
   bool is_udp_due(std::size_t received);
   bool has_packets() const { return keeper_->has_news() || receiver_.has_packets(); }
   void set_waiting(bool waiting);
+  template <class Sleep>
+  bool sleep(const Sleep& sleep_by_udp);
+  void note_udp(bool woken);
 
   std::unique_ptr<UdpPort> udp_;
   std::unique_ptr<Bells> bells_;

@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
@@ -72,33 +75,56 @@ TEST_F(InterruptsTest, ALookDoesNotWaitAndMayTakeTheAlarm) {
   pass(first + 1ms);
   EXPECT_FALSE(interrupts_.wait(os_now()));
   EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
+  EXPECT_FALSE(interrupts_.wait(Instant::min()));
   interrupts_.wake();
   EXPECT_TRUE(interrupts_.wait(os_now()));
 }
 
-TEST_F(InterruptsTest, AWaitThatRunsCanBePutOff) {
-  bool was_put_off = false;
-  // Unless this thread did not get a processor in time.
-  for (const Instant limit = os_now() + 10s; !was_put_off && os_now() < limit;) {
-    const Instant first = os_now() + 10ms, second = first + 200ms;
-    std::atomic<bool> waits = false;
-    std::thread waiter([&] {
-      waits = true;
-      EXPECT_FALSE(interrupts_.wait(first));
-      was_put_off = os_now() >= second;
-    });
-    while (!waits) std::this_thread::yield();
-    while (os_now() < first - 5ms) std::this_thread::yield();
-    interrupts_.put_off(second);
-    waiter.join();
+TEST_F(InterruptsTest, ADozeDoesNotEndBeforeItsTime) {
+  for (const Duration length : {2ms, 1ms, 5ms}) {
+    const Instant earliest = os_now() + length;
+    EXPECT_FALSE(interrupts_.doze(earliest, 1ms));
+    EXPECT_GE(os_now(), earliest);
   }
-  EXPECT_TRUE(was_put_off);
 }
 
-TEST_F(InterruptsTest, TheNextWaitIsNotPutOff) {
+TEST_F(InterruptsTest, AnAlarmDoesNotEndADoze) {
   interrupted_wait(os_now() + 1ms);
-  interrupts_.put_off(os_now() + 1h);
-  EXPECT_FALSE(interrupts_.wait(os_now() + 1ms));
+  const Instant earliest = os_now() + 20ms;
+  EXPECT_FALSE(interrupts_.doze(earliest, 1ms));
+  EXPECT_GE(os_now(), earliest);
+}
+
+TEST_F(InterruptsTest, AWakeUpEndsADoze) {
+  interrupts_.wake();
+  EXPECT_TRUE(interrupts_.doze(os_now() + 1h, 1ms));
+}
+
+TEST_F(InterruptsTest, WhileItDozesAThreadLeavesTheTimeToTheKernel) {
+  static constinit std::atomic<int> slack{0};
+  static constinit Interrupts* dozing = nullptr;
+  const int usual = ::prctl(PR_GET_TIMERSLACK);
+  struct sigaction look {
+  }, before{};
+  look.sa_handler = [](int) {
+    slack = ::prctl(PR_GET_TIMERSLACK);
+    dozing->wake();
+  };
+  dozing = &interrupts_;
+  ASSERT_EQ(::sigaction(SIGUSR1, &look, &before), 0);
+  std::atomic<bool> is_over = false;
+  std::thread looker([&, dozer = ::pthread_self()] {
+    while (!is_over) {
+      ::pthread_kill(dozer, SIGUSR1);
+      std::this_thread::yield();
+    }
+  });
+  for (const Instant limit = os_now() + 10s; slack != 3'000'000 && os_now() < limit;) interrupts_.doze(limit, 3ms);
+  is_over = true;
+  looker.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(slack, 3'000'000);
+  EXPECT_EQ(::prctl(PR_GET_TIMERSLACK), usual);
 }
 
 TEST_F(InterruptsTest, AnAlarmDoesNotEndAWaitWithoutDeadline) {

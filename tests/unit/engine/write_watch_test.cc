@@ -113,5 +113,30 @@ TEST_F(WriteWatchTest, NowAndThenItIsSeenWhetherItStillWaits) {
   EXPECT_FALSE(watch.expects()) << "it did something else";
 }
 
+TEST_F(WriteWatchTest, OneThatWaitsTimeAndAgainIsSeenToMoreSeldom) {
+  const auto learn = [this] {
+    for (int i = 0; i < engine::kLoyaltyNeeded; ++i) {
+      watch.on_left(now);
+      watch.on_written(now, 1);
+    }
+  };
+  const auto looks_until_check = [this] {
+    std::uint32_t looks = 0;
+    for (; watch.should_look_out(); ++looks) watch.on_look_out(1, /*is_over=*/true);
+    return looks;
+  };
+  learn();
+  for (const std::uint32_t expected : {128u, 256u, 512u, 1024u, 2048u, 4096u, 4096u}) {
+    EXPECT_EQ(looks_until_check() + 1, expected);
+    watch.on_left(now);
+    watch.on_written(now, 1);
+  }
+  looks_until_check();
+  watch.on_left(now);
+  watch.on_call();
+  learn();
+  EXPECT_LT(looks_until_check(), engine::kLookOutsToCheck) << "it has done something else";
+}
+
 }  // namespace
 }  // namespace uroce::test
