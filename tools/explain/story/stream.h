@@ -121,6 +121,7 @@ class Stream {
   bool covers_nothing(PsnIndex index, const Packet& packet, Told& told);
   bool may_be_refused(PsnIndex index) const;
   bool is_ghost(PsnIndex index, const Packet& packet, Told& told);
+  void tell_unseen_request(const Packet& packet, Told& told);
   void acknowledge(PsnIndex index, const Packet& packet, Told& told);
   void advance(PsnIndex una, const Packet& packet, Told& told);
   static Finished finished(const Message& message, std::int64_t end_ns);

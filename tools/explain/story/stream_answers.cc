@@ -110,9 +110,7 @@ bool Stream::covers_nothing(PsnIndex index, const Packet& packet, Told& told) {
   if (refuses && may_be_refused(index)) return false;
   const Message* const open = history_.newest();
   if (open != nullptr && open->is_read() && open->psns == 0 && packet.op->kind == Kind::kReadResponse) return false;
-  incident(packet, told, Severity::kProblem, "unseen_request",
-           (refuses ? "refuses PSN " : "answers PSN ") + hex(packet.psn) +
-               ", which is not in this capture: not captured, or a ghost");
+  tell_unseen_request(packet, told);
   return true;
 }
 

@@ -68,9 +68,15 @@ bool Stream::is_ghost(PsnIndex index, const Packet& packet, Told& told) {
     return true;
   }
   if (una_ - index <= kForeign) return false;  // It was sent before the capture began.
-  incident(packet, told, Severity::kProblem, "unseen_request",
-           "answers PSN " + hex(packet.psn) + ", which is not in this capture: not captured, or a ghost");
+  tell_unseen_request(packet, told);
   return true;
+}
+
+void Stream::tell_unseen_request(const Packet& packet, Told& told) {
+  const bool refuses = packet.op->kind == Kind::kAcknowledge && packet.refuses();
+  incident(packet, told, Severity::kProblem, "unseen_request",
+           (refuses ? "refuses PSN " : "answers PSN ") + hex(packet.psn) +
+               ", which is not in this capture: not captured, or a ghost");
 }
 
 }  // namespace uroce::explain
