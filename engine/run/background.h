@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,6 +27,7 @@ class Background {
 
   /// The thread's work, until another one calls stop().
   void run() {
+    d_.one_processor.on_background(::gettid());
     while (!stop_.load(std::memory_order_relaxed)) {
       try {
         go_on();
@@ -61,6 +63,7 @@ class Background {
         return;
     }
     const Instant now = os_now();
+    d_.one_processor.look(now);
     leave_program_alone(now);
     // While a program polls time and again, to leave it the packets need not wake this thread.
     if (d_.packets.is_sleeper_due() || d_.polls.is_recent(now, kPollsOver) || d_.packets.had_sleeper(now, kPollsOver)) {
@@ -102,7 +105,8 @@ class Background {
     if (!held && !is_missed(now)) return Seen::kBusy;
     return held && leaves_to_others(now) ? Seen::kThere : Seen::kNobody;
   }
-  /// Whether somebody to whom packets are left has not come for them. Those of its own wake this thread.
+  /// Whether packets are left to a sleeper who has not come for them, or to pollers, of whom watch_poller() knows more.
+  /// Those of its own wake this thread.
   bool is_missed(Instant now) const {
     return d_.packets.are_left_to_pollers() || (is_left_to_sleeper() && !d_.packets.had_sleeper(now, kPollerTrust));
   }

@@ -102,7 +102,7 @@ struct Drive {
   const OnProgress on_progress;
   const BeforeTurn before_turn;
   TurnLock lock;
-  const bool one_processor = has_one_processor();
+  OneProcessor one_processor;               ///< Any thread.
   BackgroundSleep background_sleep{*port};  ///< How the background thread sleeps.
   PacketOwner packets{*port, background_sleep};
   PollWatch polls;                ///< Any thread.

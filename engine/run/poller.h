@@ -83,6 +83,7 @@ class Poller {
     if (d_.packets.are_left_to_pollers() && progress.received > 0 && !d_.polls.is_loyal(now))
       is_told |= hand_back(held, writes.count() > 0);
     d_.inform_background(/*more=*/progress.transmitted >= kCrankBurst);
+    if (was_idle) d_.one_processor.look(now);
     if (was_idle && d_.one_processor) {
       held.unlock();
       ::sched_yield();  // A peer that could send something may need this processor.

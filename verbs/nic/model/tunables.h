@@ -70,10 +70,11 @@ inline constexpr std::uint32_t kUnpacedBytes = 2000;
 inline constexpr Duration kLookForRoom = std::chrono::microseconds{10};
 /// Out of credits, wait so long for the peer to announce receives before a request is tried that may draw an RNR NAK.
 inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
-/// Local ACK timeouts shorter than this, that of code 10, are raised to it. A peer that nobody polls answers when its
+/// Local ACK timeouts shorter than this, that of code 11, are raised to it. A peer that nobody polls answers when its
 /// background thread has taken over, after one to four milliseconds (engine::kRelaxedWatchMost), and when its host has
-/// a core for it. What waits for less than that goes back for nothing. (rxe waits at least a jiffy, 1 to 10 ms.)
-inline constexpr Duration kAckTimeoutFloor = std::chrono::nanoseconds{4096 << 10};
+/// a core for it, which may take another tick of the kernel. What waits for less than that goes back for nothing. (rxe
+/// waits at least a jiffy, 1 to 10 ms.)
+inline constexpr Duration kAckTimeoutFloor = std::chrono::nanoseconds{4096 << 11};
 /// No peer sends to one address faster than a packet in this time, for long: how far its IPv4 Identification may have
 /// counted since it was last seen.
 inline constexpr Duration kPeerPacketTime = std::chrono::microseconds{2};
