@@ -66,7 +66,7 @@ Mr* MrTable::region_under(const MwBind& bind, const Pd* pd) const {
 
 bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   Mw* const mw = find_window(bind.window);
-  if (mw == nullptr || mw->pd != pd || bind.new_key >> 8 != bind.window >> 8) return false;
+  if (mw == nullptr || mw->pd != pd) return false;
   if ((bind.access & ~kWindowAccess) != 0) return false;
   if (mw->type == MwType::k1) {
     if ((bind.access & kZeroBased) != 0) return false;
@@ -76,8 +76,9 @@ bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   Mr* const mr = bind.length == 0 ? nullptr : region_under(bind, pd);
   if (mr == nullptr && bind.length != 0) return false;
   unbind(*mw);
-  mw->key = bind.new_key;
-  entries_[index_of(bind.window)].tag = static_cast<std::uint8_t>(bind.new_key);
+  const std::uint8_t tag = static_cast<std::uint8_t>(bind.new_key);
+  mw->key = (bind.window & ~0xFFu) | tag;
+  entries_[index_of(bind.window)].tag = tag;
   if (mr == nullptr) return true;
   ++mr->windows;
   mw->mr = mr;
