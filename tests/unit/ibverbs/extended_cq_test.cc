@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extended completion queues: polling field by field, time stamps, moderation, overruns.
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "engine/os/os_clock.h"
 #include "tests/unit/ibverbs/support.h"
@@ -147,6 +150,23 @@ TEST_F(ExtendedCq, AnswersPlainPollingToo) {
   ASSERT_NO_FATAL_FAILURE(make(cq_attr(0)));
   write(9);
   EXPECT_EQ(wait_completion(ibv_cq_ex_to_cq(cq)).wr_id, 9u);
+}
+
+TEST_F(ExtendedCq, TheTwoTimesOfCompletionsAreEquallyFarApart) {
+  ASSERT_NO_FATAL_FAILURE(make(cq_attr(kTimes)));
+  std::vector<std::int64_t> ahead;
+  for (std::uint64_t id = 1; id <= 50; ++id) {
+    write(id);
+    ASSERT_EQ(start(), 0);
+    for (int i = 0; i < 4; ++i) {
+      ahead.push_back(
+          static_cast<std::int64_t>(ibv_wc_read_completion_wallclock_ns(cq) - ibv_wc_read_completion_ts(cq)));
+    }
+    ibv_end_poll(cq);
+  }
+  // Where this thread lost its processor between the two clocks, they differ for once.
+  const auto usual = std::count(ahead.begin(), ahead.end(), ahead[ahead.size() / 2]);
+  EXPECT_GT(usual, static_cast<std::ptrdiff_t>(ahead.size() / 4 * 3));
 }
 
 TEST_F(ExtendedCq, StampsCompletionsWithBothClocks) {

@@ -3,6 +3,9 @@
 // offer.
 #include <arpa/inet.h>
 
+#include <chrono>
+#include <cstdint>
+
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
@@ -38,8 +41,14 @@ std::uint64_t read_completion_ts(struct ibv_cq_ex* cq) {
   return static_cast<std::uint64_t>(current(cq).when.time_since_epoch().count());
 }
 std::uint64_t read_completion_wallclock_ns(struct ibv_cq_ex* cq) {
-  const auto ago = engine::os_now() - current(cq).when;
-  return static_cast<std::uint64_t>((engine::wall_clock_now() - ago).count());
+  // Two clocks are never read at once: with a new difference each time, a later completion could have an earlier time.
+  constexpr std::chrono::nanoseconds kAtOnce = std::chrono::microseconds(1);
+  std::chrono::nanoseconds& offset = own(cq)->wall_offset;
+  const Instant before = engine::os_now();
+  const std::chrono::nanoseconds now = engine::wall_clock_now() - before.time_since_epoch();
+  const bool is_exact = engine::os_now() - before <= kAtOnce;
+  if (std::chrono::abs(now - offset) > kAtOnce && (is_exact || offset == offset.zero())) offset = now;
+  return static_cast<std::uint64_t>((current(cq).when.time_since_epoch() + offset).count());
 }
 std::uint8_t read_sl(struct ibv_cq_ex* cq) { return current(cq).sl; }
 std::uint32_t read_slid(struct ibv_cq_ex* cq) { return slid_of(current(cq)); }

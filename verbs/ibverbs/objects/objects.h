@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -80,6 +81,8 @@ struct CompletionQueue : ibv_cq_ex {
   bool armed_since_poll = false;  ///< Under the NIC's lock.
   PollGate poll_gate;
   nic::Completion current;  ///< What ibv_wc_read_opcode() and its sisters read. Guarded by the gate.
+  /// What the wall clock is ahead of the NIC's, as of the last time that it changed. Guarded by the gate.
+  std::chrono::nanoseconds wall_offset{};
   // Events given to the user so far. Destruction waits until as many are acknowledged.
   std::uint32_t comp_events_delivered = 0;   // Under the lock of the channel's queue.
   std::uint32_t async_events_delivered = 0;  // Under the lock of the context's queue.
