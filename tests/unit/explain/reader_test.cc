@@ -309,6 +309,43 @@ TEST(Story, ClocksMayRunApart) {
   }
 }
 
+/// A peer that was stopped takes everything late. A captured loss remains one.
+TEST(Story, WhatArrivesLateWasNotLost) {
+  for (const bool is_lost : {false, true}) {
+    const Names names(true);
+    Story story(names);
+    std::int64_t now = 0;
+    const auto tell = [&](proto::Opcode opcode, std::uint32_t psn, Fate fate, std::int64_t way_ns) {
+      Packet packet;
+      packet.place = {0, static_cast<std::uint64_t>(now + 1)};
+      packet.other = {1, static_cast<std::uint64_t>(now + 1)};
+      packet.op = &proto::info(opcode);
+      packet.icrc = Icrc::kRight;
+      packet.psn = proto::Psn{psn};
+      packet.msn = psn + 1;
+      packet.time_ns = now;
+      packet.fate = fate;
+      packet.other_time_ns = packet.is_response() ? now - way_ns : now + way_ns;
+      story.tell(packet);
+    };
+    constexpr std::int64_t kSoon = 10'000, kStopped = 100'000'000, kTimeout = 67'000'000;
+    tell(proto::Opcode::kRcWriteOnly, 0, Fate::kArrived, kSoon);
+    now += 2 * kSoon;
+    tell(proto::Opcode::kRcAcknowledge, 0, Fate::kArrived, kSoon);
+    now += kSoon;
+    tell(proto::Opcode::kRcWriteOnly, 1, is_lost ? Fate::kLost : Fate::kArrived, kStopped);
+    tell(proto::Opcode::kRcWriteOnly, 2, Fate::kArrived, kStopped);
+    now += kTimeout;
+    tell(proto::Opcode::kRcWriteOnly, 1, Fate::kArrived, kStopped - kTimeout);
+    tell(proto::Opcode::kRcWriteOnly, 2, Fate::kArrived, kStopped - kTimeout);
+    now += kStopped - kTimeout + kSoon;
+    tell(proto::Opcode::kRcAcknowledge, 2, Fate::kArrived, kSoon);
+    EXPECT_EQ(
+        story.connections().at(0)->to_right.numbers().rounds.at(0).finding,
+        is_lost ? "a request or its answer was lost" : "nothing was lost between the captures, but packets were late");
+  }
+}
+
 /// A request that the network delays gets its message late, and is still answered in the order of PSNs.
 TEST(Story, LateReadsAreAnsweredInTheOrderOfPsns) {
   const Names names(false);

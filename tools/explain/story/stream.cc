@@ -79,10 +79,11 @@ void Stream::incident(const Packet& packet, Told& told, Severity severity, std::
 
 /// What became of a packet between the captures of both ends.
 void Stream::judge_way(const Packet& packet, Told& told) {
-  constexpr std::int64_t kSlow = 10'000'000, kSmooth = 16;
+  constexpr std::int64_t kSlow = 10'000'000, kSmooth = 16, kSmoothLate = 1024;
   if (packet.fate == Fate::kUnknown) return;
   const bool ack = packet.op->kind == proto::Kind::kAcknowledge;
   const std::string name = ack ? proto::describe(packet.decoded()) : std::string(packet.op->name);
+  if (packet.fate != Fate::kArrived) last_lost_ = std::max(last_lost_, index_of(packet.psn));
   if (packet.fate == Fate::kLost) {
     ++numbers_.lost;
     return incident(packet, told, Severity::kProblem, "lost",
@@ -99,8 +100,10 @@ void Stream::judge_way(const Packet& packet, Told& told) {
   // Two clocks run apart with time, which looks as if the way got longer or shorter.
   std::int64_t& usual = packet.is_response() ? usual_way_back_ns_ : usual_way_ns_;
   const std::int64_t late = way - usual;
-  usual = late < 0 ? way : usual + late / kSmooth;
+  // Those that a busy end takes late, many at once, do not make that usual; after a step of a clock it becomes so.
+  usual = late < 0 ? way : usual + late / (late > kSlow ? kSmoothLate : kSmooth);
   if (late > kSlow) {
+    last_late_ = std::max(last_late_, index_of(packet.psn));
     incident(packet, told, Severity::kProblem, "slow",
              name + ", PSN " + hex(packet.psn) + ", was on the way for " + duration_text(late) + " longer than usual");
   }

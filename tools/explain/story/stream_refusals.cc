@@ -35,7 +35,10 @@ void Stream::judge_round(PsnIndex index, Told& told) {
   const bool first = !round_answer_;
   if (first) round_answer_ = index;
   const std::string maybe = round->sure ? "" : "probably ";  // Else the packet may have been held back only.
-  if (first && index + 1 < round_end_) {
+  const PsnIndex begin = index_of(round->psn);
+  if (first && last_late_ >= begin && last_lost_ < begin) {
+    round->finding = "nothing was lost between the captures, but packets were late";
+  } else if (first && index + 1 < round_end_) {
     round->finding = maybe + "PSN " + hex(psn_of(index + 1)) + " was lost, or a NAK for it";
   } else if (first && index + 1 == round_end_) {
     round->finding = maybe + "a request or its answer was lost";
