@@ -73,7 +73,7 @@ bool Stream::is_ghost(PsnIndex index, const Packet& packet, Told& told) {
 }
 
 void Stream::tell_unseen_request(const Packet& packet, Told& told) {
-  const bool refuses = packet.op->kind == Kind::kAcknowledge && packet.refuses();
+  const bool refuses = packet.op->kind == proto::Kind::kAcknowledge && packet.refuses();
   incident(packet, told, Severity::kProblem, "unseen_request",
            (refuses ? "refuses PSN " : "answers PSN ") + hex(packet.psn) +
                ", which is not in this capture: not captured, or a ghost");
