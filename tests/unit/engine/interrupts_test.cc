@@ -101,13 +101,13 @@ TEST_F(InterruptsTest, AWakeUpEndsADoze) {
 }
 
 TEST_F(InterruptsTest, WhileItDozesAThreadLeavesTheTimeToTheKernel) {
-  static constinit std::atomic<int> slack{0};
+  static constinit std::atomic<bool> was_loose{false};
   static constinit Interrupts* dozing = nullptr;
   const int usual = ::prctl(PR_GET_TIMERSLACK);
   struct sigaction look {
   }, before{};
   look.sa_handler = [](int) {
-    slack = ::prctl(PR_GET_TIMERSLACK);
+    if (::prctl(PR_GET_TIMERSLACK) == 3'000'000) was_loose = true;  // The last signal may come behind the doze.
     dozing->wake();
   };
   dozing = &interrupts_;
@@ -119,11 +119,11 @@ TEST_F(InterruptsTest, WhileItDozesAThreadLeavesTheTimeToTheKernel) {
       std::this_thread::yield();
     }
   });
-  for (const Instant limit = os_now() + 10s; slack != 3'000'000 && os_now() < limit;) interrupts_.doze(limit, 3ms);
+  for (const Instant limit = os_now() + 10s; !was_loose && os_now() < limit;) interrupts_.doze(limit, 3ms);
   is_over = true;
   looker.join();
   ::sigaction(SIGUSR1, &before, nullptr);
-  EXPECT_EQ(slack, 3'000'000);
+  EXPECT_TRUE(was_loose);
   EXPECT_EQ(::prctl(PR_GET_TIMERSLACK), usual);
 }
 
