@@ -113,7 +113,7 @@ bool Interrupts::wait_for_events(std::optional<Instant> deadline, Timer timer) {
     const bool is_look = deadline && *deadline <= os_now();
     if (deadline && !is_look && timer == Timer::kAlarm) set_alarm(*deadline);
     const bool has_timeout = is_look || timer == Timer::kTimeout;
-    const timespec timeout = has_timeout && !is_look ? time_until(*deadline) : timespec{};
+    const timespec timeout = has_timeout ? time_until(*deadline) : timespec{};
     switch (sleep(has_timeout ? &timeout : nullptr)) {
       case Cause::kEvent:
         return true;

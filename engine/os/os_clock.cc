@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace uroce::engine {
@@ -46,7 +45,8 @@ bool was_preempted() {
 }
 
 timespec time_until(Instant deadline) {
-  const Duration left = std::max(deadline - os_now(), Duration{});
+  const Instant now = os_now();
+  const Duration left = deadline > now ? deadline - now : Duration{};  // Instant::min() is a deadline, too.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
   return timespec{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
 }
