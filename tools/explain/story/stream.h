@@ -195,8 +195,8 @@ class Stream {
   Place latest_arrival_;           ///< The request that reached the other end last so far.
   std::int64_t latest_arrival_ns_ = 0;
   std::int64_t usual_way_ns_ = 0, usual_way_back_ns_ = 0;  ///< By both ends' clocks.
-  PsnIndex last_lost_ = 0,
-           last_late_ = 0;  ///< Between the captures of both ends: the highest request, or answer to it.
+  PsnIndex last_lost_ = 0;  ///< The highest request of which it, or its answer, got lost between both ends' captures.
+  PsnIndex last_late_ = 0;  ///< The same for late ones.
   Place overtaken_;         ///< The last one that was told to be overtaken.
   std::string failure_;
   Numbers numbers_;

@@ -117,10 +117,9 @@ inline constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 
 /// What a bind asks for. Keys instead of pointers: the objects may be gone when it is executed.
 struct MwBind {
-  std::uint32_t window = 0;  ///< Any key that the window has had: its index counts.
-  std::uint32_t new_key =
-      0;                   ///< Its low byte is the new key's; the rest is the window's, whatever it says (mlx5, rxe).
-  std::uint32_t lkey = 0;  ///< The region's.
+  std::uint32_t window = 0;   ///< Any key that the window has had: its index counts.
+  std::uint32_t new_key = 0;  ///< Only its low byte counts (mlx5, rxe); the rest is the window's.
+  std::uint32_t lkey = 0;     ///< The region's.
   std::uint64_t addr = 0, length = 0;
   std::uint32_t access = 0;  ///< Remote rights, kLocalWrite (which grants nothing) and kZeroBased.
 };
