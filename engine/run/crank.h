@@ -70,19 +70,28 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
 
   Progress progress;
   progress.transmitted = take_transmits(nic, port, now);
-  progress.received = port.exchange(sink, kCrankBurst);
-  now = sink.arrival.value_or(now);
-  const std::optional<Instant> deadline = nic.next_deadline();
-  const bool is_due = deadline && *deadline <= now;
-  progress.timed = is_due;
-  if (is_due) {
+  const auto receive = [&] {
+    sink.arrival.reset();
+    const std::size_t count = port.exchange(sink, kCrankBurst);
+    progress.received += count;
+    now = sink.arrival.value_or(now);
+    return count >= kCrankBurst;
+  };
+  const auto is_due = [&](Duration since) {
+    const std::optional<Instant> deadline = nic.next_deadline();
+    return deadline && now - *deadline >= since;
+  };
+  bool more = receive();
+  for (int i = 0; more && i < kBurstsWhenLate && is_due(kHeldUp); ++i) more = receive();
+  progress.timed = is_due(Duration{});
+  if (progress.timed) {
     try {
       nic.on_timeout(now);
     } catch (const std::bad_alloc&) {  // What was due still is.
     }
   }
   on_progress();
-  if (answers == Answers::kAtOnce && (progress.received > 0 || is_due)) {
+  if (answers == Answers::kAtOnce && (progress.received > 0 || progress.timed)) {
     // The caller may find its completion now and not come back for long, and the peer waits for the acknowledgement.
     const std::size_t count = take_transmits(nic, port, now);
     if (count > 0) port.flush();

@@ -13,6 +13,12 @@ namespace uroce::engine {
 /// that waits for the NIC, has to wait for long.
 inline constexpr std::size_t kCrankBurst = 64;
 
+/// With a deadline so long past, this process was stopped or had no processor, and packets that came meanwhile may tell
+/// that the deadline no longer matters. They are taken first, ...
+inline constexpr Duration kHeldUp = std::chrono::milliseconds(1);
+/// ... up to so many more bursts.
+inline constexpr int kBurstsWhenLate = 16;
+
 /// How long a NIC that is closed waits for room in the network, and how often it looks. A peer that lives makes room in
 /// a few milliseconds, but on a busy machine it needs tens of them to get a processor.
 inline constexpr Duration kLastWait = std::chrono::milliseconds(500);

@@ -2,6 +2,9 @@
 // One turn of the crank, over a port that takes its time.
 #include "engine/run/crank.h"
 
+#include <algorithm>
+#include <array>
+
 #include "tests/support/echo_nic.h"
 #include "tests/support/port_fixture.h"
 #include "tests/unit/engine/waiting_port.h"
@@ -60,6 +63,40 @@ TEST(Crank, TimersThatAreDueWhenPacketsArriveAreNotLeftToTheNextTurn) {
   EXPECT_EQ(nic.timeouts, 1);
   EXPECT_TRUE(progress.timed);
 }
+
+/// Where so many packets wait to be read.
+class FullPort final : public WaitingPort {
+ public:
+  explicit FullPort(std::size_t packets) : packets_(packets) {}
+  std::size_t exchange(engine::DatagramSink& sink, std::size_t most) override {
+    const std::size_t count = std::min(packets_, most);
+    packets_ -= count;
+    const std::array<std::uint8_t, 64> packet{};
+    for (std::size_t i = 0; i < count; ++i) sink.on_datagram({{}, packet});
+    return count;
+  }
+
+ private:
+  std::size_t packets_;
+};
+
+/// Packets that were read before the timers of a process that was stopped ran.
+std::size_t read_before_late_timers(std::size_t waiting, Duration late) {
+  EchoNic nic({});
+  nic.answers = false;
+  nic.set_timer(os_now() - late);
+  FullPort port(waiting);
+  turn_crank(nic, port, os_now(), engine::Answers::kNextTurn, [] {});
+  EXPECT_EQ(nic.timeouts, 1);
+  return nic.received.size();
+}
+
+// Answers are among them.
+TEST(Crank, AfterAPausePacketsComeBeforeTimers) {
+  EXPECT_EQ(read_before_late_timers(200, 1s), 200u);
+  EXPECT_EQ(read_before_late_timers(1'000'000, 1s), (1u + engine::kBurstsWhenLate) * engine::kCrankBurst);
+}
+TEST(Crank, WithoutAPauseABurstIsEnough) { EXPECT_EQ(read_before_late_timers(200, {}), engine::kCrankBurst); }
 
 }  // namespace
 }  // namespace uroce::test
