@@ -75,6 +75,13 @@ inline constexpr Duration kCreditPatience = std::chrono::milliseconds{1};
 /// a core for it, which may take another tick of the kernel. What waits for less than that goes back for nothing. (rxe
 /// waits at least a jiffy, 1 to 10 ms.)
 inline constexpr Duration kAckTimeoutFloor = std::chrono::nanoseconds{4096 << 11};
+/// An ACK timeout that is noticed so late does not count: this process was stopped, or had no processor, and answers
+/// may be unread. The timer starts again for as long as it was late, but for no shorter than kAckTimeoutFloor and no
+/// longer than the timeout; ...
+inline constexpr Duration kHeldUp = std::chrono::milliseconds{1};
+/// ... so often at most, for a host can be busy for ever. A timeout may take four times what was set (IBTA Vol 1,
+/// 9.7.6.1.3).
+inline constexpr std::uint8_t kLateTimeouts = 3;
 /// No peer sends to one address faster than a packet in this time, for long: how far its IPv4 Identification may have
 /// counted since it was last seen.
 inline constexpr Duration kPeerPacketTime = std::chrono::microseconds{2};

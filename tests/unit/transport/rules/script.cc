@@ -227,6 +227,11 @@ void Script::advance(Duration by) {
   now_ = until;
 }
 
+void Script::hold_up(Duration by) {
+  now_ += by;
+  advance({});
+}
+
 void Script::collect() {
   std::array<std::uint8_t, proto::kMaxPacketSize> frame;
   while (const auto out = nic.poll_transmit(now_, frame)) {

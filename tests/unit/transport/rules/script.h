@@ -87,6 +87,8 @@ class Script {
   // --- time -------------------------------------------------------------------------------------------------------
   /// Runs the timers that are due until then.
   void advance(Duration by);
+  /// The process is stopped for so long: deadlines are noticed only then.
+  void hold_up(Duration by);
   /// Since the script began.
   Duration elapsed() const { return now_ - kStart; }
 

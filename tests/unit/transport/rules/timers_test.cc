@@ -2,6 +2,7 @@
 // When a requester sends again, how often, and when it gives up (IBTA Vol 1, 9.7.5.2.8, 9.7.6.1.3, 9.9.2).
 #include "proto/timing.h"
 #include "tests/unit/transport/rules/script.h"
+#include "verbs/nic/model/tunables.h"
 
 namespace uroce::test::rules {
 namespace {
@@ -49,6 +50,66 @@ TEST_P(AckTimeout, RetryExceededComesInItsTime) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Codes, AckTimeout, testing::Range(1, 32));
+
+/// A process that was stopped finds timeouts that are long over. Its peer has perhaps answered meanwhile.
+class LateTimeout : public testing::Test {
+ protected:
+  LateTimeout() {
+    s.post_send(1, SendOp::kWrite, 8);
+    s.expect(write_only(0, 8));
+  }
+  const Duration timeout = *proto::local_ack_timeout(14);
+  Script s{with_timeout(14, 0)};
+};
+
+TEST_F(LateTimeout, AnAnswerThatIsReadOnlyThenCounts) {
+  s.hold_up(timeout + 10ms);
+  s.recv(ack(0));
+  s.expect_done(1, WcStatus::kSuccess);
+}
+
+TEST_F(LateTimeout, ThePeerGetsAsLongAsTheProcessWasHeldUp) {
+  s.hold_up(timeout + 10ms);
+  s.advance(10ms - 1ns);
+  s.expect_not_done();
+  s.advance(1ns);
+  s.expect_done(1, WcStatus::kRetryExcErr);
+}
+
+TEST_F(LateTimeout, ButNotLongerThanTheTimeout) {
+  s.hold_up(1h);
+  s.advance(timeout - 1ns);
+  s.expect_not_done();
+  s.advance(1ns);
+  s.expect_done(1, WcStatus::kRetryExcErr);
+}
+
+TEST_F(LateTimeout, SoonEnoughItCounts) {
+  s.hold_up(timeout + nic::kHeldUp - 1ns);
+  s.expect_done(1, WcStatus::kRetryExcErr);
+}
+
+// A host can be busy for ever, and the peer be gone.
+TEST_F(LateTimeout, OneOfManyCounts) {
+  s.hold_up(timeout - 10ms);
+  for (int i = 0; i < nic::kLateTimeouts; ++i) {
+    s.hold_up(20ms);
+    s.expect_not_done();
+  }
+  s.hold_up(20ms);
+  s.expect_done(1, WcStatus::kRetryExcErr);
+}
+
+// What is sent after a pause is not late.
+TEST_F(LateTimeout, ProgressStartsTheCountAfresh) {
+  for (std::uint32_t psn = 0; psn < 2u * nic::kLateTimeouts; ++psn) {
+    s.hold_up(timeout + 10ms);
+    s.recv(ack(psn));
+    s.expect_done(psn + 1, WcStatus::kSuccess);
+    s.post_send(psn + 2, SendOp::kWrite, 8);
+    s.expect(write_only(psn + 1, 8));
+  }
+}
 
 // IBTA 9.7.6.1.3: 0 stands for "never".
 TEST(AckTimeoutZero, WaitsForEver) {

@@ -79,6 +79,7 @@ class Requester final : public RequesterHalf {
   void rewind();
   void note_progress(Instant now);
   void start_ack_timer(Instant now);
+  bool waits_again(Instant due, Instant now);
   std::optional<Duration> ack_timeout() const;  ///< Nothing: for ever.
   void fail_locally(WcStatus status);
 
@@ -100,6 +101,7 @@ class Requester final : public RequesterHalf {
   Psn resumed_;             ///< Where the last READ request began that asked for the rest of a piece.
   std::vector<Psn> reads_;  ///< End PSNs of READ pieces and atomics in flight, oldest first; at most max_rd_atomic.
   std::uint8_t retry_left_ = 0, rnr_left_ = 0;
+  std::uint8_t late_timeouts_ = 0;  ///< That did not count, since the ACK timer was started.
   std::uint32_t since_ack_request_ = 0;
   Psn ack_due_;  ///< One past the newest packet that asked for an ACK: before it, the peer owes us one.
   bool timeout_changed_ = false;  ///< The ACK timer must start afresh.

@@ -15,13 +15,26 @@ void Requester::on_timeout(Instant now) {
     release_window();
     stalled_ = true;
   }
-  if (timers_.take_expired(Timer::kAck, now)) {
+  const Instant due = timers_.at(Timer::kAck);
+  if (timers_.take_expired(Timer::kAck, now) && !waits_again(due, now)) {
     c_.note<TraceKind::kAckTimeout>(una_.value(), retry_left_);
     c_.window->on_silence(now - ack_timeout().value_or(Duration{}));
     went_back_ = false;
     retry();
     is_probing_ = true;
   }
+}
+
+/// Whether the ACK timer, which was due, starts once more: noticed so late, it tells nothing of the peer. This process
+/// was stopped or had no processor. Answers may be here unread, what it sent may have left only now, and a peer on the
+/// same host may have been held up for as long.
+bool Requester::waits_again(Instant due, Instant now) {
+  const Duration late = now - due;
+  if (late < kHeldUp || late_timeouts_ == kLateTimeouts) return false;
+  ++late_timeouts_;
+  const Duration most = ack_timeout().value_or(late);
+  timers_.set(Timer::kAck, now + std::clamp(late, std::min(c_.env.config.ack_timeout_floor, most), most));
+  return true;
 }
 
 /// Sends again from the oldest unacknowledged packet, if the retry count still allows it.
@@ -84,6 +97,7 @@ void Requester::note_progress(Instant now) {
 /// The timer runs while an ACK that was asked for is outstanding. A message whose rest waits for the window has
 /// not asked yet: without an ACK nothing is wrong then, and no retry is used up.
 void Requester::start_ack_timer(Instant now) {
+  late_timeouts_ = 0;
   if (ack_due_ - una_ <= 0) return;
   if (const auto timeout = ack_timeout()) timers_.set(Timer::kAck, now + *timeout);
 }
