@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import run_pair
 from run_pair import Client, Pair, Server, Tool, check
@@ -226,6 +227,18 @@ def scenario_server_frozen():
         finally:
             pair.server.signal(signal.SIGCONT)
         ended(pair.server, 1, "the client gave up", "RETRY_EXC_ERR")
+
+
+def scenario_client_paused():
+    """A client that is stopped for longer than its timeout, as by a debugger: what the server has answered counts."""
+    with endless(["--op", "write", "--num-qp", "200", "--depth", "1", "--timeout", "15", "--retry-cnt", "0"]) as pair:
+        for _ in range(5):
+            pair.client.signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            pair.client.signal(signal.SIGCONT)
+            time.sleep(0.02)
+        pair.client.signal(signal.SIGINT)
+        ended(pair.client, 130, "interrupted")
 
 
 def scenario_interrupted():
