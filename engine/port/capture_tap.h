@@ -48,6 +48,7 @@ class CaptureTap final : public Port {
   void mask_packets(bool masked) override { port_->mask_packets(masked); }
   std::span<const int> packet_fds() const override { return port_->packet_fds(); }
   bool expect_packets(bool expected) override { return port_->expect_packets(expected); }
+  void look_everywhere() override { port_->look_everywhere(); }
   void wake() override { port_->wake(); }
   void before_fork() override { port_->before_fork(); }
   void after_fork_in_parent() override { port_->after_fork_in_parent(); }

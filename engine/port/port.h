@@ -95,6 +95,8 @@ class Port {
   /// To be called before and after a thread sleeps until one of packet_fds() is readable; one thread at a time. Before
   /// it sleeps: whether it may, for there are no packets yet.
   virtual bool expect_packets(bool /*expected*/) { return true; }
+  /// The next exchange() looks for packets wherever they can come from, also where it looks seldom.
+  virtual void look_everywhere() {}
   /// Ends a wait() that runs, or the next one. Any thread; async-signal-safe.
   virtual void wake() = 0;
 

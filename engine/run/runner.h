@@ -90,6 +90,15 @@ class Runner {
   void send_before_exit() {
     if (const TurnLock::Held lock = drive_.lock.try_lock_for(kExitWait)) send_now(lock);
   }
+  /// Takes the packets that are here, with the lock held: before, or after, something changes of which they must not
+  /// find the new state. Not for ever, where packets come all the time.
+  void take_arrived(const TurnLock::Held& lock) {
+    UROCE_ASSERT(lock.owns_lock());
+    for (int turns = 0; turns < kTurnsForArrived; ++turns) {
+      drive_.port->look_everywhere();
+      if (drive_.turn(os_now(), Answers::kAtOnce).received == 0) return;
+    }
+  }
 
   /// Turns the crank once, with the lock held, for a thread that polls and found nothing; completions may be there now.
   /// In time, the background thread leaves the network to such threads. A turn for nothing gives the processor away,

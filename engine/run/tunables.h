@@ -19,6 +19,10 @@ inline constexpr Duration kHeldUp = std::chrono::milliseconds(1);
 /// ... up to so many more bursts.
 inline constexpr int kBurstsWhenLate = 16;
 
+/// To take what is here, the crank turns so often at most, or until a turn receives nothing. More than a socket's
+/// buffer usually holds.
+inline constexpr int kTurnsForArrived = 64;
+
 /// How long a NIC that is closed waits for room in the network, and how often it looks. A peer that lives makes room in
 /// a few milliseconds, but on a busy machine it needs tens of them to get a processor.
 inline constexpr Duration kLastWait = std::chrono::milliseconds(500);

@@ -53,6 +53,7 @@ class ShmPort final : public Port {
   void mask_packets(bool masked) override;
   std::span<const int> packet_fds() const override { return packet_fds_; }
   bool expect_packets(bool expected) override;
+  void look_everywhere() override { udp_ready_.store(true, std::memory_order_relaxed); }
   void wake() override { udp_->wake(); }
   void before_fork() override { keeper_->before_fork(); }
   void after_fork_in_parent() override { keeper_->after_fork_in_parent(); }
@@ -85,7 +86,7 @@ class ShmPort final : public Port {
   Instant udp_busy_until_{};
   Instant udp_look_at_{};
   std::uint32_t idle_turns_ = 0;
-  std::atomic<bool> udp_ready_ = false;  ///< wait() ended for another reason than time.
+  std::atomic<bool> udp_ready_ = false;  ///< wait() ended for another reason than time, or packets may be there.
 
   mutable std::mutex wait_mutex_;  ///< Guards what follows, and receiver_'s links against wait().
   bool waiting_ = false;

@@ -242,6 +242,10 @@ class NicLock {
     adapter_.nic_.prefer(qp);
     adapter_.runner_.send_now(lock_);
   }
+  /// Takes the packets that are here. To be called where the QP that they are for is in RESET, and drops them.
+  void take_arrived() {
+    if (adapter_.works()) adapter_.runner_.take_arrived(lock_);
+  }
 
  private:
   Adapter& adapter_;

@@ -154,6 +154,8 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
     held = *got;
   }
   if (to == nic::QpState::kReset || to == nic::QpState::kErr) lock.send_last_answers(ours.nic_qp);
+  // What peers have sent to its life before must not find the next one: adapters take packets as they come.
+  if (ours.was_reset && from == nic::QpState::kReset && to != from) lock.take_arrived();
   lock->set_time(engine::os_now());  // Completions of a flush bear it.
   if (const int error = lock->modify_qp(ours.nic_qp, *converted, bits)) {
     release(lock, held);
@@ -162,7 +164,9 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
   }
   if (to == nic::QpState::kReset) {
     ours.set = {};
+    ours.was_reset = true;
     release(lock, ours.source_port);
+    lock.take_arrived();
   }
   merge(ours.set, *attr, mask);
   if (held) {
