@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/port/send_sockets.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+
 #include "proto/base/check.h"
 
 namespace uroce::engine {
@@ -19,6 +23,12 @@ std::size_t SendSockets::KeyHash::operator()(const Key& key) const {
   std::memcpy(&high, key.local.raw.data(), sizeof high);
   std::memcpy(&low, key.local.raw.data() + 8, sizeof low);
   return static_cast<std::size_t>((high ^ low ^ key.port) * 0x9E3779B97F4A7C15u >> 32);
+}
+
+std::uint16_t SendSockets::fair_share() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return kMaxAcquired;
+  return static_cast<std::uint16_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, kMaxAcquired));
 }
 
 std::uint16_t SendSockets::acquire(const proto::Gid& local, std::uint16_t wanted) {

@@ -40,6 +40,9 @@ class SendSockets {
   /// So many can be acquired; more users share them. The rest is for packets that acquire nothing: connection
   /// management, and those last acknowledgements.
   static constexpr std::uint16_t kMaxAcquired = kMax - kMaxUnused;
+  /// So many of those may a port acquire in this process: no more than a quarter of the descriptors that it may have
+  /// (RLIMIT_NOFILE), which the program needs, too.
+  static std::uint16_t fair_share();
   /// Called when a socket has been opened under an index, and (fd -1) before it is closed.
   using OnChange = std::function<void(SendIndex, int fd)>;
 

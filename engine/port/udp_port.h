@@ -78,7 +78,7 @@ class UdpPort : public Port {
 
   std::vector<ReceiveSocket> receivers_;
   GroupSockets groups_;
-  SendSockets senders_;
+  SendSockets senders_{SendSockets::fair_share()};
   FramePool frames_{kFrames};
   std::vector<Outgoing> outgoing_{kFrames};  ///< By frame.
   PortCounters counters_;

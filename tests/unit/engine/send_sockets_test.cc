@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <utility>
 
 #include "tests/support/own_network.h"
 
@@ -58,6 +61,18 @@ TEST_F(SendSocketsTest, SharesWhenFullAndClosesOnlyWhatIsUnused) {
   sockets[*sockets.find_or_open(kHere, 0xC002)].queued = 0;
   EXPECT_TRUE(sockets.find_or_open(kHere, 0xC003).has_value());
   EXPECT_THAT(changes, ElementsAre(0, 1, -1, 1));
+}
+
+TEST_F(SendSocketsTest, LeavesTheProgramMostOfItsDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const auto& [files, share] :
+       {std::pair<rlim_t, int>{256, 64}, {3, 1}, {before.rlim_max, SendSockets::kMaxAcquired}}) {
+    const rlimit limit{files, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(SendSockets::fair_share(), share);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(SendSocketsTest, HasRoomForPacketsOfNobodyWhoAcquires) {
