@@ -90,8 +90,8 @@ class Runner {
   void send_before_exit() {
     if (const TurnLock::Held lock = drive_.lock.try_lock_for(kExitWait)) send_now(lock);
   }
-  /// Takes the packets that are here, with the lock held: before, or after, something changes of which they must not
-  /// find the new state. Not for ever, where packets come all the time.
+  /// Takes the packets that are here, with the lock held, so that what the caller does next does not concern them.
+  /// Where packets come all the time, not for ever.
   void take_arrived(const TurnLock::Held& lock) {
     UROCE_ASSERT(lock.owns_lock());
     for (int turns = 0; turns < kTurnsForArrived; ++turns) {

@@ -111,7 +111,7 @@ struct QueuePair : ibv_qp_ex {
   nic::Qp* nic_qp = nullptr;
   struct ibv_qp_cap cap {};
   bool sq_sig_all = false;
-  bool was_reset = false;
+  bool was_reset = false;                ///< There may still be packets of its life before.
   std::unique_ptr<SendBuilder> builder;  ///< For QPs that were created with send_ops_flags.
   struct ibv_qp_attr set {};             ///< What modify has set since RESET, for query.
   std::optional<HeldSourcePort> source_port;
