@@ -16,25 +16,30 @@
 namespace uroce::engine {
 namespace {
 
-constexpr std::size_t kBytes = Wills::kMost * sizeof(Will);
+/// Mapped at first; more when it is needed. Valgrind's leak check in a child of fork(), where nothing is mapped, takes
+/// a fault for each word: tens of seconds for all of it.
+constexpr std::uint32_t kAtFirst = 64;
+
+constexpr std::size_t bytes(std::uint32_t wills) { return wills * sizeof(Will); }
 
 }  // namespace
 
 std::unique_ptr<Wills> Wills::make() {
   Fd memory(::memfd_create("uroce-wills", MFD_CLOEXEC));
   const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.
-  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(kBytes)) != 0) return nullptr;
-  void* const at = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes(kMost))) != 0) return nullptr;
+  void* const at =
+      ::mmap(nullptr, bytes(kAtFirst), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
   if (at == MAP_FAILED) return nullptr;
-  ::madvise(at, kBytes, MADV_DONTFORK);
-  return std::unique_ptr<Wills>(new Wills(std::move(memory), static_cast<Will*>(at)));
+  ::madvise(at, bytes(kAtFirst), MADV_DONTFORK);
+  return std::unique_ptr<Wills>(new Wills(std::move(memory), static_cast<Will*>(at), kAtFirst));
 }
 
 Wills::~Wills() {
   if (wills_ == nullptr) return;
   // Nobody has died: there is nothing to be executed.
   for (const auto& [id, place] : by_id_) wills_[place].is_valid.store(0, std::memory_order_release);
-  ::munmap(wills_, kBytes);
+  ::munmap(wills_, bytes(mapped_));
 }
 
 bool Wills::find_executor(const std::string& executable) {
@@ -84,11 +89,21 @@ bool Wills::deposit(std::uint32_t id, const proto::Path& path, Bytes packet) {
 
 /// Where the place of the will of `id` stands; null: there is none left, or no memory. What takes memory is done.
 std::uint32_t* Wills::make_room(std::uint32_t id) try {
-  if (free_.empty() && used_ == kMost) return nullptr;
+  if (free_.empty() && used_ == mapped_ && !map_more()) return nullptr;
   if (free_.empty() && free_.capacity() <= used_) free_.reserve(std::max<std::size_t>(2 * free_.capacity(), used_ + 1));
   return &by_id_.try_emplace(id, kNowhere).first->second;
 } catch (const std::bad_alloc&) {
   return nullptr;
+}
+
+bool Wills::map_more() {
+  if (mapped_ == kMost) return false;
+  const std::uint32_t more = std::min(2 * mapped_, kMost);
+  void* const at = ::mremap(wills_, bytes(mapped_), bytes(more), MREMAP_MAYMOVE);
+  if (at == MAP_FAILED) return false;
+  wills_ = static_cast<Will*>(at);
+  mapped_ = more;
+  return true;
 }
 
 void Wills::withdraw(std::uint32_t id) {
@@ -98,8 +113,7 @@ void Wills::withdraw(std::uint32_t id) {
   by_id_.erase(known);
   if (!by_id_.empty()) return;
   // What many connections have taken goes back, when the last one has gone.
-  constexpr std::uint32_t kKept = 64;
-  if (used_ > kKept) ::madvise(wills_, kBytes, MADV_REMOVE);
+  if (used_ > kAtFirst) ::madvise(wills_, bytes(mapped_), MADV_REMOVE);
   free_.clear();
   used_ = 0;
 }

@@ -61,14 +61,16 @@ class Wills {
   void after_fork_in_child();
 
  private:
-  Wills(Fd memory, Will* wills) : memory_(std::move(memory)), wills_(wills) {}
+  Wills(Fd memory, Will* wills, std::uint32_t mapped) : memory_(std::move(memory)), wills_(wills), mapped_(mapped) {}
   static constexpr std::uint32_t kNowhere = kMost;
   std::uint32_t* make_room(std::uint32_t id);
+  bool map_more();
   void release(std::uint32_t place);
 
   Fd memory_;
-  Will* wills_;    ///< kMost of them.
-  Fd connection_;  ///< The executor has the other end.
+  Will* wills_;           ///< The first of the mapped ones, ...
+  std::uint32_t mapped_;  ///< ... of kMost in memory_.
+  Fd connection_;         ///< The executor has the other end.
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_;
   std::vector<std::uint32_t> free_;  ///< Below used_. Has room for all of them.
   std::uint32_t used_ = 0;
