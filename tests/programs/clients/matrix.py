@@ -258,6 +258,7 @@ def sanitized_forks(compiler, wire):
 
 
 MEMCHECK = "valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite"
+MEMCHECK_RPING = f"{MEMCHECK} --suppressions={HERE / 'rping.supp'}"
 
 GROUPS = {
     "look": [
@@ -277,7 +278,7 @@ GROUPS = {
     "memcheck": [
         Case("memcheck_devinfo", f"{MEMCHECK} ibv_devinfo -v", judges.says("PORT_ACTIVE")),
         Case("memcheck_rc_pingpong", f"{MEMCHECK} ibv_rc_pingpong -g 1 -n 50 -c", judges.pingpong(50), TCP_PORT),
-        rdma_cm("memcheck_rping", f"{MEMCHECK} rping -s -a {{}} -v -C 3", f"{MEMCHECK} rping -c -a {{}} -v -C 3",
+        rdma_cm("memcheck_rping", f"{MEMCHECK_RPING} rping -s -a {{}} -v -C 3", f"{MEMCHECK_RPING} rping -c -a {{}} -v -C 3",
                 judges.rping(3)),
     ],
     "sanitized": [sanitized_forks(compiler, wire) for compiler in ("gcc", "clang") for wire in ("udp", "shm")],
