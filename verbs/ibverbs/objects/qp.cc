@@ -166,7 +166,6 @@ int ibv_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
     ours.set = {};
     ours.was_reset = true;
     release(lock, ours.source_port);
-    lock.take_arrived();
   }
   merge(ours.set, *attr, mask);
   if (held) {
