@@ -79,7 +79,7 @@ Progress turn_crank(N& nic, Port& port, Instant now, Answers answers, const OnPr
   };
   const auto is_due = [&](Duration since) {
     const std::optional<Instant> deadline = nic.next_deadline();
-    return deadline && now - *deadline >= since;
+    return deadline && *deadline <= now - since;  // Instant::min() is a deadline, too.
   };
   bool more = receive();
   for (int i = 0; more && i < kBurstsWhenLate && is_due(kHeldUp); ++i) more = receive();

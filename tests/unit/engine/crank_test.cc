@@ -96,6 +96,14 @@ TEST(Crank, AfterAPausePacketsComeBeforeTimers) {
   EXPECT_EQ(read_before_late_timers(200, 1s), 200u);
   EXPECT_EQ(read_before_late_timers(1'000'000, 1s), (1u + engine::kBurstsWhenLate) * engine::kCrankBurst);
 }
+// What a fault holds back is due so early when the NIC is closed.
+TEST(Crank, TheEarliestDeadlineOfAllIsDue) {
+  EchoNic nic({});
+  nic.set_timer(Instant::min());
+  FullPort port(0);
+  EXPECT_TRUE(turn_crank(nic, port, os_now(), engine::Answers::kNextTurn, [] {}).timed);
+  EXPECT_EQ(nic.timeouts, 1);
+}
 TEST(Crank, WithoutAPauseABurstIsEnough) { EXPECT_EQ(read_before_late_timers(200, {}), engine::kCrankBurst); }
 
 }  // namespace
