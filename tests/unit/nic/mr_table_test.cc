@@ -237,5 +237,26 @@ TEST_F(MrTableTest, RefusedChangeLeavesEverythingAsItWas) {
   EXPECT_NE(find(before.key, 0x1000, 64, kLocalWrite), nullptr);
 }
 
+TEST_F(MrTableTest, AQpThatGoesTakesItsWindowsAndNobodyElses) {
+  constexpr std::uint32_t kQpn = 17, kOfTheSameList = 17 + 256;
+  Mr* const mr = add(0x1000, 64, kAll | kMwBind);
+  std::array<Mw*, 9> windows{};
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    windows[i] = *table_.add_window(&pd_, MwType::k2);
+    const MwBind bind{.window = windows[i]->key, .lkey = mr->key, .addr = 0x1000, .length = 1, .access = kRemoteRead};
+    ASSERT_TRUE(table_.bind(bind, &pd_, i % 3 == 0 ? kQpn : kOfTheSameList));
+  }
+  // Some go before: the list's ends and its middle.
+  table_.remove_window(windows[0]);
+  ASSERT_TRUE(table_.invalidate(windows[4]->key, &pd_, kOfTheSameList));
+  table_.remove_window(windows[8]);
+  table_.unbind_windows_of(kQpn);
+  for (const std::size_t i : {3, 6}) EXPECT_EQ(windows[i]->mr, nullptr) << i;
+  for (const std::size_t i : {1, 2, 5, 7}) EXPECT_EQ(windows[i]->mr, mr) << i;
+  EXPECT_EQ(mr->windows, 4u);
+  table_.unbind_windows_of(kOfTheSameList);
+  EXPECT_EQ(mr->windows, 0u);
+}
+
 }  // namespace
 }  // namespace uroce::nic

@@ -42,8 +42,11 @@ void MrTable::remove_window(Mw* mw) {
 void MrTable::unbind(Mw& mw) {
   if (mw.mr == nullptr) return;
   --mw.mr->windows;
-  if (mw.type == MwType::k2) --bound_to_qps_;
   mw.mr = nullptr;
+  if (mw.type != MwType::k2) return;
+  (mw.previous != nullptr ? mw.previous->next : first_bound(mw.qpn)) = mw.next;
+  if (mw.next != nullptr) mw.next->previous = mw.previous;
+  mw.previous = mw.next = nullptr;
 }
 
 Mw* MrTable::find_window(std::uint32_t key) const {
@@ -87,7 +90,11 @@ bool MrTable::bind(const MwBind& bind, const Pd* pd, std::uint32_t qpn) {
   mw->length = bind.length;
   mw->access = bind.access;
   mw->qpn = qpn;
-  if (mw->type == MwType::k2) ++bound_to_qps_;
+  if (mw->type != MwType::k2) return true;
+  Mw*& first = first_bound(qpn);
+  mw->next = first;
+  if (first != nullptr) first->previous = mw;
+  first = mw;
   return true;
 }
 
@@ -100,9 +107,10 @@ bool MrTable::invalidate(std::uint32_t rkey, const Pd* pd, std::uint32_t qpn) {
 }
 
 void MrTable::unbind_windows_of(std::uint32_t qpn) {
-  if (bound_to_qps_ == 0) return;
-  for (Entry& entry : entries_) {
-    if (entry.mw != nullptr && entry.mw->type == MwType::k2 && entry.mw->qpn == qpn) unbind(*entry.mw);
+  for (Mw* mw = first_bound(qpn); mw != nullptr;) {
+    Mw* const next = mw->next;
+    if (mw->qpn == qpn) unbind(*mw);
+    mw = next;
   }
 }
 

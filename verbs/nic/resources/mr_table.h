@@ -51,6 +51,9 @@ struct Mw {
   std::uint64_t length = 0;
   std::uint32_t access = 0;
   std::uint32_t qpn = 0;  ///< Type 2: the QP that it was bound with.
+  // Type 2: its neighbours among bound windows (MrTable::bound_).
+  Mw* previous = nullptr;
+  Mw* next = nullptr;
 };
 
 enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
@@ -115,6 +118,8 @@ class MrTable {
     std::uint8_t tag = 0;
     std::uint32_t next_free = 0;
   };
+  /// Where the list begins that bound windows of type 2 of this QP are in.
+  Mw*& first_bound(std::uint32_t qpn) { return bound_[qpn % bound_.size()]; }
   void unbind(Mw& mw);
   Mw* find_window(std::uint32_t key) const;
   /// Why somebody of `pd` may not use these rights under this key, wherever in the region or window.
@@ -148,8 +153,8 @@ class MrTable {
   std::uint32_t max_mrs_;
   std::uint32_t count_ = 0;
   std::uint32_t windows_ = 0;
-  std::uint32_t bound_to_qps_ = 0;  ///< Windows of type 2.
-  std::vector<Entry> entries_{1};   ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
+  std::array<Mw*, 256> bound_{};   ///< Windows of type 2 that are bound, in lists: few for a QP that goes to look at.
+  std::vector<Entry> entries_{1};  ///< By index. Index 0 is never used, nor the name 0: no key is below 256.
   /// Indices that are free, the longest-free first: linked, as to free one must not take memory.
   std::uint32_t first_free_ = 0, last_free_ = 0;
   std::size_t free_ = 0;
