@@ -169,8 +169,9 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) 
   attr->hw_ver = 1;
   attr->max_qp = nic::kMaxQp;
   attr->max_qp_wr = nic::kMaxQpWr;
-  attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                           IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                           IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+                           IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr->max_sge = nic::kMaxSge;
   attr->max_sge_rd = nic::kMaxSge;
   attr->max_cq = nic::kMaxCq;
