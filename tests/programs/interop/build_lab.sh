@@ -45,8 +45,10 @@ build_image() {
   version=$(basename "$modules")
   rm -rf "$ROOT/usr/lib/modules"
   mkdir -p "$ROOT/usr/lib/modules/$version"
-  wanted=(crypto lib net fs/9p fs/netfs fs/fscache fs/configfs arch drivers/infiniband/core drivers/infiniband/sw drivers/virtio)
-  for path in "${wanted[@]}" drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core/failover.ko; do
+  wanted=(crypto lib net fs/9p fs/netfs fs/fscache fs/configfs arch drivers/infiniband/core drivers/infiniband/sw drivers/virtio
+    drivers/infiniband/ulp/iser drivers/nvme)
+  for path in "${wanted[@]}" drivers/net/{virtio_net,net_failover}.ko net/core/failover.ko drivers/block/loop.ko \
+    drivers/scsi/{scsi_common,scsi_mod,sd_mod,scsi_transport_iscsi,libiscsi}.ko; do
     (cd "$modules" && find kernel/"$path"* -type f -exec cp --parents {} "$ROOT/usr/lib/modules/$version/" \; 2>/dev/null) || true
   done
   cp "$modules"/modules.{builtin,order,builtin.modinfo} "$ROOT/usr/lib/modules/$version/"

@@ -18,7 +18,7 @@ PROCESSORS=${UROCE_LAB_PROCESSORS:-1}
 APPEND=${UROCE_LAB_APPEND:-}  # kernel arguments
 MEMORY_MIB=1024
 SUITE=bookworm
-GUEST_PACKAGES=rdma-core,ibverbs-providers,ibverbs-utils,iproute2,kmod,python3
+GUEST_PACKAGES=rdma-core,ibverbs-providers,ibverbs-utils,iproute2,kmod,open-iscsi,python3
 KERNEL=$LAB/build/vmlinuz INITRD=$LAB/build/initrd.gz ROOT_IMAGE=$LAB/build/root.ext4
 
 PACKAGES_LAB="qemu-system-x86 debootstrap e2fsprogs iproute2 kmod xz-utils zstd python3"

@@ -264,7 +264,7 @@ def run_all(chosen, keep):
             if not keep and os.path.exists(capture):
                 os.unlink(capture)
     verdict = f"{len(failed)} FAILED: {' '.join(failed)}" if failed else "uroce and Soft-RoCE understand each other"
-    print(f"rxe_pair: {len(chosen)} cases: {verdict}")
+    print(f"{pathlib.Path(sys.argv[0]).stem}: {len(chosen)} cases: {verdict}")
     return 1 if failed else 0
 
 
