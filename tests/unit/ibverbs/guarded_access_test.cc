@@ -2,10 +2,15 @@
 #include "verbs/ibverbs/host/guarded_access.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "proto/crc32.h"
@@ -30,6 +35,50 @@ TEST(GuardedAccess, CopiesAreWholeWhereverTheBytesAre) {
       }
     }
   }
+}
+
+/// How often somebody who watched the last byte of `copy`'s target for it saw older bytes in front of it.
+template <class Copy>
+int torn_copies(int copies, const Copy& copy) {
+  constexpr std::size_t kSize = 2048;
+  alignas(4096) static std::array<std::uint8_t, 3 * 4096> to;
+  to.fill(0);
+  auto* const target = static_cast<volatile std::uint8_t*>(to.data() + 128);
+  std::vector<std::uint8_t> from(kSize);
+  std::atomic<int> seen = 0;
+  int torn = 0;
+  std::thread watcher([&] {
+    for (int i = 1; i <= copies; ++i) {
+      const auto wanted = static_cast<std::uint8_t>(i);
+      while (target[kSize - 1] != wanted) ::sched_yield();
+      for (const std::size_t place : {std::size_t{0}, kSize / 4, kSize / 2, kSize - 2}) torn += target[place] != wanted;
+      seen = i;
+    }
+  });
+  for (int i = 1; i <= copies; ++i) {
+    std::fill(from.begin(), from.end(), static_cast<std::uint8_t>(i));
+    EXPECT_TRUE(copy(to.data() + 128, from.data(), kSize));
+    while (seen != i) ::sched_yield();
+  }
+  watcher.join();
+  return torn;
+}
+
+/// Programs watch the last byte of a message for its arrival. With the bare string operation, of 3 million copies that
+/// one saw 102 torn (AMD EPYC 26/2).
+TEST(GuardedAccess, TheLastByteIsTheLastToBeSeen) { EXPECT_EQ(torn_copies(300'000, uroce_guarded_copy), 0); }
+
+/// So it is where the kernel copies, as faults do not reach the handler.
+TEST(GuardedAccess, TheLastByteIsTheLastThatTheKernelCopies) {
+  sigset_t faults, before;
+  ::sigemptyset(&faults);
+  ::sigaddset(&faults, SIGSEGV);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &faults, &before), 0);
+  GuardedMemory memory;
+  memory.begin_turn(Instant{});
+  EXPECT_EQ(torn_copies(50'000, [&](void* to, const void* from, std::size_t n) { return memory.copy(to, from, n); }),
+            0);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 /// Wherever in it the memory ends: the quick copy (proto/crc32.cc) stops there, too.

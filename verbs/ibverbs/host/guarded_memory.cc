@@ -5,6 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "proto/crc32.h"
@@ -27,9 +29,13 @@ struct Look {
 thread_local Look last_look;
 
 bool copy_by_kernel(void* to, const void* from, std::size_t size) {
+  // In two pieces, as the kernel uses string operations, too: the last bytes are the last to be visible.
+  const std::size_t last = std::min<std::size_t>(size, 64);
+  auto* const begin = static_cast<std::uint8_t*>(const_cast<void*>(from));
+  const std::array<iovec, 2> source{{{begin, size - last}, {begin + size - last, last}}};
+  const iovec target{to, size};
   // The kernel knows both ranges as ours, and says EFAULT of either.
-  const iovec source{const_cast<void*>(from), size}, target{to, size};
-  const ssize_t copied = ::process_vm_writev(::getpid(), &source, 1, &target, 1, 0);
+  const ssize_t copied = ::process_vm_writev(::getpid(), source.data(), source.size(), &target, 1, 0);
   // Where the call is forbidden, memory that stays is still served.
   if (copied < 0 && (errno == ENOSYS || errno == EPERM)) return uroce_guarded_copy(to, from, size);
   return copied == static_cast<ssize_t>(size);
