@@ -21,6 +21,13 @@ bool attach_steering(int fd) {
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
 }
 
+/// From now on, before it takes memory.
+bool drop_everything_received(int fd) {
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{.len = 1, .filter = &drop};
+  return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
 void drain(int fd) {
   char byte = 0;
   while (::recv(fd, &byte, sizeof byte, MSG_DONTWAIT) >= 0 || errno == EINTR) continue;

@@ -42,9 +42,6 @@ Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
 
-/// Has the kernel drop what arrives at `fd` from now on, before it takes memory; false when the kernel refuses.
-bool drop_everything_received(int fd);
-
 /// Has an IPv6 socket of open_send_socket() send multicast packets from the interface that has `local`. With IPv4, the
 /// source address decides where they leave.
 void direct_multicast(int send_fd, const proto::Gid& local);

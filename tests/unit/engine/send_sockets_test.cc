@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sock_diag.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <utility>
 
 #include "tests/support/own_network.h"
@@ -112,6 +114,22 @@ TEST_F(SendSocketsTest, KeepsFewSocketsThatNobodyUsesTheLatest) {
   sockets.set_on_change([](SendIndex, int) { FAIL() << "was open already"; });
   EXPECT_TRUE(sockets.find_or_open(kHere, port(99)).has_value()) << "its last acknowledgements may leave just now";
   EXPECT_EQ(sockets.acquire(kHere, port(0)), port(0));
+}
+
+TEST_F(SendSocketsTest, WhatArrivesAtASourcePortFindsNoRoom) {
+  const auto ours = open_send_socket(kHere, 0xC001), stranger = open_send_socket(kHere, 0xC002);
+  ASSERT_TRUE(ours && stranger);
+  const SocketAddress there(kHere, 0xC001);
+  const std::array<char, 1000> datagram{};
+  for (int i = 0; i < 100; ++i) {
+    const ssize_t sent = ::sendto(stranger->get(), datagram.data(), datagram.size(), 0, there.get(), there.size);
+    ASSERT_EQ(sent, static_cast<ssize_t>(datagram.size()));
+  }
+  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t size = sizeof memory;
+  ASSERT_EQ(::getsockopt(ours->get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &size), 0);
+  EXPECT_LT(memory[SK_MEMINFO_RMEM_ALLOC], 8192u);
+  EXPECT_GT(memory[SK_MEMINFO_DROPS], 90u);
 }
 
 TEST_F(SendSocketsTest, NoPortOfAnAddressThatIsNotOurs) {
