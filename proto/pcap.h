@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture files: Ethernet frames with nanosecond timestamps. They are read through libpcap, which cannot write pcapng,
-// and written by hand. In a library of its own (uroce_pcap), as files are I/O and proto is not. Errors are sentences
-// for people and name the file.
+// Writes capture files: Ethernet frames with nanosecond timestamps. By hand, as libpcap cannot write pcapng. In a
+// library of its own (uroce_pcap), as files are I/O and proto is not. Errors are sentences for people and name the
+// file.
 #pragma once
 
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -16,32 +15,7 @@
 #include "proto/capture_file.h"
 #include "proto/pcap_format.h"
 
-struct pcap;
-
 namespace uroce::proto {
-
-struct CapturedFrame {
-  std::int64_t time_ns = 0;     ///< Since 1970, UTC.
-  Bytes bytes;                  ///< Valid until the next call of next().
-  std::uint32_t wire_size = 0;  ///< More than bytes.size() when the capture cut the frame off.
-};
-
-/// Reads pcap and pcapng, microsecond and nanosecond, of link type Ethernet.
-class PcapReader {
- public:
-  static Result<PcapReader, std::string> open(const std::string& path);
-
-  /// The next frame; nothing at the end of the file; an error when the file is damaged or cut off.
-  Result<std::optional<CapturedFrame>, std::string> next();
-
- private:
-  struct Close {
-    void operator()(pcap* handle) const;
-  };
-  PcapReader(std::string path, pcap* handle) : path_(std::move(path)), handle_(handle) {}
-  std::string path_;
-  std::unique_ptr<pcap, Close> handle_;
-};
 
 /// Writes nanosecond captures of link type Ethernet: pcapng when the file's name ends like that or is that of a pipe,
 /// else pcap. Several processes may write one file (capture_file.h). What the calls return is nothing, or what went

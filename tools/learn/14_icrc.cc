@@ -6,7 +6,7 @@
 
 #include "proto/frame.h"
 #include "proto/packet.h"
-#include "proto/pcap.h"
+#include "proto/pcap_reader.h"
 #include "tools/learn/hex.h"
 
 namespace {

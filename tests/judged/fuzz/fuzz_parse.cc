@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/describe/describe.h"
-#include "proto/pcap.h"
+#include "proto/pcap_reader.h"
 #include "tests/unit/proto/cm_reencode.h"
 
 namespace uroce::proto {

@@ -5,7 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "proto/pcap.h"
+#include "proto/pcap_format.h"
+#include "proto/pcap_reader.h"
 #include "tests/judged/fuzz/seeds.h"
 
 namespace uroce::fuzz {

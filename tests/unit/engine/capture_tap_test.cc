@@ -12,6 +12,7 @@
 #include "engine/port/socket_address.h"
 #include "proto/frame.h"
 #include "proto/packet.h"
+#include "proto/pcap_reader.h"
 #include "tests/support/port_fixture.h"
 
 namespace uroce::test {

@@ -4,6 +4,7 @@
 
 #include "engine/port/capture_tap.h"
 #include "engine/run/runner.h"
+#include "proto/pcap_reader.h"
 #include "tests/support/operator_new.h"
 #include "tests/support/port_fixture.h"
 #include "tests/unit/engine/waiting_port.h"

@@ -18,7 +18,7 @@
 #include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
 #include "proto/packet.h"
-#include "proto/pcap.h"
+#include "proto/pcap_reader.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/host/adapter.h"
 #include "verbs/nic/model/limits.h"

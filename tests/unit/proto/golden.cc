@@ -7,7 +7,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "proto/pcap.h"
+#include "proto/pcap_reader.h"
 
 namespace uroce::proto::test {
 namespace {

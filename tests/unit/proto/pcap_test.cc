@@ -14,6 +14,7 @@
 
 #include "proto/base/fd.h"
 #include "proto/capture_lock.h"
+#include "proto/pcap_reader.h"
 #include "tests/unit/proto/hex.h"
 
 namespace uroce::proto {

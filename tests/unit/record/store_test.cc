@@ -14,7 +14,7 @@
 
 #include "proto/base/fd.h"
 #include "proto/frame.h"
-#include "proto/pcap.h"
+#include "proto/pcap_reader.h"
 #include "tests/unit/record/flights.h"
 #include "verbs/record/files.h"
 #include "verbs/record/text_field.h"

@@ -12,8 +12,8 @@ namespace uroce::ibv {
 // In assembly, because a fault may come at any instruction between the labels: none of them moves the stack, so that
 // returning from there is all that it takes. `rep movsb` is what today's processors do best, but begins slowly on older
 // ones: short copies go by hand. So do those with which AMD Zen 4 takes 25 times as long: to a place that is a little
-// farther in its page than where they come from. And so do the last bytes of each: the stores of one string operation may
-// become visible in any order (Intel SDM 3A, 8.2.4), and programs watch the last byte of a message for its arrival.
+// farther in its page than where they come from. And so do the last bytes of each: the stores of one string operation
+// may become visible in any order (Intel SDM 3A, 8.2.4), and programs watch the last byte of a message for its arrival.
 asm(R"(
   .pushsection uroce_guarded, "ax", @progbits
   .p2align 6
