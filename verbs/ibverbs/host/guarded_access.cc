@@ -121,8 +121,10 @@ uroce_guarded_failed:
 
 extern "C" {
 // The linker makes the first two of the section's name. It has proto/crc32.cc's copy, too.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern const char __start_uroce_guarded[] __attribute__((visibility("hidden")));
 extern const char __stop_uroce_guarded[] __attribute__((visibility("hidden")));
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern const char uroce_guarded_failed[];
 }
 
