@@ -25,7 +25,8 @@ std::string silence_of(pid_t broker) {
   std::string what = "the broker of the processes that share it does not answer";
   if (broker == 0) return what;
   const std::string process = std::to_string(broker);
-  return what + " (uroce-broker, process " + process + "): if it is stopped, have it go on with kill -CONT " + process;
+  return what + " (uroce-broker, process " + process + "): if it is stopped, have it go on with kill -CONT " + process +
+         "; if it has used up its descriptors (/proc/" + process + "/limits), end it, and another process starts one";
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ class Cm {
  public:
   // Limits that hold whatever the network sends.
   static constexpr std::uint32_t kMaxBacklog = 1024;
-  static constexpr std::uint32_t kMaxHalfOpen = 4096;           ///< Requests that are not accepted yet, in all ...
-  static constexpr std::uint32_t kMaxHalfOpenPerSource = 1000;  ///< ... and from one address.
-  static constexpr std::uint32_t kStrangerAnswersPerSecond = 1000;
+  static constexpr std::uint32_t kMaxHalfOpen = 4096;               ///< Requests that are not accepted yet, in all ...
+  static constexpr std::uint32_t kMaxHalfOpenPerSource = 1000;      ///< ... and from one address.
+  static constexpr std::uint32_t kStrangerAnswersPerSecond = 1000;  ///< But for those of loopback addresses.
 
   explicit Cm(CmConfig config);
   ~Cm();

@@ -217,7 +217,8 @@ void Cm::Core::set_deadline(Connection& c, std::optional<Instant> deadline) {
 }
 
 void Cm::Core::answer(const Incoming& in, const Mad& mad) {
-  if (!stranger_answers.allow(in.now)) {
+  // Loopback addresses are this host's own: a program that asks until its server listens may ask often.
+  if (!in.path.source.is_loopback() && !stranger_answers.allow(in.now)) {
     ++counters.suppressed;
     return;
   }

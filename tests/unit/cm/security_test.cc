@@ -226,23 +226,24 @@ TEST_F(Lab, AFloodOfRequestsIsBounded) {
   EXPECT_EQ(b.cm->size(), 0u);
 }
 
-TEST_F(Lab, StrangersGetAThousandAnswersASecond) {
-  const Mad mad = dreq(1, 2, 3);
-  std::size_t answers = 0;
-  std::vector<std::uint8_t> frame(proto::kMaxPacketSize);
-  proto::Path path;
-  path.source = kStranger;
-  path.destination = kGidB;
-  frame.resize(wire::build_packet(mad, proto::Psn{0}, path, frame));
-  std::vector<std::uint8_t> out(proto::kMaxPacketSize);
-  for (int i = 0; i < 5000; ++i) {
-    b.cm->on_datagram({path, frame}, world.now());
-    while (b.cm->poll_transmit(world.now(), out)) ++answers;
-  }
-  EXPECT_EQ(answers, Cm::kStrangerAnswersPerSecond);
+TEST_F(Lab, StrangersGetAThousandAnswersASecondThoseOfThisHostAll) {
+  const auto answers_to = [&](const Gid& stranger, int messages, Instant now) {
+    proto::Path path;
+    path.source = stranger;
+    path.destination = kGidB;
+    std::vector<std::uint8_t> frame(proto::kMaxPacketSize), out(proto::kMaxPacketSize);
+    frame.resize(wire::build_packet(dreq(1, 2, 3), proto::Psn{0}, path, frame));
+    std::size_t answers = 0;
+    for (int i = 0; i < messages; ++i) {
+      b.cm->on_datagram({path, frame}, now);
+      while (b.cm->poll_transmit(now, out)) ++answers;
+    }
+    return answers;
+  };
+  EXPECT_EQ(answers_to(kStranger, 5000, world.now()), Cm::kStrangerAnswersPerSecond);
   EXPECT_EQ(b.cm->counters().suppressed, 4000u);
-  b.cm->on_datagram({path, frame}, world.now() + 1s);
-  EXPECT_TRUE(b.cm->poll_transmit(world.now(), out));
+  EXPECT_EQ(answers_to(Gid::from_v4(127, 0, 0, 5), 5000, world.now()), 5000u);
+  EXPECT_EQ(answers_to(kStranger, 1, world.now() + 1s), 1u);
 }
 
 }  // namespace

@@ -251,8 +251,8 @@ TEST_F(MrTableTest, AQpThatGoesTakesItsWindowsAndNobodyElses) {
   ASSERT_TRUE(table_.invalidate(windows[4]->key, &pd_, kOfTheSameList));
   table_.remove_window(windows[8]);
   table_.unbind_windows_of(kQpn);
-  for (const std::size_t i : {3, 6}) EXPECT_EQ(windows[i]->mr, nullptr) << i;
-  for (const std::size_t i : {1, 2, 5, 7}) EXPECT_EQ(windows[i]->mr, mr) << i;
+  for (const std::size_t i : {3u, 6u}) EXPECT_EQ(windows[i]->mr, nullptr) << i;
+  for (const std::size_t i : {1u, 2u, 5u, 7u}) EXPECT_EQ(windows[i]->mr, mr) << i;
   EXPECT_EQ(mr->windows, 4u);
   table_.unbind_windows_of(kOfTheSameList);
   EXPECT_EQ(mr->windows, 0u);
