@@ -53,6 +53,13 @@ class Target:
         run = [run_pair.BIN / "uroce", "run", "--addr", OUR_ADDRESSES, "--pcap", capture, *faults, "--"]
         self.log = tempfile.NamedTemporaryFile(mode="r")
         self.process = run_client.start([*run, "tgtd", "--foreground", "--control-port", self.port], self.log.name)
+        try:
+            self.serve(disk)
+        except (AssertionError, subprocess.CalledProcessError) as why:
+            self.kill()
+            raise AssertionError(f"{why}\n{self.log.read()}") from None
+
+    def serve(self, disk):
         run_client.wait_for(self.process, "tgtd does not answer", lambda: self.admin("show", check=False) == 0)
         self.admin("new", "--tid", "1", "--targetname", TARGET)
         self.admin("new", "--tid", "1", "--lun", "1", "--backing-store", disk, mode="logicalunit")
