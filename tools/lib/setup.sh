@@ -42,7 +42,8 @@ install_packages() {
     </dev/null >/dev/null || die "apt-get could not install: ${missing[*]}"
 }
 
-# build PRESET [TARGET...]: configures and builds; quiet unless something is wrong. $LEFT_OUT: labels of tests that are not built.
+# build PRESET [TARGET...]: configures and builds; quiet unless something is wrong. $LEFT_OUT: labels of tests that are not built;
+# $UNITY_BATCH: UROCE_UNITY_BATCH.
 build() {
   local preset=$1 log
   shift
@@ -50,7 +51,7 @@ build() {
   log=$(mktemp)
   # Large pages for the compiler's memory, a fifth of clang's time (glibc 2.35; other versions ignore what they don't know).
   local -x GLIBC_TUNABLES=${GLIBC_TUNABLES:+$GLIBC_TUNABLES:}glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864
-  if ! { cmake -S "$ROOT" --preset "$preset" "-DUROCE_LEFT_OUT=${LEFT_OUT:-}" && cmake --build "$ROOT/build/$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
+  if ! { cmake -S "$ROOT" --preset "$preset" "-DUROCE_LEFT_OUT=${LEFT_OUT:-}" ${UNITY_BATCH:+"-DUROCE_UNITY_BATCH=$UNITY_BATCH"} && cmake --build "$ROOT/build/$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     rm -f "$log"
     die "the build failed"
