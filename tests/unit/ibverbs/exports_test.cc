@@ -53,6 +53,16 @@ Library open_library(const char* path) {
   return library;
 }
 
+/// It is loaded into each program below `uroce run`; libpcap, which reads captures, would bring D-Bus and its like
+/// along.
+TEST(Exports, DoesNotLoadWhatReadsCaptures) {
+  const Library library = open_library(UROCE_LIBIBVERBS);
+  ASSERT_NE(library, nullptr);
+  for (const char* other : {"libpcap.so.0.8", "libdbus-1.so.3"}) {
+    EXPECT_EQ(Library(dlopen(other, RTLD_NOLOAD | RTLD_LAZY)), nullptr) << other;
+  }
+}
+
 TEST(Exports, EveryFunctionUnderItsVersionAndNoOther) {
   const Library library = open_library(UROCE_LIBIBVERBS);
   ASSERT_NE(library, nullptr);
