@@ -112,9 +112,10 @@ class Killed(Disk):
     """Who reads waits until there is another tgtd."""
 
     def read(self, target, disk, capture):
-        reading = GuestCommand(READ.format(self.size >> 16), 120)
-        time.sleep(1)  # It reads some seconds.
-        target.kill()
+        reading = GuestCommand(f"dd if=/dev/sda of=/dev/null bs=64k iflag=direct status=none count=1; echo reads; "
+                               f"{READ.format(self.size >> 16)}", 120)
+        run_pair.check(reading.wait_for("reads"), f"the guest does not read: {reading.output.decode()}")
+        target.kill()  # It reads some seconds.
         began = time.monotonic()
         target = Target(disk, capture + ".second")
         status, output = reading.finish()
