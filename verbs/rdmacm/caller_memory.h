@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "verbs/ibverbs/host/fault_handler.h"
 #include "verbs/ibverbs/host/guarded_access.h"
@@ -15,9 +14,7 @@ namespace uroce::rdmacm {
 /// fault handler's place gets the fault itself.)
 inline bool copy_of_caller(void* to, const void* from, std::size_t size) {
   ibv::install_fault_handler();
-  if (ibv::kHasGuardedAccess) return ibv::uroce_guarded_copy(to, from, size);
-  std::memcpy(to, from, size);
-  return true;
+  return ibv::uroce_guarded_write(to, from, size);
 }
 
 /// What a command has as a pointer: 64 bits, whoever wrote it.

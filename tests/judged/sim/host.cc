@@ -140,12 +140,13 @@ void Host::bring_back(Extent extent) {
   std::erase_if(gone_, [&](const Extent& e) { return e.begin == extent.begin; });
 }
 
-bool Host::copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
-  return is_there(to, size) && is_there(from, size) && nic::steady_memory().copy_with_crc(to, from, size, crc);
+bool Host::read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
+  return is_there(to, size) && is_there(from, size) && nic::steady_memory().read_with_crc(to, from, size, crc);
 }
-bool Host::copy(void* to, const void* from, std::size_t size) {
-  return is_there(to, size) && is_there(from, size) && nic::steady_memory().copy(to, from, size);
+bool Host::read(void* to, const void* from, std::size_t size) {
+  return is_there(to, size) && is_there(from, size) && nic::steady_memory().read(to, from, size);
 }
+bool Host::write(void* to, const void* from, std::size_t size) { return read(to, from, size); }
 
 std::optional<std::uint64_t> Host::fetch_add(std::uint64_t* at, std::uint64_t operand) {
   return is_there(at, sizeof *at) ? nic::steady_memory().fetch_add(at, operand) : std::nullopt;

@@ -8,8 +8,9 @@
 
 namespace uroce::ibv {
 
-/// False on processors for which nobody has written them: the kernel does the copies there.
-#ifdef __x86_64__
+/// Only where somebody has written them for the processor: the kernel does the copies elsewhere.
+#if defined(__x86_64__)
+#define UROCE_GUARDED_ACCESS
 inline constexpr bool kHasGuardedAccess = true;
 #else
 inline constexpr bool kHasGuardedAccess = false;
@@ -17,7 +18,12 @@ inline constexpr bool kHasGuardedAccess = false;
 
 extern "C" {
 // Each returns false when it could not touch the memory; a part may have been copied then.
-bool uroce_guarded_copy(void* to, const void* from, std::size_t size);
+
+/// Copies to the program's memory, as it may watch it: words (2, 4, 8 bytes) that lie at multiples of their size are
+/// written at once, and the last byte after the rest.
+bool uroce_guarded_write(void* to, const void* from, std::size_t size);
+/// Copies from the program's memory, as it may write it: such words are read at once.
+bool uroce_guarded_read(void* to, const void* from, std::size_t size);
 /// `*original` becomes what was in `*word`.
 bool uroce_guarded_fetch_add(std::uint64_t* word, std::uint64_t operand, std::uint64_t* original);
 bool uroce_guarded_compare_swap(std::uint64_t* word, std::uint64_t expected, std::uint64_t desired,

@@ -29,15 +29,17 @@ struct Look {
 thread_local Look last_look;
 
 bool copy_by_kernel(void* to, const void* from, std::size_t size) {
-  // In two pieces, as the kernel uses string operations, too: the last bytes are the last to be visible.
-  const std::size_t last = std::min<std::size_t>(size, 64);
+  // In two pieces, as the kernel uses string operations, too: the last bytes are the last to be visible. They begin
+  // with a word.
+  const std::size_t past_word = (reinterpret_cast<std::uintptr_t>(to) + size) % 8;
+  const std::size_t last = std::min<std::size_t>(size, 64 + past_word);
   auto* const begin = static_cast<std::uint8_t*>(const_cast<void*>(from));
   const std::array<iovec, 2> source{{{begin, size - last}, {begin + size - last, last}}};
   const iovec target{to, size};
   // The kernel knows both ranges as ours, and says EFAULT of either.
   const ssize_t copied = ::process_vm_writev(::getpid(), source.data(), source.size(), &target, 1, 0);
   // Where the call is forbidden, memory that stays is still served.
-  if (copied < 0 && (errno == ENOSYS || errno == EPERM)) return uroce_guarded_copy(to, from, size);
+  if (copied < 0 && (errno == ENOSYS || errno == EPERM)) return uroce_guarded_write(to, from, size);
   return copied == static_cast<ssize_t>(size);
 }
 
@@ -70,13 +72,17 @@ void GuardedMemory::look() {
   is_known_ = true;
 }
 
-bool GuardedMemory::copy(void* to, const void* from, std::size_t size) {
-  return can_fault() ? uroce_guarded_copy(to, from, size) : copy_by_kernel(to, from, size);
+bool GuardedMemory::read(void* to, const void* from, std::size_t size) {
+  return can_fault() ? uroce_guarded_read(to, from, size) : copy_by_kernel(to, from, size);
 }
 
-bool GuardedMemory::copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
+bool GuardedMemory::write(void* to, const void* from, std::size_t size) {
+  return can_fault() ? uroce_guarded_write(to, from, size) : copy_by_kernel(to, from, size);
+}
+
+bool GuardedMemory::read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
   const auto done = can_fault() ? proto::copy_lines_with_crc32(crc, to, from, size) : std::optional<std::size_t>(0);
-  if (!done || !copy(to + *done, from + *done, size - *done)) return false;
+  if (!done || !read(to + *done, from + *done, size - *done)) return false;
   crc = proto::crc32(crc, {to + *done, size - *done});
   return true;
 }

@@ -20,8 +20,9 @@ class GuardedMemory final : public nic::UserMemory {
     is_known_ = false;
   }
 
-  bool copy(void* to, const void* from, std::size_t size) override;
-  bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override;
+  bool read(void* to, const void* from, std::size_t size) override;
+  bool write(void* to, const void* from, std::size_t size) override;
+  bool read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override;
   std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) override;
   std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
                                             std::uint64_t desired) override;

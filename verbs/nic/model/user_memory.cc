@@ -10,11 +10,12 @@ namespace {
 
 class SteadyMemory final : public UserMemory {
  public:
-  bool copy(void* to, const void* from, std::size_t size) override {
+  bool read(void* to, const void* from, std::size_t size) override {
     std::memcpy(to, from, size);
     return true;
   }
-  bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override {
+  bool write(void* to, const void* from, std::size_t size) override { return read(to, from, size); }
+  bool read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) override {
     crc = proto::copy_with_crc32(crc, to, from, size);
     return true;
   }

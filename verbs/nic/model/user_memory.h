@@ -13,17 +13,18 @@ class UserMemory {
  public:
   virtual ~UserMemory() = default;
 
-  /// Copies `size` bytes; one of the two ranges is the program's, they do not overlap. False when the program's memory
-  /// is not there, or only for reading; a part may have been copied then.
-  virtual bool copy(void* to, const void* from, std::size_t size) = 0;
-  /// copy() from the program's memory that continues `crc` (proto/crc32.h) with what it has copied.
-  virtual bool copy_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) = 0;
-  /// Adds to a word of the program, which is aligned, in one step. Returns what was there; nothing as copy().
+  /// Copies `size` bytes from the program's memory, or to it; the ranges do not overlap. False when it is not there, or
+  /// only for reading; a part may have been copied then.
+  virtual bool read(void* to, const void* from, std::size_t size) = 0;
+  virtual bool write(void* to, const void* from, std::size_t size) = 0;
+  /// read() that continues `crc` (proto/crc32.h) with what it has copied.
+  virtual bool read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) = 0;
+  /// Adds to a word of the program, which is aligned, in one step. Returns what was there; nothing as read().
   virtual std::optional<std::uint64_t> fetch_add(std::uint64_t* word, std::uint64_t operand) = 0;
   /// The same for: if the word is `expected`, it becomes `desired`.
   virtual std::optional<std::uint64_t> compare_swap(std::uint64_t* word, std::uint64_t expected,
                                                     std::uint64_t desired) = 0;
-  /// Writes such a word in one step, after everything copied before. False as copy().
+  /// Writes such a word in one step, after everything copied before. False as write().
   virtual bool store(std::uint64_t* word, std::uint64_t value) = 0;
 };
 

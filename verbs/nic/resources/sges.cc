@@ -43,7 +43,7 @@ bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::ui
   std::uint8_t* to = out.data();
   return for_each_piece(mrs, pd, sges, offset, out.size(), 0, [&](const std::uint8_t* memory, std::size_t size) {
     UserMemory& user = mrs.memory();
-    if (crc != nullptr ? !user.copy_with_crc(to, memory, size, *crc) : !user.copy(to, memory, size)) return false;
+    if (crc != nullptr ? !user.read_with_crc(to, memory, size, *crc) : !user.read(to, memory, size)) return false;
     to += size;
     return true;
   });
@@ -54,7 +54,7 @@ bool scatter(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::u
   if (!for_each_piece(mrs, pd, sges, offset, in.size(), kLocalWrite, look)) return false;
   const std::uint8_t* from = in.data();
   return for_each_piece(mrs, pd, sges, offset, in.size(), kLocalWrite, [&](std::uint8_t* memory, std::size_t size) {
-    if (!mrs.memory().copy(memory, from, size)) return false;
+    if (!mrs.memory().write(memory, from, size)) return false;
     from += size;
     return true;
   });

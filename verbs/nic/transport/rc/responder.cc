@@ -210,7 +210,7 @@ Responder::Verdict Responder::build_read_response(MutBytes frame, proto::Transmi
   if (opcode != Opcode::kRcReadResponseMiddle) write_aeth(builder, ack_with_credits());
   const MutBytes payload = builder.payload(size);
   std::uint32_t& crc = builder.start_icrc(c_.attr.path);
-  if (size != 0 && !c_.env.mrs.memory().copy_with_crc(payload.data(), memory, size, crc)) {
+  if (size != 0 && !c_.env.mrs.memory().read_with_crc(payload.data(), memory, size, crc)) {
     return Verdict::nak(NakCode::kRemoteOperationalError);
   }
   out = c_.finish(builder);

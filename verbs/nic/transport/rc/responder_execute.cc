@@ -72,7 +72,7 @@ Responder::Verdict Responder::execute_write(const PacketView& packet) {
     // Again for every packet: the region may have been deregistered since the first one.
     const auto memory = c_.resolve_remote(message_.rkey, message_.va, payload.size(), kRemoteWrite);
     if (!memory) return Verdict::nak(NakCode::kRemoteAccessError);
-    if (!c_.env.mrs.memory().copy(*memory, payload.data(), payload.size())) {
+    if (!c_.env.mrs.memory().write(*memory, payload.data(), payload.size())) {
       return Verdict::nak(NakCode::kRemoteOperationalError);
     }
   }

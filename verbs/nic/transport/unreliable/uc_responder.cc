@@ -110,7 +110,7 @@ bool UcResponder::take_write(const PacketView& packet) {
   // go in the middle of it. Zero bytes need no right (IBTA C9-88).
   if (message_.left != 0) {
     const auto memory = c_.resolve_remote(message_.rkey, message_.va, message_.left, kRemoteWrite);
-    if (!memory || !c_.env.mrs.memory().copy(*memory, packet.payload().data(), packet.payload().size())) {
+    if (!memory || !c_.env.mrs.memory().write(*memory, packet.payload().data(), packet.payload().size())) {
       return refuse(packet);
     }
   }
