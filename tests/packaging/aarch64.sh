@@ -16,7 +16,7 @@ labels=("$@")
 programs=()
 if [ $# -eq 0 ]; then
   labels=(proto nic record transport shm cm rules)
-  programs=(uroce uroce-broker uroce_libibverbs rdma_server rdma_client uroce-sim)
+  programs=(uroce uroce-broker uroce_libibverbs rdma_server rdma_client uroce-sim ibverbs_test)
 fi
 system=$SYSTEMS/aarch64
 # These compile and run here; those of the other processor are run there, or linked.
@@ -28,6 +28,7 @@ LINKED="liburing-dev libpcap-dev libisal-dev libibverbs-dev librdmacm-dev libfmt
 if [ ! -e "$system.complete" ]; then
   say "a Debian 12 with a cross compiler"
   install_packages $PACKAGES_SYSTEMS
+  mkdir -p "$SYSTEMS"
   bootstrap bookworm "$system" >"$system.log" 2>&1 && {
     in_root "$system" dpkg --add-architecture arm64 && in_root "$system" apt-get update -q &&
       in_root "$system" apt-get install -y -q --no-install-recommends $NATIVE ${LINKED// /:arm64 }:arm64 ${PROGRAMS// /:arm64 }:arm64
@@ -56,6 +57,9 @@ pattern="^($(IFS='|'; echo "${labels[*]}"))\$"
 # qemu-user does not know the socket option by which the kernel gives packets to slots (SO_ATTACH_REUSEPORT_CBPF).
 inside "ctest --test-dir build/aarch64 --no-tests=error --output-on-failure -j$(nproc) -L '$pattern' -E '^ShmSlotsTest'"
 [ ${#programs[@]} -gt 0 ] || exit 0
+
+say "memory that goes, words that are seen whole"
+inside "qemu-aarch64 build/aarch64/bin/ibverbs_test --gtest_brief=1 --gtest_filter='GuardedAccess.*:LostMemory*'"
 
 say "two NICs"
 # No program starts another one: the kernel of this machine would not know what to do with it.

@@ -9,7 +9,7 @@
 namespace uroce::ibv {
 
 /// Only where somebody has written them for the processor: the kernel does the copies elsewhere.
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 #define UROCE_GUARDED_ACCESS
 inline constexpr bool kHasGuardedAccess = true;
 #else
