@@ -27,7 +27,6 @@ bootstrap() {
   [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
   case $release in jammy | noble) mirror=${mirror%/debian*}/ubuntu components=main,universe script=/usr/share/debootstrap/scripts/gutsy ;; esac
   rm -rf "$2"
-  mkdir -p "$SYSTEMS"
   # Keys of other distributions are not on this machine, and nothing from there leaves the tests.
   debootstrap --variant=minbase --no-check-gpg --components=$components "$release" "$2" "$mirror" "$script" &&
     cp /etc/resolv.conf /etc/hosts "$2/etc/"
