@@ -16,6 +16,7 @@
 #include "engine/os/fault_signals.h"
 #include "engine/os/left_to_parent.h"
 #include "engine/os/no_leak_check.h"
+#include "engine/os/os_clock.h"
 #include "engine/os/own_threads.h"
 #include "proto/base/no_signals.h"
 
@@ -33,8 +34,9 @@ namespace {
 
 using Is = SleepState::Is;
 
-/// Long enough for a thread that has been woken, on a busy machine.
-constexpr std::chrono::milliseconds kWakesUp{500};
+/// Long enough for a thread that has been woken, on a busy machine: so many short waits, each of which ends in time.
+constexpr std::chrono::milliseconds kWait{50};
+constexpr int kWaits = 10;
 
 /// No load, and nobody waits long for the end of a thread that sleeps so.
 constexpr std::chrono::milliseconds kNap{20};
@@ -72,7 +74,12 @@ void BackgroundThread::run(std::function<void()> body) {
 void BackgroundThread::join() {
   {
     std::unique_lock lock(state_->mutex);
-    while (!state_->over.wait_for(lock, kWakesUp, [this] { return state_->is_over; })) {
+    Instant asked = os_now();
+    for (int waits = 0; !state_->over.wait_for(lock, kWait, [this] { return state_->is_over; });) {
+      const Instant now = os_now();
+      // Held up: by a debugger, a quota, a machine that pauses. So was the thread.
+      const bool is_late = now - std::exchange(asked, now) > 2 * kWait;
+      if (is_late || ++waits < kWaits) continue;
       Is asleep = Is::kAsleep;
       if (!state_->is.compare_exchange_strong(asleep, Is::kLeft)) continue;  // It has long work.
       thread_.detach();
