@@ -3,14 +3,19 @@
 // they are damaged, and never crash or fill the memory.
 #include "tools/explain/capture/reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "proto/pcap_format.h"
 #include "tests/unit/explain/retold.h"
@@ -234,6 +239,37 @@ TEST(Reader, ACutCaptureTellsWhereItEnds) {
   const Retold retold = retell_bytes(Octets(whole.begin(), whole.end() - 1));
   EXPECT_EQ(retold.lines.size(), 14u);
   EXPECT_THAT(retold.files.at(0).damage, testing::StartsWith("cut off in the packet at byte "));
+}
+
+/// The read end of a terminal whose other end has written `bytes` and is gone: behind them, it gives EIO.
+int terminal_that_fails_behind(std::span<const std::uint8_t> bytes) {
+  const int read_end = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_EQ(::grantpt(read_end), 0);
+  EXPECT_EQ(::unlockpt(read_end), 0);
+  const int write_end = ::open(::ptsname(read_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  termios attributes{};
+  ::cfmakeraw(&attributes);
+  EXPECT_EQ(::tcsetattr(write_end, TCSANOW, &attributes), 0);
+  EXPECT_EQ(::write(write_end, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ::close(write_end);
+  return read_end;
+}
+
+TEST(Reader, ACaptureThatCannotBeReadFurtherIsNotCalledCut) {
+  const Octets whole = read_capture(kName);
+  const int before = ::dup(STDIN_FILENO);
+  const int terminal = terminal_that_fails_behind(std::span(whole).first(1500));
+  ASSERT_EQ(::dup2(terminal, STDIN_FILENO), STDIN_FILENO);
+  auto input = Input::open("-", /*follow=*/false);
+  ::dup2(before, STDIN_FILENO);
+  ::close(before);
+  ::close(terminal);
+  ASSERT_TRUE(input.ok());
+  auto reader = Reader::open(std::move(*input));
+  ASSERT_TRUE(reader.ok());
+  Frame frame;
+  while (reader->next(frame) == Reader::Next::kFrame) continue;
+  EXPECT_THAT(reader->damage(), testing::StartsWith("can't be read further (Input/output error) at byte "));
 }
 
 Octets as_pcapng(const std::string& name) {

@@ -65,6 +65,11 @@ bool Reader::broken(const std::string& what) {
   return false;
 }
 
+bool Reader::ends_in(const char* what) {
+  if (!input_.error().empty()) return broken("can't be read further (" + input_.error() + ")");
+  return broken(std::string("cut off in the ") + what);
+}
+
 Result<Reader, std::string> Reader::open(Input input) {
   Reader reader(std::move(input));
   const Bytes start = reader.input_.peek(kPcapHeader);
@@ -105,18 +110,18 @@ Reader::Next Reader::next(Frame& frame) {
   if (!damage_.empty()) return Next::kEnd;
   frame = {};
   const bool got = kind_ == Kind::kPcap ? read_pcap(frame) : read_pcapng(frame);
-  if (!got && damage_.empty() && !input_.error().empty()) broken("can't be read further (" + input_.error() + ")");
+  if (!got && damage_.empty() && !input_.error().empty()) ends_in("block");
   return got ? Next::kFrame : Next::kEnd;
 }
 
 bool Reader::read_pcap(Frame& frame) {
   Bytes record = input_.peek(kPcapRecord);
   if (record.empty()) return false;
-  if (record.size() < kPcapRecord) return broken("cut off in the packet");
+  if (record.size() < kPcapRecord) return ends_in("packet");
   const std::uint32_t captured = word(record, 8);
   if (captured > kLongestFrame) return broken("damaged: a packet of " + std::to_string(captured) + " bytes");
   record = input_.peek(kPcapRecord + captured);
-  if (record.size() < kPcapRecord + captured) return broken("cut off in the packet");
+  if (record.size() < kPcapRecord + captured) return ends_in("packet");
   const Interface& interface = interfaces_.front();
   const std::int64_t fraction = interface.ticks_per_second == 1'000'000 ? 1000 : 1;
   frame.time_ns = clamp_time(word(record, 0), word(record, 4) * fraction);
@@ -131,7 +136,7 @@ bool Reader::read_pcapng(Frame& frame) {
   while (true) {
     const Bytes start = input_.peek(kBlockStart);
     if (start.empty()) return false;
-    if (start.size() < kBlockStart) return broken("cut off in the block");
+    if (start.size() < kBlockStart) return ends_in("block");
     std::uint32_t type = 0;
     std::memcpy(&type, start.data(), sizeof type);  // That of a section reads the same in both orders.
     if (type == kSectionType) {
@@ -145,7 +150,7 @@ bool Reader::read_pcapng(Frame& frame) {
       return broken("damaged: a block of " + std::to_string(size) + " bytes");
     }
     const Bytes block = input_.peek(size);
-    if (block.size() < size) return broken("cut off in the block");
+    if (block.size() < size) return ends_in("block");
     bool packet = false;
     if (type == kSectionType) begin_section();
     if (type == kInterfaceBlock) add_interface(block);

@@ -66,6 +66,8 @@ class Reader {
   void add_interface(Bytes block);
   bool take_packet(Bytes block, std::uint32_t type, Frame& frame);
   bool broken(const std::string& what);
+  /// The capture, or what could be read of it, ends in the middle of a `what`.
+  bool ends_in(const char* what);
   std::uint32_t tap_of(std::uint32_t number, std::int64_t time_ns);
   std::int64_t time_of(std::uint64_t ticks, const Interface& interface) const;
   std::uint16_t half(Bytes bytes, std::size_t at) const;
