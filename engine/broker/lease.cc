@@ -54,13 +54,15 @@ Result<std::unique_ptr<Lease>, SetupError> Lease::acquire(const proto::Gid& loca
     reply.sentence[sizeof reply.sentence - 1] = '\0';
     return Err{SetupError{reply.error, reply.sentence}};
   }
-  const Err too_many{SetupError{EMFILE, "the descriptors of a slot don't arrive; raise RLIMIT_NOFILE (ulimit -n)"}};
-  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 3) return too_many;
+  constexpr const char* kMissing = "the descriptors of a slot don't arrive";
+  if (reply.protocol != kBrokerProtocol || answer->descriptors.size() != 3) {
+    return Err{call_failed(kMissing, "recvmsg", EMFILE)};
+  }
   lease->slot_ = reply.slot;
   lease->first_local_ = reply.first_local;
   lease->socket_ = std::move(answer->descriptors[0]);
   lease->steering_ = Fd(::fcntl(lease->socket_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!lease->steering_) return too_many;
+  if (!lease->steering_) return Err{call_failed(kMissing, "fcntl", errno)};
   lease->bag_ = std::move(answer->descriptors[1]);
   lease->claims_ = std::move(answer->descriptors[2]);
   lease->connection_ = std::move(answer->connection);

@@ -132,10 +132,10 @@ BrokerStart::BrokerStart(std::string executable, Fd report)
 
 std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor) {
   Fd opened(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!opened) return SetupError{errno, "can't open /dev/null, which a new broker gets as its input and output"};
+  if (!opened) return call_failed("no input and output for a new broker", "/dev/null", errno);
   const Fd null = above_report(std::move(opened));
   const Fd report = above_report(std::move(descriptor));
-  if (!report || !null) return SetupError{errno, "no descriptors for a new broker; raise RLIMIT_NOFILE (ulimit -n)"};
+  if (!report || !null) return call_failed("no descriptors for a new broker", "fcntl", errno);
   std::string name = "uroce-broker";
   std::string text = argument;
   const std::array<char*, 3> arguments{name.data(), text.data(), nullptr};
@@ -153,8 +153,7 @@ std::optional<SetupError> start_helper(const std::string& executable, const char
 
 Result<BrokerStart, SetupError> BrokerStart::begin(const std::string& executable, const proto::Gid& local) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    return Err{SetupError{errno, "no pipe to a new broker; raise the limit of descriptors (ulimit -n)"}};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Err{call_failed("no pipe to a new broker", "pipe2", errno)};
   Fd reader(ends[0]);
   if (auto error = start_helper(executable, proto::to_string(local).c_str(), Fd(ends[1]))) return Err{*error};
   return BrokerStart(executable, std::move(reader));
