@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kOfferedFields = static_cast<std::uint64_t>(IBV_WC_STANDARD_FLAGS) |
                                          IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                          IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-constexpr std::uint32_t kKnownAttributes = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+constexpr std::uint32_t kKnownCqAttributes = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 constexpr std::uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 const nic::Completion& current(struct ibv_cq_ex* cq) { return own(cq)->current; }
@@ -82,7 +82,7 @@ void install_readers(struct ibv_cq_ex& cq) {
 }
 
 int check_init(const struct ibv_context* context, const struct ibv_cq_init_attr_ex& init) {
-  if ((init.comp_mask & ~kKnownAttributes) != 0) return refuse(EINVAL, "comp_mask: an attribute that does not exist");
+  if ((init.comp_mask & ~kKnownCqAttributes) != 0) return refuse(EINVAL, "comp_mask: an attribute that does not exist");
   if ((init.wc_flags & ~kOfferedFields) != 0) {
     return refuse(EOPNOTSUPP, "wc_flags: completions have no VLAN tag, no flow tag and no tag matching");
   }

@@ -15,8 +15,8 @@ namespace uroce::ibv {
 namespace {
 
 /// What ibv_create_qp_ex() understands in comp_mask.
-constexpr std::uint32_t kKnownAttributes = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                           IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint32_t kKnownQpAttributes = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                             IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
 /// The operations that a QP of this type can be asked for.
 std::uint64_t offered_ops(int qp_type) {
@@ -39,7 +39,7 @@ std::uint64_t offered_ops(int qp_type) {
 
 int check_init(const struct ibv_context* context, const struct ibv_qp_init_attr_ex& init) {
   const auto has = [&init](std::uint32_t bit) { return (init.comp_mask & bit) != 0; };
-  if ((init.comp_mask & ~kKnownAttributes) != 0) {
+  if ((init.comp_mask & ~kKnownQpAttributes) != 0) {
     return refuse(EOPNOTSUPP, "the NIC has no XRC, no RSS and no raw packets");
   }
   if (!has(IBV_QP_INIT_ATTR_PD) || init.pd == nullptr || init.pd->context != context) {
