@@ -71,6 +71,19 @@ int torn_copies(int copies, const Copy& copy) {
 /// one saw 102 torn (AMD EPYC 26/2).
 TEST(GuardedAccess, TheLastByteIsTheLastToBeSeen) { EXPECT_EQ(torn_copies(300'000, uroce_guarded_write), 0); }
 
+/// So it is where the kernel copies, as faults do not reach the handler.
+TEST(GuardedAccess, TheLastByteIsTheLastThatTheKernelCopies) {
+  sigset_t faults, before;
+  ::sigemptyset(&faults);
+  ::sigaddset(&faults, SIGSEGV);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &faults, &before), 0);
+  GuardedMemory memory;
+  memory.begin_turn(Instant{});
+  EXPECT_EQ(torn_copies(50'000, [&](void* to, const void* from, std::size_t n) { return memory.write(to, from, n); }),
+            0);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 /// How often two threads access the same word, each of them at least, so that they do at the same time, too.
 constexpr int kTimes = 100'000;
 
@@ -158,19 +171,6 @@ TEST(GuardedAccess, AWordIsReadAtOnce) {
   EXPECT_EQ(words_split_by_read<std::uint64_t>(4, 24), 0);
 }
 
-/// So it is where the kernel copies, as faults do not reach the handler.
-TEST(GuardedAccess, TheLastByteIsTheLastThatTheKernelCopies) {
-  sigset_t faults, before;
-  ::sigemptyset(&faults);
-  ::sigaddset(&faults, SIGSEGV);
-  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &faults, &before), 0);
-  GuardedMemory memory;
-  memory.begin_turn(Instant{});
-  EXPECT_EQ(torn_copies(50'000, [&](void* to, const void* from, std::size_t n) { return memory.write(to, from, n); }),
-            0);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 /// Wherever in it the memory ends: the quick copy (proto/crc32.cc) stops there, too.
 TEST(GuardedAccess, ACopyWithCrcStopsWhereMemoryEnds) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -182,7 +182,7 @@ TEST(GuardedAccess, ACopyWithCrcStopsWhereMemoryEnds) {
   GuardedMemory memory;
   memory.begin_turn(Instant{});
   std::vector<std::uint8_t> to(page);
-  for (const std::size_t there : {std::size_t{0}, std::size_t{100}, std::size_t{700}, std::size_t{3000}, page}) {
+  for (const std::size_t there : {std::size_t{0}, std::size_t{100}, std::size_t{701}, std::size_t{3000}, page}) {
     const std::uint8_t* const from = bytes + page - there;
     std::uint32_t crc = 5;
     ASSERT_TRUE(memory.read_with_crc(to.data(), from, there, crc)) << there;

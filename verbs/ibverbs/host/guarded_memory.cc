@@ -81,6 +81,15 @@ bool GuardedMemory::write(void* to, const void* from, std::size_t size) {
 }
 
 bool GuardedMemory::read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
+  // Whole lines go fast. They begin with a word of the program's, so that none is cut in two.
+  const std::size_t before_word = std::min(size, -reinterpret_cast<std::uintptr_t>(from) % 8);
+  if (before_word != 0) {
+    if (!read(to, from, before_word)) return false;
+    crc = proto::crc32(crc, {to, before_word});
+    to += before_word;
+    from += before_word;
+    size -= before_word;
+  }
   const auto done = can_fault() ? proto::copy_lines_with_crc32(crc, to, from, size) : std::optional<std::size_t>(0);
   if (!done || !read(to + *done, from + *done, size - *done)) return false;
   crc = proto::crc32(crc, {to + *done, size - *done});
