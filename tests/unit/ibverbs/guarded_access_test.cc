@@ -85,11 +85,11 @@ TEST(GuardedAccess, TheLastByteIsTheLastThatTheKernelCopies) {
 }
 
 /// How often two threads access the same word, each of them at least, so that they do at the same time, too.
-constexpr int kTimes = 100'000;
+constexpr int kAccesses = 100'000;
 
-/// Whether all bytes of a word are the same.
+/// All zeros or all ones.
 template <class Word>
-bool is_whole(Word word) {
+bool is_one_of_both(Word word) {
   return word == 0 || word == static_cast<Word>(~Word{0});
 }
 
@@ -105,8 +105,8 @@ int words_split_by_write(std::size_t offset, std::size_t size) {
   std::atomic<bool> is_over = false;
   int split = 0;
   std::thread watcher([&] {
-    for (std::size_t look = 0; look < kTimes || writes < kTimes; ++look) {
-      split += !is_whole(*reinterpret_cast<volatile Word*>(to.data() + first + look % words * sizeof(Word)));
+    for (std::size_t look = 0; look < kAccesses || writes < kAccesses; ++look) {
+      split += !is_one_of_both(*reinterpret_cast<volatile Word*>(to.data() + first + look % words * sizeof(Word)));
     }
     is_over = true;
   });
@@ -152,11 +152,11 @@ int words_split_by_read(std::size_t offset, std::size_t size) {
     }
   });
   int split = 0;
-  for (int i = 0; i < 30 * kTimes || writes < kTimes; ++i) {  // One in a million was split.
+  for (int i = 0; i < 30 * kAccesses || writes < kAccesses; ++i) {  // One in a million was split.
     EXPECT_TRUE(uroce_guarded_read(to.data() + offset, from.data(), size));
     Word word = 0;
     std::memcpy(&word, to.data() + offset + size - sizeof word, sizeof word);
-    split += !is_whole(word);
+    split += !is_one_of_both(word);
   }
   is_over = true;
   program.join();
