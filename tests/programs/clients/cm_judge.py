@@ -19,6 +19,11 @@ def is_refused(path):
     return any(said.name == "REJ" or said.get("status") == NO_SUCH_SERVICE for said in messages(path))
 
 
+def is_answered(path):
+    """Whether a server has taken one of the requests."""
+    return any(said.name == "REP" for said in messages(path))
+
+
 def judge(path, connections, datagrams=0, ends=True, ours=None):
     """Each of `connections` is asked for, answered and confirmed; it `ends` with a message. Each of `datagrams`, QPs found
     by SIDR, is asked for and answered. Nothing but MAY_COME_AGAIN is sent twice. What the address `ours` says is right;

@@ -132,16 +132,18 @@ class Runner:
 
     def pair_by_cm(self, case, outputs):
         logs = {role: self.directory / f"{role}.log" for role in ("client", "server")}
-        server = start(self.command(case, "server", SERVER, program=case.server.format(SERVER)), logs["server"],
-                       settings=case.settings)
+        server_command = self.command(case, "server", SERVER, program=case.server.format(SERVER))
         command = self.command(case, "client", SERVER if case.shared else CLIENT, case.to.format(SERVER))
         deadline = time.monotonic() + REFUSED_FOR
+        server = None
         try:
-            if case.ready:
-                wait_until_said(logs["server"], *case.ready, server)
-            else:
-                wait_until_bound(SERVER, server)
             while True:
+                if server is None:
+                    server = start(server_command, logs["server"], settings=case.settings)
+                    if case.ready:
+                        wait_until_said(logs["server"], *case.ready, server)
+                    else:
+                        wait_until_bound(SERVER, server)
                 client = start(command, logs["client"], settings=case.settings)
                 try:
                     status = client.wait(CM_TIMEOUT)
@@ -149,12 +151,17 @@ class Runner:
                     end(client)
                 if status == 0 or time.monotonic() > deadline or not cm_judge.is_refused(self.captures[-1]):
                     break
+                if cm_judge.is_answered(self.captures[-1]):
+                    # It began to listen between two requests, and has counted the second one.
+                    end(server)
+                    server = None
             assert status == 0, f"exit status of the client: {status}"
             if not case.endless:
                 status = server.wait(CM_TIMEOUT)
                 assert status == 0, f"exit status of the server: {status}"
         finally:
-            end(server)
+            if server is not None:
+                end(server)
             outputs.update({role: log.read_text() for role, log in logs.items() if log.exists()})
         at_server, at_client = self.captures[-2:]
         judged = (None, None) if case.shared or case.own_qps else (SERVER, CLIENT)
