@@ -23,7 +23,7 @@ bool joins_a_thread_that_wakes_slowly(int ready) {
   const auto thread = engine::start_background_thread([&] {
     {
       const engine::LeavableSleep sleep;
-      for (int naps = 0; naps < 30; ++naps) {
+      for (int naps = 0; naps < 16; ++naps) {
         std::this_thread::sleep_for(10ms);
         if (naps == 10 && ::write(ready, "", 1) != 1) std::abort();  // The other thread waits for this one by now.
       }
