@@ -9,6 +9,18 @@
 asm(R"(
   .pushsection uroce_guarded, "ax", %progbits
 
+  .macro guarded_begin name
+  .hidden \name
+  .globl \name
+  .type \name, %function
+\name:
+  .cfi_startproc
+  .endm
+  .macro guarded_end name
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+
   .macro guarded_move load, store, register, size
   \load \register, [x1], #\size
   \store \register, [x0], #\size
@@ -18,11 +30,7 @@ asm(R"(
   // guarded_copy NAME, PLACE: words that lie at multiples of their size in PLACE are accessed at once.
   .macro guarded_copy name, place
   .p2align 6
-  .hidden \name
-  .globl \name
-  .type \name, %function
-\name:
-  .cfi_startproc
+  guarded_begin \name
   cbz x2, 9f
   // To a multiple of 8.
   tbz \place, #0, 1f
@@ -76,18 +84,13 @@ asm(R"(
 9:
   mov w0, #1
   ret
-  .cfi_endproc
-  .size \name, . - \name
+  guarded_end \name
   .endm
 
   guarded_copy uroce_guarded_write, x0
   guarded_copy uroce_guarded_read, x1
 
-  .hidden uroce_guarded_fetch_add
-  .globl uroce_guarded_fetch_add
-  .type uroce_guarded_fetch_add, %function
-uroce_guarded_fetch_add:
-  .cfi_startproc
+  guarded_begin uroce_guarded_fetch_add
 1:
   ldaxr x3, [x0]
   add x4, x3, x1
@@ -97,14 +100,9 @@ uroce_guarded_fetch_add:
   str x3, [x2]
   mov w0, #1
   ret
-  .cfi_endproc
-  .size uroce_guarded_fetch_add, . - uroce_guarded_fetch_add
+  guarded_end uroce_guarded_fetch_add
 
-  .hidden uroce_guarded_compare_swap
-  .globl uroce_guarded_compare_swap
-  .type uroce_guarded_compare_swap, %function
-uroce_guarded_compare_swap:
-  .cfi_startproc
+  guarded_begin uroce_guarded_compare_swap
 1:
   ldaxr x4, [x0]
   cmp x4, x1
@@ -116,31 +114,20 @@ uroce_guarded_compare_swap:
   str x4, [x3]
   mov w0, #1
   ret
-  .cfi_endproc
-  .size uroce_guarded_compare_swap, . - uroce_guarded_compare_swap
+  guarded_end uroce_guarded_compare_swap
 
-  .hidden uroce_guarded_store
-  .globl uroce_guarded_store
-  .type uroce_guarded_store, %function
-uroce_guarded_store:
-  .cfi_startproc
+  guarded_begin uroce_guarded_store
   stlr x1, [x0]
   mov w0, #1
   ret
-  .cfi_endproc
-  .size uroce_guarded_store, . - uroce_guarded_store
+  guarded_end uroce_guarded_store
 
   .popsection
   .text
-  .hidden uroce_guarded_failed
-  .globl uroce_guarded_failed
-  .type uroce_guarded_failed, %function
-uroce_guarded_failed:
-  .cfi_startproc
+  guarded_begin uroce_guarded_failed
   mov w0, #0
   ret
-  .cfi_endproc
-  .size uroce_guarded_failed, . - uroce_guarded_failed
+  guarded_end uroce_guarded_failed
 )");
 
 #endif

@@ -12,21 +12,30 @@
 asm(R"(
   .pushsection uroce_guarded, "ax", @progbits
 
-  .macro guarded_move register, size
-  mov (%rsi), \register
-  mov \register, (%rdi)
-  add $\size, %rsi
-  add $\size, %rdi
-  .endm
-
-  # guarded_copy NAME, PLACE, LOW: words that lie at multiples of their size in PLACE are accessed at once.
-  .macro guarded_copy name, place, low
-  .p2align 6
+  .macro guarded_begin name
   .hidden \name
   .globl \name
   .type \name, @function
 \name:
   .cfi_startproc
+  .endm
+  .macro guarded_end name
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+
+  .macro guarded_move register, size
+  mov (%rsi), \register
+  mov \register, (%rdi)
+  add $\size, %rsi
+  add $\size, %rdi
+  sub $\size, %rcx
+  .endm
+
+  # guarded_copy NAME, PLACE, LOW: words that lie at multiples of their size in PLACE are accessed at once.
+  .macro guarded_copy name, place, low
+  .p2align 6
+  guarded_begin \name
   mov %rdx, %rcx
   cmp $512, %rdx
   jb 1f
@@ -34,31 +43,28 @@ asm(R"(
   sub %esi, %eax
   and $4095, %eax
   cmp $64, %eax
-  jae 8f
+  jae 9f
   # To a multiple of 8.
 1:
   test $7, \low
   jz 4f
   test %rcx, %rcx
-  jz 9f
+  jz 10f
   test $1, \low
   jz 2f
   guarded_move %al, 1
-  sub $1, %rcx
 2:
   test $2, \low
   jz 3f
   cmp $2, %rcx
   jb 6f
   guarded_move %ax, 2
-  sub $2, %rcx
 3:
   test $4, \low
   jz 4f
   cmp $4, %rcx
   jb 6f
   guarded_move %eax, 4
-  sub $4, %rcx
 4:
   cmp $32, %rcx
   jb 5f
@@ -74,24 +80,23 @@ asm(R"(
   cmp $8, %rcx
   jb 6f
   guarded_move %rax, 8
-  sub $8, %rcx
   jmp 5b
   # Fewer than 8.
 6:
   test $4, %cl
-  jz 6f
+  jz 7f
   guarded_move %eax, 4
-6:
+7:
   test $2, %cl
-  jz 6f
+  jz 8f
   guarded_move %ax, 2
-6:
-  test $1, %cl
-  jz 9f
-  guarded_move %al, 1
-  jmp 9f
-  # All but the last 64 to 71 bytes, so that those begin at a multiple of 8.
 8:
+  test $1, %cl
+  jz 10f
+  guarded_move %al, 1
+  jmp 10f
+  # All but the last 64 to 71 bytes, so that those begin at a multiple of 8.
+9:
   lea -64(\place, %rcx), %rax
   and $-8, %rax
   sub \place, %rax
@@ -101,63 +106,42 @@ asm(R"(
   rep movsb
   mov %rdx, %rcx
   jmp 4b
-9:
+10:
   mov $1, %eax
   ret
-  .cfi_endproc
-  .size \name, . - \name
+  guarded_end \name
   .endm
 
   guarded_copy uroce_guarded_write, %rdi, %edi
   guarded_copy uroce_guarded_read, %rsi, %esi
 
-  .hidden uroce_guarded_fetch_add
-  .globl uroce_guarded_fetch_add
-  .type uroce_guarded_fetch_add, @function
-uroce_guarded_fetch_add:
-  .cfi_startproc
+  guarded_begin uroce_guarded_fetch_add
   lock xadd %rsi, (%rdi)
   mov %rsi, (%rdx)
   mov $1, %eax
   ret
-  .cfi_endproc
-  .size uroce_guarded_fetch_add, . - uroce_guarded_fetch_add
+  guarded_end uroce_guarded_fetch_add
 
-  .hidden uroce_guarded_compare_swap
-  .globl uroce_guarded_compare_swap
-  .type uroce_guarded_compare_swap, @function
-uroce_guarded_compare_swap:
-  .cfi_startproc
+  guarded_begin uroce_guarded_compare_swap
   mov %rsi, %rax
   lock cmpxchg %rdx, (%rdi)
   mov %rax, (%rcx)
   mov $1, %eax
   ret
-  .cfi_endproc
-  .size uroce_guarded_compare_swap, . - uroce_guarded_compare_swap
+  guarded_end uroce_guarded_compare_swap
 
-  .hidden uroce_guarded_store
-  .globl uroce_guarded_store
-  .type uroce_guarded_store, @function
-uroce_guarded_store:
-  .cfi_startproc
+  guarded_begin uroce_guarded_store
   mov %rsi, (%rdi)
   mov $1, %eax
   ret
-  .cfi_endproc
-  .size uroce_guarded_store, . - uroce_guarded_store
+  guarded_end uroce_guarded_store
 
   .popsection
   .text
-  .hidden uroce_guarded_failed
-  .globl uroce_guarded_failed
-  .type uroce_guarded_failed, @function
-uroce_guarded_failed:
-  .cfi_startproc
+  guarded_begin uroce_guarded_failed
   xor %eax, %eax
   ret
-  .cfi_endproc
-  .size uroce_guarded_failed, . - uroce_guarded_failed
+  guarded_end uroce_guarded_failed
 )");
 
 #endif

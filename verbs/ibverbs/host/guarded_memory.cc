@@ -28,11 +28,8 @@ struct Look {
 };
 thread_local Look last_look;
 
-bool copy_by_kernel(void* to, const void* from, std::size_t size) {
-  // In two pieces, as the kernel uses string operations, too: the last bytes are the last to be visible. They begin
-  // with a word.
-  const std::size_t past_word = (reinterpret_cast<std::uintptr_t>(to) + size) % 8;
-  const std::size_t last = std::min<std::size_t>(size, 64 + past_word);
+/// `last`: that many bytes are copied after the rest.
+bool copy_by_kernel(void* to, const void* from, std::size_t size, std::size_t last) {
   auto* const begin = static_cast<std::uint8_t*>(const_cast<void*>(from));
   const std::array<iovec, 2> source{{{begin, size - last}, {begin + size - last, last}}};
   const iovec target{to, size};
@@ -73,11 +70,15 @@ void GuardedMemory::look() {
 }
 
 bool GuardedMemory::read(void* to, const void* from, std::size_t size) {
-  return can_fault() ? uroce_guarded_read(to, from, size) : copy_by_kernel(to, from, size);
+  return can_fault() ? uroce_guarded_read(to, from, size) : copy_by_kernel(to, from, size, 0);
 }
 
 bool GuardedMemory::write(void* to, const void* from, std::size_t size) {
-  return can_fault() ? uroce_guarded_write(to, from, size) : copy_by_kernel(to, from, size);
+  if (can_fault()) return uroce_guarded_write(to, from, size);
+  // In two pieces, as the kernel uses string operations, too: the last bytes are the last to be visible. They begin
+  // with a word.
+  const std::size_t past_word = (reinterpret_cast<std::uintptr_t>(to) + size) % 8;
+  return copy_by_kernel(to, from, size, std::min<std::size_t>(size, 64 + past_word));
 }
 
 bool GuardedMemory::read_with_crc(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint32_t& crc) {
