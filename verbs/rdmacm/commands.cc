@@ -50,10 +50,11 @@ int run(const std::shared_ptr<Channel>& channel, int descriptor, const void* com
   const Call call{Front::get(), channel, descriptor, Bytes(bytes).subspan(sizeof header, length), header.out};
   if (channel->is_abandoned()) return run_abandoned(header.cmd, call);
   if (handler == get_event) {
+    const unsigned closes = call.front.closes();
     const int error = get_event(call);
-    // Another thread may have closed it meanwhile; the descriptor was in use then.
     const NoCancellation whole;
-    call.front.release_if_closed(channel);
+    // Another thread may have closed it meanwhile; the descriptor was in use then.
+    if (call.front.closes() != closes) call.front.release_if_closed(channel);
     return error;
   }
   ::pthread_testcancel();  // write() is a cancellation point; what this does instead can't be left halfway.

@@ -129,6 +129,7 @@ void Front::release_if_closed(const std::shared_ptr<Channel>& channel) {
 }
 
 void Front::copy_closed(const std::shared_ptr<Channel>& channel) {
+  ++closes_;
   if (channel->is_abandoned()) return;
   if (is_inside_call()) {
     missed_close_ = true;
@@ -156,6 +157,7 @@ void Front::look_at_half_closed() {
 }
 
 void Front::release_closed() {
+  ++closes_;
   if (is_inside_call()) {
     missed_close_ = true;
     return;

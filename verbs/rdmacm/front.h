@@ -37,6 +37,8 @@ class Front final : public ibv::CmSink {
   /// The channel behind a pipe, or null. Takes no lock for other pipes: signal handlers write to theirs. In the middle
   /// of a command or a verb it may not find one that others use: it does not wait there.
   std::shared_ptr<Channel> channel_with(ino_t pipe);
+  /// How often copies of channels have been closed. What is released is seen by who compares it before and after.
+  unsigned closes() const { return closes_; }
   /// Destroys everything on `channel` if the program has closed its last copy.
   void release_if_closed(const std::shared_ptr<Channel>& channel);
   /// One copy of `channel` has been closed: the same, and for those that others held when it was closed.
@@ -131,6 +133,7 @@ class Front final : public ibv::CmSink {
   std::unordered_set<std::shared_ptr<Channel>> half_closed_;
   PipeFilter pipes_;  ///< Those of channels_, for who has no lock.
   std::atomic<bool> missed_close_ = false;
+  std::atomic<unsigned> closes_ = 0;
 };
 
 }  // namespace uroce::rdmacm
