@@ -19,12 +19,13 @@ import perftest
 GIB = 2**30
 STEADY = 1.5  # A figure whose rounds differ by more than this factor is marked.
 APART = 2.5   # Processors between which a cache line takes so much longer than at other times share no cache now.
+TRIES = 3     # Where that changes between ours and the baseline, both are measured again, until they were so often.
 
 
 # Why rows miss their targets, where they do; docs/performance.md has what was measured for some of them.
 ACKS = "RC sends two packets each way, the message and the ACK of the one before; raw sends one (see: raw, with ACKs)"
 CALLS = "between a packet and its answer lie calls of the program: locks, WQEs, clocks; a microsecond or more"
-COPIES = "with few packets, the copies and the two ICRCs of each byte are left"
+TRAINS = "trains are UDP datagrams, and these have a limit of their own: see raw UDP, trains"
 LINES = "a message and its ACK are some cache lines that go from one processor to the other: see what one takes"
 RECEIVES = "UD has a receive and a completion for each packet, RC's WRITE has neither"
 DELAYED = "each packet is kept in memory for the delay, which takes time of the processors that also send and receive"
@@ -46,8 +47,13 @@ class Point:
         self.cache_lines = []  # What a cache line took before each round
 
     def run(self, seconds):
-        self.cache_lines.append(measure.cache_line())
-        self.values.append((self.ours(seconds), self.base(seconds)))
+        for _ in range(TRIES):
+            before = measure.cache_line()
+            values = self.ours(seconds), self.base(seconds)
+            if before is None or 1 / APART < (measure.cache_line() or before) / before < APART:
+                break
+        self.cache_lines.append(before)
+        self.values.append(values)
 
     def summary(self):
         ours, base = (statistics.median(column) for column in zip(*self.values))
@@ -135,8 +141,8 @@ class Runs:
         return rows
 
 
-def raw_gigabits(datagram, payload):
-    return lambda seconds: measure.raw(seconds, datagram)["packets_per_second"] * payload * 8e-9
+def raw_gigabits(datagram, payload, **how):
+    return lambda seconds: measure.raw(seconds, datagram, **how)["packets_per_second"] * payload * 8e-9
 
 
 def constant(value):
@@ -238,15 +244,16 @@ def points(runs):
     KIB, MIB = 1024, 2**20
     ceiling = (raw_gigabits(4112, 4096), "raw UDP, 4112 B")
     micro = lambda pattern, key: lambda seconds: next(iter(measure.micro(seconds, pattern).values()))[key]
-    yield Point("WRITE 64 KiB, 1 QP", "Gb/s", runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB), *ceiling, ">= 0.85", why=perftest.PACKETS)
+    one_qp = runs.gigabits("WRITE 64 KiB", op="write", bytes=64 * KIB)
+    yield Point("WRITE 64 KiB, 1 QP", "Gb/s", one_qp, *ceiling, ">= 0.85", why=perftest.PACKETS)
     def system_calls(name):
         return Point(f"{name}, system calls", "a packet", runs.per_packet(name, "system_calls"), constant(0.3), "0.3", "<= 1", why=LOOKS)
     yield system_calls("WRITE 64 KiB")
     yield Point("WRITE 64 KiB, 16 QPs", "Gb/s", runs.gigabits("WRITE 64 KiB, 16 QPs", op="write", bytes=64 * KIB, qps=16),
-                runs.again("WRITE 64 KiB"), "1 QP", ">= 0.95", why=TURNS)
+                one_qp, "1 QP", ">= 0.95", why=TURNS)
     yield Point("WRITE 64 KiB, 1000 QPs", "Gb/s",
                 runs.gigabits("WRITE 64 KiB, 1000 QPs", op="write", bytes=64 * KIB, qps=1000),
-                runs.again("WRITE 64 KiB"), "1 QP", ">= 0.8", why=TURNS)
+                one_qp, "1 QP", ">= 0.8", why=TURNS)
     yield Point("SEND 64 KiB, 1 QP", "Gb/s", runs.gigabits("SEND 64 KiB", op="send", bytes=64 * KIB), *ceiling, ">= 0.80", why=perftest.PACKETS)
     yield system_calls("SEND 64 KiB")
     yield Point("READ 64 KiB, 1 QP", "Gb/s", runs.gigabits("READ 64 KiB", op="read", bytes=64 * KIB), *ceiling, ">= 0.80", why=perftest.PACKETS)
@@ -280,9 +287,10 @@ def points(runs):
                     lambda seconds: measure.iperf3(seconds)["gigabits_per_second"], "iperf3 TCP", ">= 1", 1)
     if measure.installed("ucx_perftest"):
         yield Point("WRITE 1 MiB, offload ", "Gb/s", offload,
-                    lambda seconds: measure.ucx(seconds, MIB)["gigabits_per_second"], "UCX over TCP", ">= 1.2", 1, COPIES)
+                    lambda seconds: measure.ucx(seconds, MIB)["gigabits_per_second"], "UCX over TCP", ">= 1.2", 1, TRAINS)
     yield Point("WRITE 1 MiB, offload  ", "Gb/s", offload, runs.gigabits("WRITE 1 MiB", op="write", bytes=MIB),
-                "strict mode", ">= 3", 1, COPIES)
+                "strict mode", ">= 3", 1, TRAINS)
+    yield Point("WRITE 1 MiB, offload   ", "Gb/s", offload, raw_gigabits(4112, 4096, how=("trains",)), "raw UDP, trains", ">= 0", 1)
 
     if measure.installed("ib_write_bw"):
         yield from points_of_perftest(runs)

@@ -47,12 +47,12 @@ def verbs(seconds, mode, offload=False, wire="udp", delay=None, **options):
     return result
 
 
-def raw(seconds, bytes, before=()):
-    """Raw UDP datagrams that arrived: the fastest of sendmmsg and io_uring, each with a window and without. `before`:
-    what stands before the command."""
+def raw(seconds, bytes, before=(), how=("sendmmsg", "io_uring")):
+    """Raw UDP datagrams that arrived: the fastest of these ways, each with a window and without. `before`: what stands
+    before the command."""
     program = [*before, os.path.join(BIN, "uroce_bench_udp")]
-    ways = [_json([*program, mode, via, str(bytes), str(seconds / 4)])
-            for mode in ("blast", "flood") for via in ("sendmmsg", "io_uring")]
+    ways = [_json([*program, mode, via, str(bytes), str(seconds / (2 * len(how)))])
+            for mode in ("blast", "flood") for via in how]
     return max(ways, key=lambda way: way["packets_per_second"])
 
 

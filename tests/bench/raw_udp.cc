@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a NIC over UDP sockets is measured against: two processes on loopback that exchange datagrams and look at none
-// of their bytes. UDP checksums are off, as in RoCEv2.
+// of their bytes. UDP checksums are off, as in RoCEv2; not those of trains, which the kernel forbids.
 //
-//   uroce_bench_udp blast    sendmmsg|io_uring         BYTES SECONDS
-//   uroce_bench_udp flood    sendmmsg|io_uring         BYTES SECONDS
+//   uroce_bench_udp blast    sendmmsg|io_uring|trains  BYTES SECONDS
+//   uroce_bench_udp flood    sendmmsg|io_uring|trains  BYTES SECONDS
 //   uroce_bench_udp pingpong spin|io_uring|blocking    BYTES SECONDS
 //   uroce_bench_udp pairs    spin|io_uring|blocking    BYTES SECONDS
 //
@@ -12,12 +12,14 @@
 // pingpong: one datagram to and fro. pairs: two of them, as RC sends with each message the ACK of the one before.
 // Prints one line of JSON.
 #include <arpa/inet.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -67,6 +69,8 @@ class End {
  public:
   End(Socket& own, Socket& peer, std::size_t size) : own_(own), peer_(peer), buffer_(size) {}
   virtual ~End() = default;
+  /// How many datagrams to send at once: at most kBatch.
+  virtual unsigned batch() const { return kBatch; }
   virtual void send(unsigned count) = 0;
   /// Waits for at least one datagram and takes up to kBatch.
   virtual unsigned receive() = 0;
@@ -118,6 +122,39 @@ class SocketEnd final : public End {
   std::array<mmsghdr, kBatch> sent_{}, received_{};
   std::array<iovec, kBatch> vectors_{};
   std::array<std::vector<char>, kBatch> inbound_;
+};
+
+/// As the NIC's offload mode: many datagrams pass the kernel as one message (UDP_SEGMENT), and arrive as one (UDP_GRO).
+class TrainEnd final : public End {
+ public:
+  TrainEnd(Socket& own, Socket& peer, std::size_t size)
+      : End(own, peer, size), train_(batch() * size), arrived_(kMost) {
+    set(SOL_SOCKET, SO_NO_CHECK, 0);
+    set(SOL_UDP, UDP_SEGMENT, static_cast<int>(size));
+    set(SOL_UDP, UDP_GRO, 1);
+  }
+  unsigned batch() const override {
+    return static_cast<unsigned>(std::min<std::size_t>(kBatch, kMost / buffer_.size()));
+  }
+  void send(unsigned count) override {
+    const std::size_t bytes = count * buffer_.size();
+    const ssize_t sent = sendto(own_.fd, train_.data(), bytes, 0, peer_.raw(), sizeof peer_.address);
+    if (sent != static_cast<ssize_t>(bytes)) die("sendto a train");
+  }
+  unsigned receive() override {
+    for (;;) {
+      const ssize_t bytes = recv(own_.fd, arrived_.data(), arrived_.size(), MSG_DONTWAIT);
+      if (bytes > 0) return static_cast<unsigned>(static_cast<std::size_t>(bytes) / buffer_.size());
+      if (errno != EAGAIN) die("recv");
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMost = 65507;  ///< Bytes in a UDP datagram over IPv4.
+  void set(int level, int option, int value) const {
+    if (setsockopt(own_.fd, level, option, &value, sizeof value) != 0) die("setsockopt for trains");
+  }
+  std::vector<char> train_, arrived_;
 };
 
 /// io_uring as the NIC uses it: nothing stays armed, one system call sends and receives. `spin`: never sleeps.
@@ -180,6 +217,7 @@ class UringEnd final : public End {
 
 std::unique_ptr<End> make_end(const std::string& via, Socket& own, Socket& peer, std::size_t size, bool pingpong) {
   if (via == "io_uring") return std::make_unique<UringEnd>(own, peer, size, pingpong);
+  if (via == "trains") return std::make_unique<TrainEnd>(own, peer, size);
   return std::make_unique<SocketEnd>(own, peer, size, via == "spin");
 }
 
@@ -214,16 +252,16 @@ nlohmann::json blast(End& end, double seconds) {
   std::uint64_t sent = 0, acknowledged = 0;
   const auto start = Clock::now();
   while (seconds_since(start) < seconds) {
-    while (sent - acknowledged + kBatch > kWindow) acknowledged = end.receive_small();
-    end.send(kBatch);
-    sent += kBatch;
+    while (sent - acknowledged + end.batch() > kWindow) acknowledged = end.receive_small();
+    end.send(end.batch());
+    sent += end.batch();
   }
   return {{"packets_per_second", static_cast<double>(acknowledged) / seconds_since(start)}};
 }
 
 nlohmann::json flood(End& end, double seconds, const std::atomic<std::uint64_t>& arrived) {
   const auto start = Clock::now();
-  while (seconds_since(start) < seconds) end.send(kBatch);
+  while (seconds_since(start) < seconds) end.send(end.batch());
   return {{"packets_per_second", static_cast<double>(arrived.load(std::memory_order_relaxed)) / seconds_since(start)}};
 }
 
@@ -242,7 +280,7 @@ nlohmann::json pingpong(End& end, double seconds, unsigned count) {
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "usage: uroce_bench_udp blast|flood sendmmsg|io_uring BYTES SECONDS\n"
+               "usage: uroce_bench_udp blast|flood sendmmsg|io_uring|trains BYTES SECONDS\n"
                "       uroce_bench_udp pingpong|pairs spin|io_uring|blocking BYTES SECONDS\n");
   std::exit(64);
 }
@@ -281,7 +319,7 @@ int main(int argc, char** argv) {
   if (argc != 5) uroce::bench::usage();
   const std::string mode = argv[1], via = argv[2];
   const bool known =
-      ((mode == "blast" || mode == "flood") && (via == "sendmmsg" || via == "io_uring")) ||
+      ((mode == "blast" || mode == "flood") && (via == "sendmmsg" || via == "io_uring" || via == "trains")) ||
       ((mode == "pingpong" || mode == "pairs") && (via == "spin" || via == "io_uring" || via == "blocking"));
   const std::size_t size = std::strtoul(argv[3], nullptr, 10);
   const double seconds = std::strtod(argv[4], nullptr);

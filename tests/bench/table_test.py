@@ -20,5 +20,13 @@ def main():
     assert lines([10, 10, 10], [3, 10, 10], "<= 1.5") == ["baseline's by 3.3"]
     assert lines([10, 10, 10], [10, 10, 10], "<= 1.5", cache_lines=[100, 350, 350]) == ["no common cache in 2 of 3"]
 
+    # The machine changes meanwhile: both are measured again.
+    cache_lines = iter([100, 350, 350, 360])
+    bench.measure.cache_line = lambda: next(cache_lines)
+    bases = iter([1, 2])
+    point = bench.Point("a figure", "us", lambda seconds: seconds, lambda seconds: next(bases), "raw", "<= 1.5")
+    point.run(5)
+    assert point.values == [(5, 2)] and point.cache_lines == [350], (point.values, point.cache_lines)
+
 
 main()
