@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/os/poll_all.h"
 #include "engine/os/unix_message.h"
 #include "engine/os/users.h"
 
@@ -121,7 +122,7 @@ void Broker::wait_and_read(Instant now) {
   if (can_accept(now)) polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   const Instant deadline = next_deadline(now);
   const timespec timeout = time_until(deadline);
-  if (::ppoll(polled.data(), polled.size(), deadline == Instant::max() ? nullptr : &timeout, nullptr) <= 0) return;
+  if (poll_all(polled, deadline == Instant::max() ? nullptr : &timeout) <= 0) return;
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     if (polled[i].revents != 0) read_from(connections_[i]);
   }

@@ -91,6 +91,18 @@ TEST_F(LeaseTest, TheBrokerEndsWithTheLastLease) {
   EXPECT_TRUE(eventually([process] { return is_dead(process); }));
 }
 
+// As by prlimit(1): ppoll(2) refuses more descriptors than the limit allows, though they are open.
+TEST_F(LeaseTest, ABrokerThatMayHaveNoMoreDescriptorsSeesTheEndOfThoseItHas) {
+  pid_t process = 0;
+  {
+    const Slot slots[] = {lease(), lease(), lease(), lease()};
+    process = broker();
+    const rlimit few{.rlim_cur = 2, .rlim_max = 2};
+    ASSERT_EQ(::prlimit(process, RLIMIT_NOFILE, &few, nullptr), 0);
+  }
+  EXPECT_TRUE(eventually([process] { return is_dead(process); }));
+}
+
 TEST_F(LeaseTest, OneBrokerServesThoseWhoComeAtOnce) {
   std::vector<std::unique_ptr<Holder>> holders;
   for (int i = 0; i < 4; ++i) holders.push_back(std::make_unique<Holder>());
