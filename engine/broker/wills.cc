@@ -2,6 +2,7 @@
 #include "engine/broker/wills.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,17 +23,24 @@ constexpr std::uint32_t kAtFirst = 64;
 
 constexpr std::size_t bytes(std::uint32_t wills) { return wills * sizeof(Will); }
 
+/// RLIMIT_FSIZE counts for a memfd as well.
+std::uint32_t allowed() {
+  rlimit file_size{};
+  if (::getrlimit(RLIMIT_FSIZE, &file_size) != 0) return Wills::kMost;
+  return static_cast<std::uint32_t>(std::min<rlim_t>(file_size.rlim_cur / sizeof(Will), Wills::kMost));
+}
+
 }  // namespace
 
 std::unique_ptr<Wills> Wills::make() {
   Fd memory(::memfd_create("uroce-wills", MFD_CLOEXEC));
-  const proto::QuietSignals quiet;  // RLIMIT_FSIZE counts for a memfd as well.
-  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes(kMost))) != 0) return nullptr;
-  void* const at =
-      ::mmap(nullptr, bytes(kAtFirst), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
+  const std::uint32_t room = allowed(), mapped = std::min(room, kAtFirst);
+  const proto::QuietSignals quiet;  // The limit may be another one by now.
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes(room))) != 0) return nullptr;
+  void* const at = ::mmap(nullptr, bytes(mapped), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
   if (at == MAP_FAILED) return nullptr;
-  ::madvise(at, bytes(kAtFirst), MADV_DONTFORK);
-  return std::unique_ptr<Wills>(new Wills(std::move(memory), static_cast<Will*>(at), kAtFirst));
+  ::madvise(at, bytes(mapped), MADV_DONTFORK);
+  return std::unique_ptr<Wills>(new Wills(std::move(memory), room, static_cast<Will*>(at), mapped));
 }
 
 Wills::~Wills() {
@@ -52,7 +60,7 @@ bool Wills::find_executor(const std::string& executable) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
   connection_ = Fd(ends[0]);
   Fd executors(ends[1]);
-  const WillsHandover handover{.count = kMost};
+  const WillsHandover handover{.count = room_};
   if (send_message(connection_.get(), handover, std::array{memory_.get()}) &&
       !start_helper(executable, kExecuteWills, std::move(executors))) {
     return true;
@@ -97,8 +105,8 @@ std::uint32_t* Wills::make_room(std::uint32_t id) try {
 }
 
 bool Wills::map_more() {
-  if (mapped_ == kMost) return false;
-  const std::uint32_t more = std::min(2 * mapped_, kMost);
+  if (mapped_ == room_) return false;
+  const std::uint32_t more = std::min(2 * mapped_, room_);
   void* const at = ::mremap(wills_, bytes(mapped_), bytes(more), MREMAP_MAYMOVE);
   if (at == MAP_FAILED) return false;
   wills_ = static_cast<Will*>(at);

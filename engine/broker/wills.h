@@ -40,7 +40,8 @@ struct WillsHandover {
 /// Not thread-safe.
 class Wills {
  public:
-  /// How many there can be at a time. Memory is taken for those that there are.
+  /// How many there can be at a time, or fewer, where RLIMIT_FSIZE has less room. Memory is taken for those that there
+  /// are.
   static constexpr std::uint32_t kMost = 1 << 16;
 
   /// Null when there is no memory.
@@ -51,8 +52,8 @@ class Wills {
 
   /// Starts an executor (`executable`: uroce-broker) if there is none, or it is gone. False: there is none.
   bool find_executor(const std::string& executable);
-  /// Deposits a packet under `id`, instead of the one that is there. False: there are kMost, it is too long, or there
-  /// is no memory; then there is none under `id`.
+  /// Deposits a packet under `id`, instead of the one that is there. False: there are too many, it is too long, or
+  /// there is no memory; then there is none under `id`.
   bool deposit(std::uint32_t id, const proto::Path& path, Bytes packet);
   void withdraw(std::uint32_t id);
   std::size_t size() const { return by_id_.size(); }
@@ -61,15 +62,17 @@ class Wills {
   void after_fork_in_child();
 
  private:
-  Wills(Fd memory, Will* wills, std::uint32_t mapped) : memory_(std::move(memory)), wills_(wills), mapped_(mapped) {}
+  Wills(Fd memory, std::uint32_t room, Will* wills, std::uint32_t mapped)
+      : memory_(std::move(memory)), room_(room), wills_(wills), mapped_(mapped) {}
   static constexpr std::uint32_t kNowhere = kMost;
   std::uint32_t* make_room(std::uint32_t id);
   bool map_more();
   void release(std::uint32_t place);
 
   Fd memory_;
-  Will* wills_;           ///< The first of the mapped ones, ...
-  std::uint32_t mapped_;  ///< ... of kMost in memory_.
+  std::uint32_t room_;    ///< In memory_.
+  Will* wills_;           ///< The first of them, ...
+  std::uint32_t mapped_;  ///< ... and so many more.
   Fd connection_;         ///< The executor has the other end.
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_;
   std::vector<std::uint32_t> free_;  ///< Below used_. Has room for all of them.

@@ -3,10 +3,15 @@
 #include "engine/broker/wills.h"
 
 #include <dirent.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <set>
 
+#include "engine/broker/execute_wills.h"
+#include "engine/os/unix_message.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {
@@ -138,6 +143,49 @@ TEST_F(WillsTest, AreLimited) {
   wills->withdraw(6);
   EXPECT_FALSE(wills->deposit(7, path(), Letter(Will::kMaxPacket + 1)));
   EXPECT_EQ(wills->size(), Wills::kMost - 2u);  // An old one that does not hold any more is gone.
+}
+
+// As by `ulimit -f`.
+TEST_F(WillsTest, AreFewerWhereFilesMayNotBeLarge) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit few = before;
+  few.rlim_cur = 3 * sizeof(Will) + 1;
+  ::setrlimit(RLIMIT_FSIZE, &few);
+  const auto wills = Wills::make();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_NE(wills, nullptr);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(wills->deposit(i, path(), Letter{1}));
+  EXPECT_FALSE(wills->deposit(3, path(), Letter{1}));
+  EXPECT_TRUE(wills->find_executor(kBroker));
+}
+
+// It is the victim's memory control group that it would take it from.
+TEST_F(WillsTest, ToLookForThemTakesNoMemory) {
+  const Fd memory(::memfd_create("wills", MFD_CLOEXEC));
+  constexpr std::size_t kAll = Wills::kMost * sizeof(Will);
+  ASSERT_EQ(::ftruncate(memory.get(), kAll), 0);
+  for (const std::size_t place : {0u, 1000u, Wills::kMost - 1}) {
+    Will will{};
+    will.is_valid = 1;
+    will.size = 1;
+    will.source = path().source;
+    will.destination = path().destination;
+    will.source_port = path().source_port;
+    ASSERT_EQ(::pwrite(memory.get(), &will, sizeof will, static_cast<off_t>(place * sizeof will)), sizeof will);
+  }
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd executor(ends[1]);
+  {
+    const Fd process(ends[0]);
+    ASSERT_TRUE(send_message(process.get(), WillsHandover{.count = Wills::kMost}, std::array{memory.get()}));
+  }
+  EXPECT_TRUE(execute_wills(executor.get()));
+  EXPECT_EQ(received().size(), 9u);
+  struct stat status {};
+  ASSERT_EQ(::fstat(memory.get(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 100'000);
 }
 
 }  // namespace
