@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -60,6 +62,15 @@ void Channel::add_token() {
   const std::array<std::uint8_t, 1> token{};
   // The program may have closed its end, or all descriptors, and ours is another file's.
   if (!write_end_.is_there() || proto::write_quietly(write_end_.get(), token) != 1) ++owed_;
+}
+
+void Channel::replace_lost_tokens() {
+  int in_pipe = 0;
+  // Not ioctl(), which is ours (verbs/preload).
+  if (!write_end_.is_there() || ::syscall(SYS_ioctl, write_end_.get(), FIONREAD, &in_pipe) != 0) return;
+  for (std::size_t there = owed_ + static_cast<std::size_t>(in_pipe); there < events_.size() + in_hand_; ++there) {
+    add_token();
+  }
 }
 
 void Channel::take_back(int read_end) {

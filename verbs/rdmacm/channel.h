@@ -78,6 +78,8 @@ class Channel {
     return removed;
   }
   std::size_t size() const { return events_.size(); }
+  /// A thread that is gone may have taken a byte and not fetched its event: that gets another one.
+  void replace_lost_tokens();
 
  private:
   Channel() = default;

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <mutex>
 
 #include "proto/base/no_cancellation.h"
 #include "verbs/rdmacm/call.h"
@@ -36,6 +37,27 @@ int wait_closed(const Channel& channel) {
   return errno;
 }
 
+/// Takes the byte of an event, and waits for it as the program's descriptor says. Where the thread's stack is unwound
+/// meanwhile, by pthread_cancel() or pthread_exit() in a signal handler, the event waits for others. Returns as
+/// readv().
+ssize_t take_token(const Call& call) {
+  struct Taking {
+    const Call& call;
+    bool is_over = false;
+    ~Taking() {
+      if (is_over) return;
+      const std::scoped_lock lock(call.front.event_mutex());
+      call.channel->replace_lost_tokens();
+    }
+  } taking{call};
+  char token = 0;
+  const iovec to{&token, 1};
+  // By readv(), since a program's read() of the device fails.
+  const ssize_t count = ::readv(call.descriptor, &to, 1);
+  taking.is_over = true;
+  return count;
+}
+
 int join(const Call& call, std::uint64_t response, Id& id, const SocketAddress& group, std::uint64_t uid) {
   const bool ready = id.stage == Stage::kBound || id.stage == Stage::kAddressResolved;
   if (!is_datagram(id) || !ready || group.is_any()) return EINVAL;
@@ -61,10 +83,7 @@ int get_event(const Call& call) {
   call.channel->note_whether_it_blocks(call.descriptor);
   if (!can_be_written(in.response, size)) return EFAULT;
   while (true) {
-    // Waits as the program's descriptor says. By readv(), since a program's read() of the device fails.
-    char token = 0;
-    const iovec to{&token, 1};
-    const ssize_t count = ::readv(call.descriptor, &to, 1);
+    const ssize_t count = take_token(call);
     if (count < 0) return errno == EBADF ? wait_closed(*call.channel) : errno;
     if (count == 0) return ENODEV;
     const NoCancellation whole;

@@ -2,6 +2,7 @@
 // Connections between two NICs of this process: their events, and how many each id has had.
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -321,6 +322,50 @@ TEST_F(EventsTest, AChannelThatIsClosedWhileAThreadWaitsEndsWithTheWait) {
   waiting.join();
   EXPECT_EQ(Front::get().channel_with(pipe), nullptr);
   static_cast<void>(active);
+}
+
+/// While it lives, this thread and those that it starts have one processor.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
+// On one processor it is mostly cancelled after an event has come, and before it goes on.
+TEST_F(EventsTest, AThreadThatIsCancelledTakesNoEventAlong) {
+  const OneProcessor one;
+  const std::uint32_t id = client_.made();
+  for (int i = 0; i < 100; ++i) {
+    std::atomic<pid_t> waiter = 0;
+    std::atomic<bool> has_event = false;
+    std::thread waiting([&] {
+      const sched_param none{};
+      ::sched_setscheduler(0, SCHED_BATCH, &none);  // It does not run as soon as it is woken.
+      waiter = ::gettid();
+      rdma_ucm_event_resp event{};
+      static_cast<void>(client_.event(event));
+      has_event = true;
+    });
+    while (!sleeps(waiter)) std::this_thread::yield();
+    ASSERT_EQ(client_.raise(id), 0);
+    ::pthread_cancel(waiting.native_handle());
+    waiting.join();
+    if (has_event) continue;
+    ASSERT_TRUE(client_.is_readable()) << "round " << i;
+    EXPECT_EQ(client_.next().event, kUser);
+  }
+  EXPECT_FALSE(client_.is_readable());
 }
 
 /// What a thread is told that is about to wait for an event, when its channel is closed. Signals come all the time.
