@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs hear when the addresses of their NIC, or the interface under them, go and come back.
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <net/if.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -97,6 +99,22 @@ TEST(LookAt, SaysNothingWhereTheSystemDoesNot) {
               return said;
             }),
             "nothing, up, 1024, 4096");
+}
+
+TEST_F(AddressEvents, GidsTellTheirInterface) {
+  struct ibv_gid_entry gids[2]{};
+  ASSERT_EQ(impl::_ibv_query_gid_table(context.get(), gids, 2, 0, sizeof gids[0]), 2);
+  for (const auto& gid : gids) EXPECT_EQ(gid.ndev_ifindex, if_nametoindex("lo")) << gid.gid_index;
+}
+
+TEST(Interface, HasAlsoTheAddressesThatHaveLabels) {
+  UROCE_NEEDS_OWN_NETWORK();
+  if (!ip("addr add", "lo label lo:vip")) GTEST_SKIP() << "there is no ip(8) that can add an address";
+  const proto::Gid address = *proto::parse_gid(kAddress);
+  EXPECT_EQ(interface_name(address), "lo");
+  EXPECT_THAT(addresses_of_interface("lo"), testing::Contains(address));
+  EXPECT_THAT(addresses_of_interface("lo:vip"), testing::ElementsAre(address));
+  ASSERT_TRUE(ip("addr del"));
 }
 
 /// As hosts of keepalived and HAProxy have it. False: it can't be changed here.

@@ -60,6 +60,12 @@ InterfaceList list_interfaces() {
   return {getifaddrs(&raw) == 0 ? raw : nullptr, freeifaddrs};
 }
 
+/// Without the label that an IPv4 address may have (eth0:vip).
+std::string name_of(const ifaddrs& interface) {
+  const std::string name = interface.ifa_name;
+  return name.substr(0, name.find(':'));
+}
+
 /// Not yet, while IPv6 looks whether somebody else has it.
 bool can_be_bound(const proto::Gid& address) {
   const engine::Fd fd(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -109,9 +115,14 @@ std::uint8_t largest_path_mtu(const std::vector<proto::Gid>& addresses) {
 std::optional<std::string> interface_name(const proto::Gid& address) {
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
-    if (owns(*i, address)) return i->ifa_name;
+    if (owns(*i, address)) return name_of(*i);
   }
   return std::nullopt;
+}
+
+std::uint32_t interface_index(const proto::Gid& address) {
+  const auto name = interface_name(address);
+  return name ? if_nametoindex(name->c_str()) : 0;
 }
 
 bool has_interface(const std::string& name) { return !name.empty() && if_nametoindex(name.c_str()) != 0; }
@@ -120,7 +131,7 @@ std::vector<proto::Gid> addresses_of_interface(const std::string& name) {
   std::vector<proto::Gid> found;
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
-    if (i->ifa_name != name || i->ifa_addr == nullptr) continue;
+    if ((i->ifa_name != name && name_of(*i) != name) || i->ifa_addr == nullptr) continue;
     const proto::Gid address = gid_of(*i->ifa_addr);
     if (!address.is_zero() && !address.is_link_local() && can_be_bound(address)) found.push_back(address);
   }
@@ -133,8 +144,9 @@ std::vector<std::string> interfaces_to_others() {
   const InterfaceList list = list_interfaces();
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     const bool leads_out = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_LOOPBACK) == 0;
-    const bool is_new = std::find(names.begin(), names.end(), i->ifa_name) == names.end();
-    if (leads_out && is_new && !addresses_of_interface(i->ifa_name).empty()) names.emplace_back(i->ifa_name);
+    const std::string name = name_of(*i);
+    const bool is_new = std::find(names.begin(), names.end(), name) == names.end();
+    if (leads_out && is_new && !addresses_of_interface(name).empty()) names.push_back(name);
   }
   return names;
 }

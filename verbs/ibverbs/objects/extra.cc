@@ -9,6 +9,7 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/host/address.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv::impl {
@@ -24,10 +25,12 @@ int _ibv_query_gid_ex(struct ibv_context* context, std::uint32_t port_num, std::
   const std::vector<proto::Gid>& gids = context_of(context).adapter->gids();
   if (port_num != 1 || flags != 0 || index >= gids.size()) return refuse(EINVAL, "no such port, GID index or flag");
   struct ibv_gid_entry ours {};
-  std::copy(gids[index].raw.begin(), gids[index].raw.end(), ours.gid.raw);
+  const proto::Gid& gid = gids[index];
+  std::copy(gid.raw.begin(), gid.raw.end(), ours.gid.raw);
   ours.gid_index = index;
   ours.port_num = port_num;
   ours.gid_type = IBV_GID_TYPE_ROCE_V2;
+  ours.ndev_ifindex = interface_index(gid.is_link_local() ? main_address(gids) : gid);
   std::memset(static_cast<void*>(entry), 0, entry_size);
   std::memcpy(static_cast<void*>(entry), &ours, std::min(entry_size, sizeof ours));
   return 0;
