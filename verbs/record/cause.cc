@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -113,6 +114,12 @@ std::string strangers_text(const Arrivals& arrivals) {
                                     : " from " + arrivals.stranger + ": only its peer may send to it");
 }
 
+std::string refusals_text(const Recording::Refusals& refusals) {
+  if (refusals.count == 0) return "";
+  return "; the kernel of this host did not send " + counted(refusals.count, "packet") +
+         " of this NIC: " + std::strerror(refusals.last_error) + " (see: uroce doctor)";
+}
+
 /// " never sent anything", " sent nothing for 540 ms", ...
 std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::optional<Instant> silent_since) {
   const Drops& drops = arrivals.dropped;
@@ -165,7 +172,7 @@ std::string sent_in_vain(const Evidence& evidence) {
     return text + "this NIC dropped " + counted(drops.count, "packet") + " for the QP: " + reasons_text(drops);
   }
   return text + "the peer" + peer_text(evidence) + peer_does(evidence, arrivals, silent_since) +
-         strangers_text(arrivals);
+         strangers_text(arrivals) + refusals_text(evidence.refusals());
 }
 
 std::string not_ready(const Evidence& evidence) {

@@ -52,6 +52,7 @@ class Evidence {
   bool knows_all_packets() const;
   /// What is known of the QP besides; null: nothing.
   const Recording::Qp* qp() const;
+  const Recording::Refusals& refusals() const { return recording_.refusals; }
 
   /// Whether a fault asked for the error: nothing was sent then.
   bool is_injected() const;

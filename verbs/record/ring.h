@@ -143,9 +143,17 @@ struct Recording {
     bool port_closed = false;
   };
 
+  /// Packets of the NIC, for any QP, that the kernel of its host has not sent.
+  struct Refusals {
+    std::uint64_t count = 0;
+    int last_error = 0;  ///< The errno value of the last one.
+  };
+
   std::uint32_t pid = 0, nic = 0;
   std::string program, address;
-  std::map<std::uint32_t, Qp> qps;  ///< By QPN. Not in the ring: the code that knows it adds it.
+  // Not in the ring: the code that knows it adds it.
+  std::map<std::uint32_t, Qp> qps;  ///< By QPN.
+  Refusals refusals;
   std::int64_t wall_offset_ns = 0;
   bool keeps_packets = false;
   std::uint64_t lost_events = 0, lost_packets = 0;  ///< Older ones that were overwritten.

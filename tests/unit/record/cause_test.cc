@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "tests/unit/record/flights.h"
 #include "verbs/nic/model/checks.h"
 #include "verbs/nic/model/types.h"
@@ -355,6 +357,17 @@ TEST(Cause, APortThatIsClosed) {
   EXPECT_EQ(last_cause(recording)->sentence,
             "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for "
             "540 ms; port 4791 there is closed");
+}
+
+TEST(Cause, PacketsThatWereNotSent) {
+  Flight flight;
+  flight.gets_ack(0ms, 0x104);
+  send_in_vain(flight);
+  Recording recording = flight.read();
+  recording.refusals = {.count = 8, .last_error = EMSGSIZE};
+  EXPECT_EQ(last_cause(recording)->sentence,
+            "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 sent nothing for "
+            "540 ms; the kernel of this host did not send 8 packets of this NIC: Message too long (see: uroce doctor)");
 }
 
 TEST(Cause, AnRnrStorm) {

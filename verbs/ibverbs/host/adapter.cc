@@ -76,11 +76,14 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
             publisher_.on_turn(changes(), now);
             // Before the packet that makes the peer wait: the process may be killed as soon as it is sent.
             deposit_last_words();
-          }) {}
+          }) {
+  recorder_->ask(&port_);
+}
 
 Adapter::~Adapter() {
   if (abandoned_) return;
   const auto lock = runner_.lock();
+  recorder_->ask(nullptr);
   memory_.begin_turn(engine::os_now());
   wire_.release_held();
 }
@@ -355,6 +358,7 @@ void Adapter::after_fork_in_child() {
 
 void Adapter::abandon_inside_call() {
   abandoned_ = true;
+  recorder_->ask(nullptr);
   runner_.abandon_thread();
 }
 

@@ -147,6 +147,10 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
 record::Recording FlightRecorder::read() const {
   record::Recording recording = record::read_ring(*ring_);
   if (qps_ != nullptr) recording.qps = qps_->peers();
+  if (port_ != nullptr) {
+    const engine::PortCounters counters = port_->counters();
+    recording.refusals = {.count = counters.send_errors, .last_error = counters.last_send_error};
+  }
   look_at_ports(recording);
   return recording;
 }
@@ -180,6 +184,7 @@ void FlightRecorder::abandon() {
   wanted_ = nullptr;
   directory_.clear();
   qps_ = nullptr;
+  port_ = nullptr;
   memory_ = engine::Fd{};
   // The lock lasts for as long as anybody has the file open, or mapped: others would take the parent's ring for that of
   // a living process after its end.

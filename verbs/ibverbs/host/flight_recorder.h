@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/os/fd.h"
+#include "engine/port/port.h"
 #include "engine/sans_io.h"
 #include "proto/base/result.h"
 #include "verbs/ibverbs/host/published_qps.h"
@@ -53,6 +54,8 @@ class FlightRecorder final : public nic::TraceSink {
 
   /// `qps` hears what happens too; null: nobody else does.
   void tell(PublishedQps* qps) { qps_ = qps; }
+  /// Asks `port`, as long as that lives, which packets were refused; null: from now on nobody.
+  void ask(const engine::Port* port) { port_ = port; }
   /// Calls `tell` with each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
   /// The program learns of an error: save_if_wanted() will write what is kept. Takes no memory: the NIC is in the midst
@@ -83,6 +86,7 @@ class FlightRecorder final : public nic::TraceSink {
   record::Ring* ring_;  ///< Mapped.
   record::RingWriter writer_;
   record::Phase phase_ = record::Phase::kOther;
+  const engine::Port* port_ = nullptr;
   PublishedQps* qps_ = nullptr;
   std::function<void(Bytes, std::string)> tell_reason_;
   record::SendReasons reasons_;  ///< Used when tell_reason_ is set.
