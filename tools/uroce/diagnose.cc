@@ -236,10 +236,11 @@ int diagnose(const std::string& sys) {
   if (!here && !tree.wrong.empty()) return 1;
   print_to(stdout, "\nuroce's devices, for `uroce run` and our tools\n");
   std::vector<RdmaPort> emulated;
-  for (const RdmaPort& port : uroce_ports()) {
+  const std::vector<RdmaPort> ours = uroce_ports();
+  for (const RdmaPort& port : ours) {
     if (show(port, findings)) emulated.push_back(port);
   }
-  if (emulated.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
+  if (ours.empty()) findings.bad("uroce: no NIC can be opened", "uroce doctor says why");
   const auto refused = refused_path(library_path());
   if (refused) findings.bad("uroce run: " + *refused, kAnotherFolder);
   if (here) check_machine(!tree.ports.empty(), findings);
