@@ -120,6 +120,7 @@ int accept(const Call& call) {
   if (!found.ok()) return found.error();
   Id& id = **found;
   if (id.stage != Stage::kConnecting || id.connection == 0) return EINVAL;
+  id.nic.adapter->arrange_last_words();  // A server chooses its NIC once, and accepts for months.
   ibv::NicLock lock(*id.nic.adapter);
   if (!lock) return ENODEV;
   const int error = accept_connection(lock, id, in);

@@ -2,7 +2,6 @@
 // Wills: what is sent for a process that is killed, and what is not.
 #include "engine/broker/wills.h"
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,11 +11,13 @@
 
 #include "engine/broker/execute_wills.h"
 #include "engine/os/unix_message.h"
+#include "tests/support/executors.h"
 #include "tests/unit/broker/lease_fixture.h"
 
 namespace uroce::engine {
 namespace {
 
+using test::executors;
 using Letter = std::vector<std::uint8_t>;
 
 proto::Path path() {
@@ -25,26 +26,6 @@ proto::Path path() {
   path.destination = kLocal;
   path.source_port = 0xD872;
   return path;
-}
-
-/// The executors of this network namespace, which is the test's own.
-std::set<pid_t> executors() {
-  const auto network = [](const std::string& process) {
-    char name[64] = "";
-    [[maybe_unused]] const ssize_t n = ::readlink(("/proc/" + process + "/ns/net").c_str(), name, sizeof name - 1);
-    return std::string(name);
-  };
-  std::set<pid_t> found;
-  DIR* const processes = ::opendir("/proc");
-  while (const dirent* const entry = ::readdir(processes)) {
-    std::ifstream file(std::string("/proc/") + entry->d_name + "/cmdline");
-    std::string command;
-    std::getline(file, command);
-    const bool is_one = command.find(std::string("uroce-broker") + '\0' + "--wills") != std::string::npos;
-    if (is_one && network(entry->d_name) == network("self")) found.insert(std::stoi(entry->d_name));
-  }
-  ::closedir(processes);
-  return found;
 }
 
 class WillsTest : public ::testing::Test {

@@ -3,6 +3,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,8 +15,9 @@
 
 #include "engine/port/udp_socket.h"
 #include "proto/address.h"
+#include "tests/support/executors.h"
 #include "tests/support/own_network.h"
-#include "tests/unit/rdmacm/device.h"
+#include "tests/unit/rdmacm/two_devices.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -60,6 +63,21 @@ TEST(LastWords, LieReadyBeforeTheRequestIsSent) {
   ASSERT_EQ(WTERMSIG(status), SIGSYS);
   pollfd polled{.fd = peer->fd.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&polled, 1, 5000), 1) << "nobody says that the process is gone";
+}
+
+class Executors : public TwoDevices {};
+
+void await_executors(std::size_t count) {
+  while (test::executors().size() != count) ::sched_yield();
+}
+
+TEST_F(Executors, OfAServerThatOnlyAcceptsAreReplaced) {
+  listening();
+  await_executors(1);
+  ::kill(*test::executors().begin(), SIGKILL);
+  await_executors(0);
+  connected();
+  await_executors(2);  // The client's NIC has its own.
 }
 
 }  // namespace
