@@ -349,6 +349,28 @@ TEST(Golden, BothEndsInOneCookedFile) {
   }
 }
 
+/// A router between the two, as `tcpdump -i any` there writes it: each packet comes in, and goes out.
+TEST(Golden, ARouterInOneCookedFile) {
+  for (const std::string capture : {"rxe/rc_send_64k_mtu1024", "rxe/loss_nak.atA", "rxe/loss_nak.atB"}) {
+    std::vector<std::pair<std::int64_t, Octets>> frames;
+    for (const auto& [time, frame] : frames_of(capture)) {
+      const bool from_a = frame.at(14 + 15) == 11;  // 10.77.0.11.
+      for (const bool comes_in : {true, false}) {
+        Octets cooked = behind_ethernet(frame, 20, 0);
+        cooked[7] = from_a == comes_in ? 2 : 3;  // Interfaces: A is behind 2.
+        cooked[10] = comes_in ? 0 : 4;
+        frames.emplace_back(comes_in ? time : time + 1'500, cooked);
+      }
+    }
+    std::stable_sort(frames.begin(), frames.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const Retold at_router = retell_bytes(pcap_of(frames, {.link_type = 276}));
+    const Retold at_end = retell({capture});
+    EXPECT_EQ(at_router.counts(), at_end.counts()) << capture;
+    EXPECT_EQ(at_router.lines.size(), at_end.lines.size()) << capture;
+    EXPECT_EQ(at_router.files[0].passing, frames.size() / 2) << capture;
+  }
+}
+
 /// Messages and their bytes, and the bytes that were acknowledged: "SEND 1 8192, 8192".
 std::string messages_of(const std::string& capture) {
   const Retold retold = retell({capture});

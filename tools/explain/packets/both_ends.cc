@@ -29,6 +29,10 @@ std::optional<Packet> Capture::next() {
   while (reader_.next(frame) == Reader::Next::kFrame) {
     ++facts_.frames;
     auto packet = dissector_.packet(frame, facts_.frames);
+    if (packet && is_cooked(frame.link_type) && passage_.is_on_its_way(*packet)) {
+      ++facts_.passing;
+      continue;
+    }
     if (packet) {
       if (!packet->tunnel.empty() && facts_.tunneled++ == 0) facts_.tunnel = packet->tunnel;
       return std::move(*packet);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/explain/packets/packet.h"
+#include "tools/explain/packets/passage.h"
 #include "tools/explain/packets/twins.h"
 
 namespace uroce::explain {
@@ -19,6 +20,7 @@ namespace uroce::explain {
 struct FileFacts {
   std::string name;
   std::uint64_t frames = 0, not_roce = 0, broken = 0;
+  std::uint64_t passing = 0;   ///< Packets that were told when they passed another interface of the host.
   std::uint64_t tunneled = 0;  ///< Packets told that travelled in a tunnel ...
   std::string tunnel;          ///< ... of this kind (that of the first one).
   /// By how much its clock is ahead of the first file's, if packets are in both; the times told are without it.
@@ -45,6 +47,7 @@ class Capture {
   }
   Reader reader_;
   Dissector dissector_;
+  Passage passage_;
   FileFacts facts_;
 };
 

@@ -165,6 +165,8 @@ Untold untold(FrameError error) {
 
 }  // namespace
 
+bool is_cooked(std::uint32_t link_type) { return link_type == kCooked || link_type == kCooked2; }
+
 /// An Ethernet frame around what lies behind another link header. `cut` bytes of it were not captured; they become
 /// zeros, so that the headers in front of them can be read.
 Bytes Dissector::as_ethernet(std::uint16_t type, Bytes network, std::size_t cut) {

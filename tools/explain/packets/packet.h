@@ -120,6 +120,9 @@ struct Untold {
   std::string text;
 };
 
+/// Whether captures of this link type are those of all interfaces of a Linux host (`-i any`).
+bool is_cooked(std::uint32_t link_type);
+
 class Dissector {
  public:
   /// `file`: number of the capture.

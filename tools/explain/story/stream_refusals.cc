@@ -142,8 +142,10 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
     text += "what follows a packet that was refused with RNR is out of sequence";
   } else if (sent != nullptr && sent->late) {
     text += (*names_)(sent->last) + " came too late, behind a later PSN";
-  } else if (sent != nullptr && sent->times == 1 && (sent->behind_gap || sent->fate == Fate::kArrived)) {
+  } else if (sent != nullptr && sent->times == 1 && sent->behind_gap) {
     text += "it has dropped " + (*names_)(sent->last) + ", which came out of order";
+  } else if (sent != nullptr && sent->times == 1 && sent->fate == Fate::kArrived) {
+    text += (*names_)(sent->last) + " reached its host and was dropped there, by the kernel or as out of order";
   } else if (sent != nullptr) {
     text += (*names_)(sent->last) + " did not reach it";
   } else {

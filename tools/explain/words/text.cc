@@ -255,6 +255,7 @@ void Text::totals(const Story& story, const std::vector<FileFacts>& files) {
     std::string text = files.size() > 1 ? fmt::format("{}: {}", static_cast<char>('a' + i % 26), file.name) : file.name;
     text += ": " + counted(file.frames, "frame");
     if (file.not_roce != 0) text += fmt::format(", {} not RoCE", file.not_roce);
+    if (file.passing != 0) text += fmt::format(", {} the same packets on another interface of the host", file.passing);
     if (file.tunneled != 0) text += fmt::format(", {} inside {}", file.tunneled, file.tunnel);
     if (file.broken != 0) text += fmt::format(", {} broken (first: {})", file.broken, file.first_broken);
     if (!file.unknown_link.empty()) text += ", can't read " + file.unknown_link;
