@@ -32,7 +32,7 @@ DELAYED = "each packet is kept in memory for the delay, which takes time of the 
 TURNS = "QPs take turns: what a packet of the next one needs, and its memory, is not in the cache"
 COLD = "what 10,000 QPs need for a packet is in no cache, and its place in page tables"
 LOOKS = "packets are taken as they come: a call that finds few counts as much as one that finds many"
-CONNECTION = "some 110 system calls for each connection, on both sides together, where each takes a microsecond"
+CONNECTION = "some 120 system calls for each connection, on both sides together, where each takes a microsecond"
 
 
 class Point:
