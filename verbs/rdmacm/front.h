@@ -37,7 +37,7 @@ class Front final : public ibv::CmSink {
   /// The channel behind a pipe, or null. Takes no lock for other pipes: signal handlers write to theirs. In the middle
   /// of a command or a verb it may not find one that others use: it does not wait there.
   std::shared_ptr<Channel> channel_with(ino_t pipe);
-  /// How often copies of channels have been closed. What is released is seen by who compares it before and after.
+  /// How often copies of channels have been closed: who has it from before knows whether one was.
   unsigned closes() const { return closes_; }
   /// Destroys everything on `channel` if the program has closed its last copy.
   void release_if_closed(const std::shared_ptr<Channel>& channel);
