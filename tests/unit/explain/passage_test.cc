@@ -12,7 +12,7 @@
 namespace uroce::explain::test {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kMilli = 1'000'000;
 
 /// Sees one packet on interfaces of its host. Those that are told: "+"; those that are on their way: "-".
 class Seen {
@@ -43,21 +43,23 @@ TEST(Passage, OfARouterOrABridge) {
 }
 
 TEST(Passage, OfWhatIsSentAgain) {
-  EXPECT_EQ(Seen().in(2, 0).out(3, 1).in(2, 67 * kMs).out(3, 67 * kMs + 1).told, "+-+-");
-  EXPECT_EQ(Seen().in(2, 0).in(2, 67 * kMs).out(3, 67 * kMs + 1).told, "++-") << "the host has lost the first one";
-  EXPECT_EQ(Seen().in(2, 0).in(2, kMs).out(3, 50 * kMs).out(3, 51 * kMs).told, "++--") << "it waited in a queue";
-  EXPECT_EQ(Seen().in(2, 0).out(3, 5'000 * kMs).told, "++") << "QPs that begin anew use PSNs again";
+  EXPECT_EQ(Seen().in(2, 0).out(3, 1).in(2, 67 * kMilli).out(3, 67 * kMilli + 1).told, "+-+-");
+  EXPECT_EQ(Seen().in(2, 0).in(2, 67 * kMilli).out(3, 67 * kMilli + 1).told, "++-")
+      << "the host has lost the first one";
+  EXPECT_EQ(Seen().in(2, 0).in(2, kMilli).out(3, 50 * kMilli).out(3, 51 * kMilli).told, "++--")
+      << "it waited in a queue";
+  EXPECT_EQ(Seen().in(2, 0).out(3, 5'000 * kMilli).told, "++") << "QPs that begin anew use PSNs again";
 }
 
 TEST(Passage, OfInterfacesThatLieOnOthers) {
   EXPECT_EQ(Seen().out(5, 0).out(2, 1).told, "+-");
   EXPECT_EQ(Seen().in(2, 0).in(5, 1).told, "+-");
-  EXPECT_EQ(Seen().out(5, 0).out(2, 1).out(5, kMs).out(2, kMs + 1).told, "+-+-");
+  EXPECT_EQ(Seen().out(5, 0).out(2, 1).out(5, kMilli).out(2, kMilli + 1).told, "+-+-");
 }
 
 TEST(Passage, IsNotTheWayToTheOtherEnd) {
   EXPECT_EQ(Seen().out(1, 0).in(1, 1).told, "++");
-  EXPECT_EQ(Seen().out(1, 0).in(1, 1).out(1, kMs).in(1, kMs + 1).told, "++++");
+  EXPECT_EQ(Seen().out(1, 0).in(1, 1).out(1, kMilli).in(1, kMilli + 1).told, "++++");
   EXPECT_EQ(Seen().out(2, 0).in(3, 1).told, "++") << "two interfaces, and a cable between them";
 }
 
