@@ -70,9 +70,9 @@ class Wills {
   void release(std::uint32_t place);
 
   Fd memory_;
-  std::uint32_t room_;    ///< In memory_.
-  Will* wills_;           ///< The first of them, ...
-  std::uint32_t mapped_;  ///< ... and so many more.
+  std::uint32_t room_;    ///< Wills that memory_ has room for; ...
+  Will* wills_;           ///< ... the first ones, mapped, ...
+  std::uint32_t mapped_;  ///< ... so many of them.
   Fd connection_;         ///< The executor has the other end.
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_;
   std::vector<std::uint32_t> free_;  ///< Below used_. Has room for all of them.

@@ -39,7 +39,11 @@ Result<std::vector<proto::Gid>, std::string> addresses_meant_by(const std::strin
     return Err{"UROCE_ADDR: '" + text + "' is neither an IPv4 or IPv6 address nor an interface of this machine"};
   }
   auto addresses = addresses_of_interface(text);
-  if (addresses.empty()) return Err{"UROCE_ADDR: the interface " + text + " has no address that a NIC can have"};
+  if (addresses.empty()) {
+    return Err{"UROCE_ADDR: the interface " + text +
+               " has no address that a NIC can have: give it one, or wait some seconds if that is an IPv6 address, "
+               "which must not be link-local (ip addr shows which are \"tentative\")"};
+  }
   return addresses;
 }
 
