@@ -44,7 +44,7 @@ struct PortInfo {
   std::string reason;    ///< "io_uring is available", "UROCE_ENGINE=socket", "io_uring_setup: EPERM (seccomp?)" ...
   std::string features;  ///< Space-separated: "multishot-recv buf-ring fixed-files ..."
   std::uint32_t receive_buffer_bytes = 0;  ///< What the socket really got (SO_RCVBUF as the kernel accounts it).
-  std::vector<std::string> by_shm{};       ///< Addresses to which packets go through shared memory now.
+  std::vector<std::string> by_shm{};       ///< Addresses to which packets have gone through shared memory.
 };
 
 class Port {

@@ -96,7 +96,9 @@ bool RingSender::may_use_link(Peer& peer) {
     return false;
   }
   if (!udp_.is_idle()) udp_.flush();
-  return peer.uses_link = udp_.is_idle();
+  peer.uses_link = udp_.is_idle();
+  peer.has_used_link |= peer.uses_link;
+  return peer.uses_link;
 }
 
 MutBytes RingSender::tx_frame() {
@@ -241,7 +243,7 @@ void RingSender::end(LinkId id) {
 std::vector<std::string> RingSender::destinations() const {
   std::vector<std::string> addresses;
   for (const auto& [name, peer] : peers_) {
-    if (peer->uses_link) addresses.push_back(proto::to_string(name.destination));
+    if (peer->has_used_link) addresses.push_back(proto::to_string(name.destination));
   }
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());

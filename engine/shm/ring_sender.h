@@ -47,7 +47,7 @@ class RingSender {
 
   /// Of what goes through links.
   const PortCounters& counters() const { return counters_; }
-  /// To which addresses packets go through links, in order.
+  /// To which addresses packets have gone through links, as those in counters(), in order.
   std::vector<std::string> destinations() const;
   /// In a child of fork().
   void abandon();
@@ -58,9 +58,10 @@ class RingSender {
     LinkName name;
     std::optional<OutgoingLink> link;
     bool uses_link = false;  ///< Since all that was sent by UDP has left.
-    bool is_dirty = false;   ///< In dirty_.
-    bool is_full = false;    ///< In full_.
-    bool is_stuck = false;   ///< Was full for too long. Until half of the ring is free.
+    bool has_used_link = false;
+    bool is_dirty = false;  ///< In dirty_.
+    bool is_full = false;   ///< In full_.
+    bool is_stuck = false;  ///< Was full for too long. Until half of the ring is free.
     Instant full_since{};
     Instant no_room_since{};  ///< See room(); else Instant{}.
     Instant ask_again{};      ///< Without a link: not before.
