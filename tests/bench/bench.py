@@ -218,6 +218,11 @@ def points_of_perftest(runs):
                 yield Point(name, "us", runs.time(name, "ours", under(perftest.latency), "average_us"),
                             runs.time(name, "baseline", under(perftest.raw_latency), "average_us"), f"raw {row.raw}",
                             row.target, 1, why)
+                takes_slices = before and row.raw == "io_uring"  # Two programs that poll, on one core.
+                if row.acks and not beside and not takes_slices:
+                    yield Point(f"{name} ", "us", runs.time_again(name, "ours", "average_us"),
+                                lambda seconds, row=row, before=before: perftest.raw_latency(row, seconds, before, "pairs")["average_us"],
+                                "raw, with ACKs", row.acks, 1, CALLS)
                 if row.tail and not condition:
                     yield Point(f"{name}, p99", "us", runs.time_again(name, "ours", "p99_us"),
                                 runs.time_again(name, "baseline", "p99_us"), f"raw {row.raw}", row.tail, 1, why)
