@@ -11,6 +11,7 @@
 
 #include "tests/unit/explain/retold.h"
 #include "tests/unit/explain/rewritten.h"
+#include "tools/explain/words/sentences.h"
 
 namespace uroce::explain::test {
 namespace {
@@ -347,6 +348,20 @@ TEST(Golden, BothEndsInOneCookedFile) {
     EXPECT_EQ(one.noted("lost"), two.noted("lost")) << topic;
     EXPECT_EQ(one.lines.size(), two.lines.size()) << topic;
   }
+}
+
+/// Who sends it a second time can't be told where IPv4's Identification is 0, as with uroce.
+TEST(Golden, ACopyOfADreqMayBeThatOfItsExecutor) {
+  const Retold retold = retell({"rxe_cm/dup_dreq.atB"});
+  const auto copy = std::find_if(retold.lines.begin(), retold.lines.end(),
+                                 [](const Line& line) { return line.told.reason == Reason::kNetworkCopy; });
+  ASSERT_NE(copy, retold.lines.end());
+  EXPECT_THAT(why(copy->packet, copy->told, *retold.names), testing::StartsWith("COPY made by the network, 13.0 us"));
+  Told unsure = copy->told;
+  unsure.sure = false;
+  EXPECT_THAT(
+      why(copy->packet, unsure, *retold.names),
+      testing::StartsWith("COPY made by the network, or sent again for a process that has ended, 13.0 us after"));
 }
 
 /// A router between the two, as `tcpdump -i any` there writes it: each packet comes in, and goes out.

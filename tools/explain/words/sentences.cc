@@ -38,6 +38,14 @@ std::string ordinal(std::uint32_t n) {
   return fmt::format("{}{}", n, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
 }
 
+/// Whether somebody may repeat it for its sender, who was gone before an answer came: uroce-broker does.
+bool is_last_word(const Packet& packet) {
+  using proto::cm::Attribute;
+  if (!packet.cm) return false;
+  const Attribute attribute = packet.cm->attribute;
+  return attribute == Attribute::kDreq || attribute == Attribute::kDrep || attribute == Attribute::kRej;
+}
+
 std::string main_reason(const Packet& packet, const Told& told, const Names& names) {
   const std::string maybe = told.sure ? "" : "probably ";
   switch (told.reason) {
@@ -53,6 +61,11 @@ std::string main_reason(const Packet& packet, const Told& told, const Names& nam
       return verb + nth + " " + because(told.reason, told.sure, told.cause, told.wait_ns, names);
     }
     case Reason::kNetworkCopy:
+      if (!told.sure && is_last_word(packet)) {
+        return fmt::format(
+            "COPY made by the network, or sent again for a process that has ended, {} after the packet before",
+            duration_text(told.wait_ns));
+      }
       return fmt::format("COPY {}made by the network, {} after the packet before: not sent again", maybe,
                          duration_text(told.wait_ns));
     case Reason::kReordered:
