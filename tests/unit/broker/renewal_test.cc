@@ -23,7 +23,11 @@ class RenewalTest : public LeaseTest {
   }
   void TearDown() override {
     LeaseTest::TearDown();
-    std::filesystem::remove_all(folder_);
+    EXPECT_TRUE(eventually([this] {
+      std::error_code busy;  // One that was started meanwhile may still write there.
+      std::filesystem::remove_all(folder_, busy);
+      return !std::filesystem::exists(folder_);
+    }));
   }
   std::string executable() const { return folder_ + "/uroce-broker"; }
   std::string aside() const { return folder_ + "/aside"; }
