@@ -120,11 +120,6 @@ std::optional<std::string> interface_name(const proto::Gid& address) {
   return std::nullopt;
 }
 
-std::uint32_t interface_index(const proto::Gid& address) {
-  const auto name = interface_name(address);
-  return name ? if_nametoindex(name->c_str()) : 0;
-}
-
 bool has_interface(const std::string& name) { return !name.empty() && if_nametoindex(name.c_str()) != 0; }
 
 std::vector<proto::Gid> addresses_of_interface(const std::string& name) {

@@ -14,8 +14,6 @@ namespace uroce::ibv {
 
 /// Name of the interface that has `address`; nothing when no interface of this host has it.
 std::optional<std::string> interface_name(const proto::Gid& address);
-/// Its index, or 0.
-std::uint32_t interface_index(const proto::Gid& address);
 
 /// Whether this host has an interface of that name.
 bool has_interface(const std::string& name);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/nic_source.h"
 
+#include <net/if.h>
+
 #include "proto/base/made_once.h"
 #include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/address.h"
@@ -31,7 +33,7 @@ class ProcessSource : public view::NicSource {
     const proto::Gid& address = main_address(view.gids);
     view.guid = device.guid();
     view.interface = interface_name(address).value_or("");
-    view.interface_index = interface_index(address);
+    view.interface_index = ::if_nametoindex(view.interface.c_str());
     if (device_table().lids) view.lid = lid_of(address);
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();

@@ -10,9 +10,38 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/objects/objects.h"
 
-namespace uroce::ibv::impl {
+namespace uroce::ibv {
+namespace {
+
+constexpr const char* kNoSuchGid = "no such port, GID index or flag";
+
+/// Of each GID the index of its network interface, or 0. No interface has the link-local one, which is the NIC's.
+std::vector<std::uint32_t> interfaces_of(std::vector<proto::Gid> gids) {
+  const proto::Gid address = main_address(gids);
+  std::replace_if(
+      gids.begin(), gids.end(), [](const proto::Gid& gid) { return gid.is_link_local(); }, address);
+  const auto state = look_at(gids);
+  return state ? state->interfaces : std::vector<std::uint32_t>(gids.size());
+}
+
+void write_entry(struct ibv_gid_entry* entry, std::size_t entry_size, const proto::Gid& gid, std::uint32_t index,
+                 std::uint32_t interface) {
+  struct ibv_gid_entry ours {};
+  std::copy(gid.raw.begin(), gid.raw.end(), ours.gid.raw);
+  ours.gid_index = index;
+  ours.port_num = 1;
+  ours.gid_type = IBV_GID_TYPE_ROCE_V2;
+  ours.ndev_ifindex = interface;
+  std::memset(static_cast<void*>(entry), 0, entry_size);
+  std::memcpy(static_cast<void*>(entry), &ours, std::min(entry_size, sizeof ours));
+}
+
+}  // namespace
+
+namespace impl {
 
 // No page is pinned, so that fork() needs no preparation.
 int ibv_fork_init() { return 0; }
@@ -23,32 +52,24 @@ int ibv_dofork_range(void*, std::size_t) { return 0; }
 int _ibv_query_gid_ex(struct ibv_context* context, std::uint32_t port_num, std::uint32_t index,
                       struct ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
   const std::vector<proto::Gid>& gids = context_of(context).adapter->gids();
-  if (port_num != 1 || flags != 0 || index >= gids.size()) return refuse(EINVAL, "no such port, GID index or flag");
-  struct ibv_gid_entry ours {};
-  const proto::Gid& gid = gids[index];
-  std::copy(gid.raw.begin(), gid.raw.end(), ours.gid.raw);
-  ours.gid_index = index;
-  ours.port_num = port_num;
-  ours.gid_type = IBV_GID_TYPE_ROCE_V2;
-  ours.ndev_ifindex = interface_index(gid.is_link_local() ? main_address(gids) : gid);
-  std::memset(static_cast<void*>(entry), 0, entry_size);
-  std::memcpy(static_cast<void*>(entry), &ours, std::min(entry_size, sizeof ours));
+  if (port_num != 1 || flags != 0 || index >= gids.size()) return refuse(EINVAL, kNoSuchGid);
+  write_entry(entry, entry_size, gids[index], index, interfaces_of(gids)[index]);
   return 0;
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context* context, struct ibv_gid_entry* entries, std::size_t max_entries,
                              std::uint32_t flags, std::size_t entry_size) {
-  const std::size_t count = context_of(context).adapter->gids().size();
-  if (max_entries < count) return -refuse(EINVAL, "the GID table has " + std::to_string(count) + " entries");
-  auto* out = reinterpret_cast<std::uint8_t*>(entries);
-  for (std::size_t i = 0; i < count; ++i, out += entry_size) {
-    auto* entry = reinterpret_cast<struct ibv_gid_entry*>(out);
-    if (const int error =
-            impl::_ibv_query_gid_ex(context, 1, static_cast<std::uint32_t>(i), entry, flags, entry_size)) {
-      return -error;
-    }
+  const std::vector<proto::Gid>& gids = context_of(context).adapter->gids();
+  if (max_entries < gids.size()) {
+    return -refuse(EINVAL, "the GID table has " + std::to_string(gids.size()) + " entries");
   }
-  return static_cast<ssize_t>(count);
+  if (flags != 0) return -refuse(EINVAL, kNoSuchGid);
+  const std::vector<std::uint32_t> interfaces = interfaces_of(gids);
+  auto* out = reinterpret_cast<std::uint8_t*>(entries);
+  for (std::uint32_t i = 0; i < gids.size(); ++i, out += entry_size) {
+    write_entry(reinterpret_cast<struct ibv_gid_entry*>(out), entry_size, gids[i], i, interfaces[i]);
+  }
+  return static_cast<ssize_t>(gids.size());
 }
 
 // In this function alone the types are those of sysfs: 0 for IB and RoCEv1, 1 for RoCEv2.
@@ -77,4 +98,5 @@ int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer, std::si
 
 const char* ibv_get_sysfs_path() { return "/sys"; }
 
-}  // namespace uroce::ibv::impl
+}  // namespace impl
+}  // namespace uroce::ibv
