@@ -158,8 +158,8 @@ class Poller {
   /// needs the turns that it does not take, nor to be told of packets, and nothing waits to be sent.
   bool may_sleep(Instant now) {
     const bool is_alone = now - alone_since_ >= kAloneFor && !d_.packets.has_sleepers() && !d_.packets.is_sleeper_due();
-    return is_alone && !d_.one_processor && d_.is_polled(now) && (d_.polls.is_loyal(now) || awaits_write()) &&
-           !d_.port->packet_fds().empty() && !d_.port->tx_frame().empty();
+    return is_alone && !d_.one_processor && d_.is_polled(now) && !d_.port->packet_fds().empty() &&
+           !d_.port->tx_frame().empty();
   }
   /// Sleeps for such a thread, without the lock, until packets come, the NIC has something to do, or until `latest`.
   /// Returns false for the last.
@@ -181,8 +181,6 @@ class Poller {
     return !in_vain;
   }
 
-  /// Whether the program, as far as is known, watches its memory.
-  bool awaits_write() const { return d_.writes_after_finds.expects() || d_.writes_after_posts.expects(); }
   /// Leaves packets to the background thread again, behind a poll that has received some. `is_written`: peers wrote to
   /// the program's memory. When they will do so in a moment, that is taken before: to have the background thread woken
   /// for it costs more. Returns whether it was.

@@ -462,6 +462,18 @@ TEST_P(CrowdTest, APollerSleeps) {
   EXPECT_FALSE(a->leaves_packets_to_program()) << "The background thread takes over when it has gone.";
 }
 
+/// One that finishes with what it has found before it polls again says nothing of polls for what has not come.
+TEST_P(CrowdTest, APollerWhoPausesWhenItHasFoundSomethingSleeps) {
+  int slept = 0;
+  for (int rows = 0; slept < kRows && rows < 50 * kRows; ++rows) {
+    exchange();
+    for (const Instant end = os_now() + 10 * engine::kPollPause; os_now() < end;) continue;
+    be_in_a_crowd();
+    if (poll_until_asleep()) ++slept;
+  }
+  if (slept < kRows) habit_was_not_seen();
+}
+
 class PostRowTest : public RunnerTest {
  protected:
   /// Posts rows of three, after a pause, and polls until it has their answers and not beyond, until the last post of a
