@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 constexpr Duration kRetry = 1ms;
 /// Somebody may kill a new broker; one that ends by itself each time will not come.
 constexpr int kMostVanished = 2;
+/// A broker of another version may be about to end: it has not read yet that its last process has.
+constexpr Duration kOtherVersion = 100ms;
 
 /// `broker`: its process; 0 when that is not known.
 std::string silence_of(pid_t broker) {
@@ -100,6 +102,7 @@ void Inquiry::await_start() {
   if (state == BrokerStart::State::kUnderWay) return;
   const bool vanished = state == BrokerStart::State::kVanished && ++vanished_ <= kMostVanished;
   if (state != BrokerStart::State::kListens && !vanished) fail(start_->error());
+  has_started_ |= state == BrokerStart::State::kListens;
   start_.reset();
   next_ = os_now();
 }
@@ -107,15 +110,33 @@ void Inquiry::await_start() {
 void Inquiry::await_reply() {
   Answer answer;
   const bool is_there = receive_message(connection_.get(), answer.reply, answer.descriptors);
-  if (is_there) {
+  if (is_there && answer.reply.protocol != kBrokerProtocol) {
+    if (!refused_) refused_until_ = os_now() + kOtherVersion;
+    refused_ = std::move(answer);  // It closes the connection, too; then the address is free if it has ended.
+  } else if (is_there) {
     answer.connection = std::move(connection_);
     result_ = std::move(answer);
   } else if (errno == EMFILE) {
     fail(call_failed("the descriptors of a slot don't arrive", "recvmsg", EMFILE));
+  } else if (errno != EAGAIN && errno != EINTR && refused_) {
+    after_other_version();
   } else if (errno != EAGAIN && errno != EINTR) {
     try_again_soon();  // It ends at this moment, and does not answer; then there is, or will be, another one.
   } else if (os_now() >= next_) {
     fail(address_in_use(local_, silence_of(peer_process(connection_.get()))));
+  }
+}
+
+void Inquiry::after_other_version() {
+  const bool is_renewal = request_.kind == BrokerRequest::Kind::kKeepSlot;  // Which is repeated anyway.
+  if (has_started_) {
+    fail({EPROTONOSUPPORT, executable_ +
+                               " is of another version than the library of this process: if uroce was upgraded "
+                               "meanwhile, start this program again"});
+  } else if (!is_renewal && os_now() < refused_until_) {
+    try_again_soon();
+  } else {
+    result_ = std::move(*refused_);
   }
 }
 

@@ -37,7 +37,7 @@ class Inquiry {
   int fd() const;                         ///< -1: only time will help.
   Instant next() const { return next_; }  ///< Instant::max(): only the descriptor will help.
   /// The answer, after the end. Errors are ours and not of the reply: EADDRINUSE, ECHILD (there is no broker and none
-  /// can be started), or what the kernel says.
+  /// can be started), EPROTONOSUPPORT (none of this version can), or what the kernel says.
   Result<Answer, SetupError>& result() { return *result_; }
 
  private:
@@ -45,6 +45,7 @@ class Inquiry {
   void start();
   void await_start();
   void await_reply();
+  void after_other_version();
   bool gives_up_on_stranger();
   void fail(SetupError error) { result_ = Err{std::move(error)}; }
   void try_again_soon();
@@ -58,6 +59,9 @@ class Inquiry {
   Fd connection_;                     ///< Asked, no reply yet; until `next_`.
   std::optional<BrokerStart> start_;  ///< Under way.
   int vanished_ = 0;                  ///< Brokers that were started and ended silently.
+  bool has_started_ = false;          ///< One, which listened.
+  std::optional<Answer> refused_;     ///< By a broker of another version.
+  Instant refused_until_{};           ///< It may end by then.
   std::optional<Result<Answer, SetupError>> result_;
 };
 

@@ -18,6 +18,8 @@ constexpr Duration kFarewell = 1s;
 /// Between attempts to renew a lease: at first, and at most. A new broker waits longer than that for us (kReunion).
 constexpr Duration kRenewFirst = 50ms;
 constexpr Duration kRenewMost = 1s;
+/// The same where a broker of another version is started each time.
+constexpr Duration kRenewOtherVersion = 60s;
 
 /// Waits for something to read, or for the end of the connection. False: not until `deadline`.
 bool wait_readable(int fd, Instant deadline) {
@@ -128,7 +130,8 @@ void Lease::renew() {
   if (answer && answer->reply.error == 0) {
     connection_ = std::move(answer->connection);
   } else {
-    renew_at_ = os_now() + renew_again_;
+    const bool is_other_version = !answer && answer.error().error == EPROTONOSUPPORT;
+    renew_at_ = os_now() + (is_other_version ? kRenewOtherVersion : renew_again_);
     renew_again_ = std::min(2 * renew_again_, kRenewMost);
   }
   renewal_.reset();

@@ -25,7 +25,8 @@ class Lease {
  public:
   /// Leases a slot of `local`, or `slot` if there is one; starts the broker (`executable`) when there is none. Waits
   /// for it some seconds at most. Errors: EADDRINUSE; EADDRNOTAVAIL; EBUSY: somebody has `slot`; ECHILD: there is no
-  /// broker and none can be started; EMFILE: the process has no room for its descriptors.
+  /// broker and none can be started; EPROTONOSUPPORT: none of this version can; EMFILE: the process has no room for its
+  /// descriptors.
   static Result<std::unique_ptr<Lease>, SetupError> acquire(const proto::Gid& local, std::optional<std::uint8_t> slot,
                                                             std::string executable);
   /// Ends the lease. The socket must be closed by now. When it was the last one, the address is free on return.

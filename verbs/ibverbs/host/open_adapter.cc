@@ -64,7 +64,7 @@ Result<OpenPort, engine::SetupError> open_shared(const std::vector<proto::Gid>& 
       if (!port) return Err{port.error()};
       return OpenPort{.slot = std::move(*slot), .port = std::move(*port)};
     }
-    if (slot.error().error != ECHILD) return Err{slot.error()};
+    if (slot.error().error != ECHILD && slot.error().error != EPROTONOSUPPORT) return Err{slot.error()};
     why_not = slot.error().sentence;
   }
   auto alone = open_alone(addresses, choice);

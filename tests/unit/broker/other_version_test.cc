@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brokers of another version of uroce: after an upgrade, a program that runs starts one.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "engine/os/unix_message.h"
+#include "tests/unit/broker/lease_fixture.h"
+
+namespace uroce::engine {
+namespace {
+
+using testing::HasSubstr;
+
+BrokerReply refusal_of_another_version() {
+  BrokerReply reply;
+  reply.protocol = kBrokerProtocol + 1;
+  reply.error = EADDRINUSE;
+  std::string_view("another version").copy(reply.sentence, sizeof reply.sentence - 1);
+  return reply;
+}
+
+std::string hex(const void* bytes, std::size_t size) {
+  std::string text;
+  for (std::size_t i = 0; i < size; ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<const unsigned char*>(bytes)[i]);
+    text += digits;
+  }
+  return text;
+}
+
+class OtherVersionTest : public LeaseTest {
+ protected:
+  void SetUp() override {
+    LeaseTest::SetUp();
+    std::filesystem::create_directory(folder_);
+    std::filesystem::copy_file(kBroker, executable());
+  }
+  void TearDown() override {
+    LeaseTest::TearDown();
+    std::filesystem::remove_all(folder_);
+  }
+  std::string executable() const { return folder_ + "/uroce-broker"; }
+
+  /// Puts an executable of another version in the place of the broker's: it refuses who asks first, and ends.
+  void upgrade() {
+    const AbstractName name = broker_name(kLocal);
+    const BrokerReply reply = refusal_of_another_version();
+    const std::string path = hex(name.address.sun_path, name.size - offsetof(sockaddr_un, sun_path));
+    const std::string next = executable() + ".next";
+    std::ofstream(next) << "#!/usr/bin/python3\nimport os, socket\n"
+                        << "listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+                        << "listener.bind(bytes.fromhex('" << path << "'))\nlistener.listen(8)\n"
+                        << "open('" << starts() << "', 'a').write('x')\n"
+                        << "os.write(" << kBrokerReport << ", b'" << kBrokerListens << "')\n"
+                        << "connection, _ = listener.accept()\nconnection.recv(4096)\n"
+                        << "connection.send(bytes.fromhex('" << hex(&reply, sizeof reply) << "'))\n"
+                        << "listener.close()\n";
+    ::chmod(next.c_str(), 0755);
+    std::filesystem::rename(next, executable());
+  }
+  std::string starts() const { return folder_ + "/starts"; }
+  std::uintmax_t started() const {
+    std::error_code none;
+    const std::uintmax_t size = std::filesystem::file_size(starts(), none);
+    return none ? 0 : size;
+  }
+
+  const std::string folder_ = testing::TempDir() + "uroce-version-" + std::to_string(::getpid());
+};
+
+/// Refuses so many who ask, under the broker's name, and ends; as a broker whose last process has ended.
+class Leaving {
+ public:
+  explicit Leaving(int refusals)
+      : listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), thread_([this, refusals] { run(refusals); }) {}
+  ~Leaving() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  void await() const {
+    EXPECT_TRUE(eventually([] { return broker() != 0; }));
+  }
+
+ private:
+  void run(int refusals) {
+    const AbstractName name = broker_name(kLocal);
+    EXPECT_EQ(::bind(listener_.get(), name.get(), name.size), 0);
+    EXPECT_EQ(::listen(listener_.get(), 8), 0);
+    while (refusals > 0) {
+      const Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection) return;
+      BrokerRequest request;
+      if (::recv(connection.get(), &request, sizeof request, 0) <= 0) continue;
+      EXPECT_TRUE(send_message(connection.get(), refusal_of_another_version()));
+      --refusals;
+    }
+    listener_.reset();
+  }
+  Fd listener_;
+  std::thread thread_;
+};
+
+TEST_F(OtherVersionTest, OneThatWasStartedForUsIsNone) {
+  upgrade();
+  const SetupError error = refusal(std::nullopt, executable());
+  EXPECT_EQ(error.error, EPROTONOSUPPORT);
+  EXPECT_THAT(error.sentence, HasSubstr("of another version"));
+  EXPECT_EQ(started(), 1u);
+}
+
+TEST_F(OtherVersionTest, OneThatIsAboutToEndIsFollowedByOurs) {
+  std::optional<Leaving> leaving(std::in_place, 3);
+  leaving->await();
+  const Slot slot = lease();
+  EXPECT_TRUE(receives(slot));
+}
+
+TEST_F(OtherVersionTest, OneThatStaysHasTheAddress) {
+  const Leaving stays(1 << 20);
+  stays.await();
+  const Instant start = os_now();
+  const SetupError error = refusal();
+  EXPECT_EQ(error.error, EADDRINUSE);
+  EXPECT_EQ(error.sentence, "another version");
+  EXPECT_LT(os_now() - start, 5s);
+}
+
+TEST_F(OtherVersionTest, OnesThatCanNotHelpAreNotStartedTimeAndAgain) {
+  const Slot slot = lease(std::nullopt, executable());
+  upgrade();
+  const pid_t process = broker();
+  ASSERT_GT(process, 0);
+  ::kill(process, SIGKILL);
+  EXPECT_TRUE(eventually([this] { return started() > 0; }));
+  Waiter().wait({}, os_now() + 500ms);  // Time for some attempts.
+  EXPECT_EQ(started(), 1u);
+  EXPECT_TRUE(receives(slot));
+}
+
+}  // namespace
+}  // namespace uroce::engine
