@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "engine/os/fd.h"
@@ -31,6 +32,14 @@ Result<proto::Gid, int> source_towards(const proto::Gid& destination) {
   const auto source = read_address(&name, sizeof name);
   if (!source) return Err{EAFNOSUPPORT};
   return source->address;
+}
+
+/// How many bits two addresses have in common from the front.
+int common_prefix(const proto::Gid& a, const proto::Gid& b) {
+  const auto differ = std::mismatch(a.raw.begin(), a.raw.end(), b.raw.begin());
+  if (differ.first == a.raw.end()) return 128;
+  const auto bits = static_cast<std::uint8_t>(*differ.first ^ *differ.second);
+  return static_cast<int>(differ.first - a.raw.begin()) * 8 + std::countl_zero(bits);
 }
 
 }  // namespace
@@ -91,6 +100,21 @@ Result<Nic, int> Nics::first_of_family(sa_family_t family) {
   return Err{ENODEV};
 }
 
+Result<Nic, int> Nics::beside(const proto::Gid& source, const SocketAddress& destination) {
+  const auto interface = ibv::interface_name(source);
+  const auto devices = ibv::devices();
+  if (!interface || !devices.ok()) return Err{ENODEV};
+  std::optional<proto::Gid> closest;
+  for (ibv::Device* device : **devices) {
+    for (const proto::Gid& gid : device->gids()) {
+      if (gid.is_v4() != destination.address.is_v4() || ibv::interface_name(gid) != interface) continue;
+      if (!closest || common_prefix(gid, destination.address) > common_prefix(*closest, destination.address))
+        closest = gid;
+    }
+  }
+  return closest ? with_address(*closest) : Err{ENODEV};
+}
+
 Result<Nic, int> Nics::towards(const SocketAddress& destination) {
   const auto source = source_towards(destination.address);
   if (!source.ok()) return Err{source.error()};
@@ -98,7 +122,9 @@ Result<Nic, int> Nics::towards(const SocketAddress& destination) {
   if (nic.ok() && *nic) return nic;
   // Within this machine any address of ours will do: of those on the loopback interface the host names 127.0.0.1 only.
   const bool stays_here = source->is_loopback() || *source == destination.address;
-  return stays_here || destination.address.is_multicast() ? first_of_family(destination.family) : Err{ENODEV};
+  if (stays_here || destination.address.is_multicast()) return first_of_family(destination.family);
+  // The host may prefer another address of that interface: the first one, or the temporary IPv6 address of the day.
+  return beside(*source, destination);
 }
 
 Result<std::vector<std::shared_ptr<ibv::Adapter>>, int> Nics::all() {

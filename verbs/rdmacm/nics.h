@@ -33,6 +33,9 @@ class Nics {
   /// The NIC that has `address`, opened; none when no NIC has it; or why it can't be opened.
   Result<Nic, int> find(const proto::Gid& address);
   Result<Nic, int> first_of_family(sa_family_t family);
+  /// Of the addresses that NICs have on the interface of `source`, the one closest to `destination` (RFC 6724, 5, rule
+  /// 8). ENODEV: there is none.
+  Result<Nic, int> beside(const proto::Gid& source, const SocketAddress& destination);
 
   ibv::CmSink& sink_;
   struct Held {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections between two NICs of this process: their events, and how many each id has had.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -32,6 +33,18 @@ namespace uroce::rdmacm {
 namespace {
 
 class EventsTest : public TwoDevices {};
+
+// As where it prefers the temporary IPv6 address of the day, or the first one of the interface.
+TEST_F(EventsTest, TheHostMayPreferASourceThatNoNicHas) {
+  if (std::system("ip addr add 198.51.100.9/32 dev lo && ip route add 203.0.113.0/24 dev lo src 198.51.100.9") != 0)
+    GTEST_SKIP() << "there is no ip(8) that can add an address";
+  const std::uint32_t id = client_.made();
+  EXPECT_EQ(client_.resolve(id, "", "203.0.113.1", kPort), 0);
+  EXPECT_EQ(client_.next().event, kResolved);
+  rdma_ucm_query_route_resp route{};
+  ASSERT_EQ(client_.query(id, route), 0);
+  EXPECT_EQ(reinterpret_cast<const sockaddr_in&>(route.src_addr).sin_addr.s_addr, inet_addr(kFirst));
+}
 
 TEST_F(EventsTest, AConnectionFromTheFirstToTheLast) {
   const std::uint32_t listener = listening();
