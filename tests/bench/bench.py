@@ -19,6 +19,7 @@ import perftest
 GIB = 2**30
 STEADY = 1.5  # A figure whose rounds differ by more than this factor is marked.
 APART = 2.5   # Processors between which a cache line takes so much longer than at other times share no cache now.
+PAIRS = 4     # Of programs, at once.
 TRIES = 3     # Where that changes between ours and the baseline, both are measured again, until they were so often.
 
 
@@ -142,7 +143,7 @@ class Runs:
 
 
 def raw_gigabits(datagram, payload, **how):
-    return lambda seconds: measure.raw(seconds, datagram, **how)["packets_per_second"] * payload * 8e-9
+    return lambda seconds: measure.raw(seconds, datagram, **how) * payload * 8e-9
 
 
 def constant(value):
@@ -228,6 +229,16 @@ def points_of_perftest(runs):
                                 runs.time_again(name, "baseline", "p99_us"), f"raw {row.raw}", row.tail, 1, why)
 
 
+def points_of_pairs():
+    """More programs that poll than processors, each with a peer that needs one, too."""
+    for row in perftest.ROWS:
+        if row.command in ("ib_write_bw -s 65536", "ib_send_bw -s 65536"):
+            yield Point(f"perftest, {PAIRS} pairs at once, {row.command}", "Gb/s",
+                        lambda seconds, row=row: perftest.gigabits_of_pairs(row, seconds, PAIRS),
+                        lambda seconds, row=row: perftest.raw_gigabits(row, seconds, [], PAIRS), f"raw UDP, {row.bytes} B, {PAIRS} pairs",
+                        row.target, why=perftest.SLICES)
+
+
 def points_of_services_and_tools():
     """Beside RC's WRITE with perftest, which other rows compare with raw datagrams, measured right behind: all of them
     differ from minute to minute."""
@@ -267,7 +278,7 @@ def points(runs):
     def small_sends(seconds):
         return runs.gigabits("SEND 64 B", op="send", bytes=64, depth=64)(seconds) / 64 / 8e-6
     yield Point("SEND 64 B, pipelined", "thousand/s", small_sends,
-                lambda seconds: measure.raw(seconds, 80)["packets_per_second"] / 1e3, "raw UDP, 80 B", ">= 0.9", 0, perftest.PACKETS)
+                lambda seconds: measure.raw(seconds, 80) / 1e3, "raw UDP, 80 B", ">= 0.9", 0, perftest.PACKETS)
     yield Point("SEND 64 B, sent again", "a packet", runs.per_packet("SEND 64 B", "retransmitted_packets"), constant(1e-6), "1e-6", "<= 1", 6)
 
     for op, size in (("send", 20), ("write", 36)):
@@ -299,6 +310,7 @@ def points(runs):
 
     if measure.installed("ib_write_bw"):
         yield from points_of_perftest(runs)
+        yield from points_of_pairs()
         yield from points_of_services_and_tools()
     yield from points_of_shared_memory(runs)
     yield from points_of_networks(runs)

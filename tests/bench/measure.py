@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the benchmark programs and other people's, and returns what they measured.
 
-Every function here takes the seconds it may measure and returns a dictionary of numbers."""
+Every function here takes the seconds it may measure and returns a number, or a dictionary of numbers."""
+import concurrent.futures
 import json
 import os
 import re
@@ -47,13 +48,14 @@ def verbs(seconds, mode, offload=False, wire="udp", delay=None, **options):
     return result
 
 
-def raw(seconds, bytes, before=(), how=("sendmmsg", "io_uring")):
-    """Raw UDP datagrams that arrived: the fastest of these ways, each with a window and without. `before`: what stands
-    before the command."""
-    program = [*before, os.path.join(BIN, "uroce_bench_udp")]
-    ways = [_json([*program, mode, via, str(bytes), str(seconds / (2 * len(how)))])
-            for mode in ("blast", "flood") for via in how]
-    return max(ways, key=lambda way: way["packets_per_second"])
+def raw(seconds, bytes, before=(), how=("sendmmsg", "io_uring"), pairs=1):
+    """Raw UDP datagrams that arrived in a second: the fastest of these ways, each with a window and without. `before`:
+    what stands before the command. `pairs`: so many at once, together."""
+    def arrived(mode, via):
+        command = [*before, os.path.join(BIN, "uroce_bench_udp"), mode, via, str(bytes), str(seconds / (2 * len(how)))]
+        with concurrent.futures.ThreadPoolExecutor(pairs) as pool:
+            return sum(way["packets_per_second"] for way in pool.map(_json, [command] * pairs))
+    return max(arrived(mode, via) for mode in ("blast", "flood") for via in how)
 
 
 def raw_pingpong(seconds, bytes, via, before=(), mode="pingpong"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows measured with perftest, the programs that users run, each beside raw datagrams under the same condition."""
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -64,21 +65,22 @@ ROWS = (
 )
 
 
-def run(command, before=(), wire="udp"):
-    """The numbers in the client's last line; a server on 127.0.0.1, the client on 127.0.0.2."""
+def run(command, before=(), wire="udp", pair=0):
+    """The numbers in the client's last line; a server on 127.0.0.1, the client on 127.0.0.2; the next `pair` on the next two."""
+    port = PORT + pair
     def side(address):
         return [*before, os.path.join(measure.BIN, "uroce"), "run", "--wire", wire, "--addr", address, "--", *command.split(), "-x", "1", "-F",
-                "-p", str(PORT)]
+                "-p", str(port)]
     with tempfile.TemporaryFile("w+") as said:
-        server = subprocess.Popen(side("127.0.0.1"), stdout=said, stderr=said)
+        server = subprocess.Popen(side(f"127.0.0.{2 * pair + 1}"), stdout=said, stderr=said)
         try:
             deadline = time.monotonic() + 20
-            while not measure.listens(PORT):
+            while not measure.listens(port):
                 if server.poll() is not None or time.monotonic() > deadline:
                     said.seek(0)
                     raise RuntimeError(f"the server of {command} does not listen: {said.read()}")
                 time.sleep(0.01)
-            output = measure.output([*side("127.0.0.2"), "127.0.0.1"])
+            output = measure.output([*side(f"127.0.0.{2 * pair + 2}"), f"127.0.0.{2 * pair + 1}"])
             server.wait(timeout=10)
         finally:
             server.kill()
@@ -87,9 +89,15 @@ def run(command, before=(), wire="udp"):
     return [float(word) for word in numbers[-1].split()]
 
 
-def gigabits(row, seconds, before, wire="udp"):
+def gigabits(row, seconds, before, wire="udp", pair=0):
     # It measures whole seconds, and of these the middle half.
-    return run(f"{row.command} -D {max(1, round(seconds))}", before, wire)[3] * 8 * 2**20 / 1e9
+    return run(f"{row.command} -D {max(1, round(seconds))}", before, wire, pair)[3] * 8 * 2**20 / 1e9
+
+
+def gigabits_of_pairs(row, seconds, pairs):
+    """Of so many pairs at once, together."""
+    with concurrent.futures.ThreadPoolExecutor(pairs) as pool:
+        return sum(pool.map(lambda pair: gigabits(row, seconds, [], pair=pair), range(pairs)))
 
 
 def thousands(row, seconds, before):
@@ -102,12 +110,12 @@ def latency(row, seconds, before):
     return dict(zip(("half_round_trip_us", "average_us", "_", "p99_us", "p999_us"), numbers[4:9]))
 
 
-def raw_gigabits(row, seconds, before):
-    return measure.raw(seconds, row.bytes, before)["packets_per_second"] * 4096 * 8e-9
+def raw_gigabits(row, seconds, before, pairs=1):
+    return measure.raw(seconds, row.bytes, before, pairs=pairs) * 4096 * 8e-9
 
 
 def raw_thousands(row, seconds, before):
-    return measure.raw(seconds, row.bytes, before)["packets_per_second"] / 1e3
+    return measure.raw(seconds, row.bytes, before) / 1e3
 
 
 def raw_latency(row, seconds, before, mode="pingpong"):

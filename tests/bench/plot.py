@@ -19,7 +19,7 @@ def _verbs(**options):
 def _raw(seconds, size):
     """UDP datagrams as a message of `size` would be cut into; what they carry."""
     payload = min(size, MTU)
-    return measure.raw(seconds, payload + HEADERS)["packets_per_second"] * payload * 8e-9
+    return measure.raw(seconds, payload + HEADERS) * payload * 8e-9
 
 
 def _lines():
