@@ -4,6 +4,7 @@
 
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -205,6 +206,24 @@ TEST(Control, AQpBreaksAsByAFatalError) {
   v().ibv_ack_async_event(&event);
   EXPECT_EQ(counter("injected_event"), 1u);
   EXPECT_NE(refused("break 0xabcdef").find("there is no QP"), std::string::npos);
+}
+
+TEST(Control, AProcessOfAnotherPidNamespaceIsNamedByItsNumberThere) {
+  const std::string said = uroce::test::in_child([]() -> std::string {
+    if (::unshare(CLONE_NEWPID) != 0) return "forbidden";
+    const pid_t first = ::fork();
+    if (first == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) ::pause();
+    }
+    sockaddr_un address{};
+    socklen_t length = 0;
+    const int error = uroce_control_address(first, &address, &length);
+    ::kill(first, SIGKILL);
+    return error != 0 ? std::strerror(error) : std::string(address.sun_path + 1);
+  });
+  if (said == "forbidden") GTEST_SKIP() << "only root may make PID namespaces here";
+  EXPECT_EQ(said.substr(said.rfind('/')), "/1") << said;
 }
 
 TEST(Control, SignalsDoNotMakeTheWaitForAStoppedProcessLonger) {

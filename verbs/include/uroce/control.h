@@ -44,6 +44,22 @@ extern "C" {
 /* For an answer. */
 #define UROCE_CONTROL_SECONDS 10
 
+/* The number of process `pid` in its own PID namespace: the last one of NSpid in /proc/PID/status. */
+static inline long uroce_control_own_pid(pid_t pid) {
+  char line[512];
+  long number = (long)pid;
+  FILE* status;
+  snprintf(line, sizeof line, "/proc/%ld/status", (long)pid);
+  status = fopen(line, "re");
+  if (status == NULL) return number;
+  while (fgets(line, sizeof line, status) != NULL) {
+    const char* last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
+    if (last != NULL) number = atol(last + 1);
+  }
+  fclose(status);
+  return number;
+}
+
 /* The abstract Unix socket (SOCK_SEQPACKET) on which a process takes commands: "uroce-control/NAMESPACE/PID" behind a
  * zero byte. NAMESPACE is the inode of its PID namespace: containers that share a network have a PID 1 each. Sets
  * `address` and its length. */
@@ -56,7 +72,7 @@ static inline int uroce_control_address(pid_t pid, struct sockaddr_un* address, 
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
   written = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "uroce-control/%llu/%ld",
-                     (unsigned long long)space.st_ino, pid == 0 ? (long)getpid() : (long)pid);
+                     (unsigned long long)space.st_ino, pid == 0 ? (long)getpid() : uroce_control_own_pid(pid));
   *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)written);
   return 0;
 }
