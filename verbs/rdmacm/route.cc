@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "proto/pkey.h"
+#include "verbs/ibverbs/host/address.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -16,6 +18,16 @@ constexpr std::uint8_t kExactly = 2;  ///< IBTA: IB_SA_EQ, of the selectors.
 std::uint32_t flow_label_of(const Id& id) {
   if (id.destination.family == AF_INET6 && id.destination.flowinfo != 0) return id.destination.flowinfo & 0xF'FFFF;
   return cm::flow_label_between(id.source.address.port, id.destination.port);
+}
+
+/// Our port's path MTU. To an address of this host packets take no wire whose MTU would be known to both ends: there
+/// it is no more than that of the peer's interface.
+std::uint8_t path_mtu(const Id& id) {
+  const std::uint8_t own = id.nic.adapter->mtu_max();
+  const proto::Gid& peer = id.destination.address;
+  const auto interface = peer.is_loopback() ? std::nullopt : ibv::interface_name(peer);
+  const auto mtu = interface ? ibv::interface_mtu(*interface) : std::nullopt;
+  return mtu ? std::min(own, ibv::path_mtu_for(*mtu)) : own;
 }
 
 }  // namespace
@@ -29,7 +41,7 @@ cm::PathInfo path_of(const Id& id) {
   cm::PathInfo path;
   path.flow_label = flow_label_of(id);
   path.tclass = id.options.tos;
-  path.mtu = id.nic.adapter->mtu_max();
+  path.mtu = path_mtu(id);
   if (const auto timeout = id.options.ack_timeout; timeout && *timeout != 0) {
     path.life_time = static_cast<std::uint8_t>(*timeout - 1);
   }

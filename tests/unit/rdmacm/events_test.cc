@@ -46,6 +46,21 @@ TEST_F(EventsTest, TheHostMayPreferASourceThatNoNicHas) {
   EXPECT_EQ(reinterpret_cast<const sockaddr_in&>(route.src_addr).sin_addr.s_addr, inet_addr(kFirst));
 }
 
+// The peer's NIC would refuse more than its interface has.
+TEST_F(EventsTest, WithinAHostThePathMtuIsThatOfTheSmallerInterface) {
+  if (std::system("ip link add small0 mtu 1500 type veth peer name small1 && ip link set small0 up && "
+                  "ip addr add 192.0.2.9/24 dev small0") != 0)
+    GTEST_SKIP() << "there is no ip(8) that can make a link";
+  const std::uint32_t id = client_.made();
+  EXPECT_EQ(client_.resolve(id, kFirst, "192.0.2.9", kPort), 0);
+  EXPECT_EQ(client_.next().event, kResolved);
+  EXPECT_EQ(client_.route(id), 0);
+  EXPECT_EQ(client_.next().event, kRouted);
+  rdma_ucm_query_route_resp route{};
+  ASSERT_EQ(client_.query(id, route), 0);
+  EXPECT_EQ(route.ib_route[0].mtu, IBV_MTU_1024);
+}
+
 TEST_F(EventsTest, AConnectionFromTheFirstToTheLast) {
   const std::uint32_t listener = listening();
   const std::uint32_t active = connecting();
