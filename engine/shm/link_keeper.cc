@@ -33,7 +33,7 @@ Fd open_socket() { return Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | S
 Result<std::unique_ptr<LinkKeeper>, SetupError> LinkKeeper::start(std::span<const proto::Gid> locals, std::uint8_t slot,
                                                                   const Bells& bells, std::function<void()> wake) {
   const auto user = own_user();
-  if (!user) return Err{SetupError{ECHILD, "users can't be distinguished in this user namespace"}};
+  if (!user) return Err{SetupError{EPERM, "users can't be distinguished in this user namespace"}};
   std::unique_ptr<LinkKeeper> keeper(new LinkKeeper(*user, slot, bells, std::move(wake)));
   if (!keeper->waiter_.valid()) return Err{system_error("can't open an event descriptor")};
   for (const proto::Gid& local : locals) {
