@@ -2,7 +2,6 @@
 // Tells when a thread that polls had better sleep for the next packet.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "engine/run/pace.h"
@@ -48,24 +47,19 @@ class CrowdWatch {
   /// Whether the thread, which has found nothing behind that turn either, should sleep. It does not where it polls
   /// several NICs, one after the other.
   bool should_sleep() const {
-    return last_ < crowded_until_ && sleeps_left_ > 0 && idle_since_ != Instant{} &&
+    return last_ < crowded_until_ && !has_slept_in_vain_ && idle_since_ != Instant{} &&
            last_ - idle_since_ >= Pace::of(kCrowdedSpin) && last_ - nic_since_ >= kAloneFor;
   }
   /// A poll has found something.
   void on_found() {
     idle_since_ = {};
-    sleeps_left_ = std::max(sleeps_left_, 1);
+    has_slept_in_vain_ = false;
   }
-  /// It slept from `since` to `now`. `in_vain`: the time was up. After some of those it does not sleep again before
-  /// something has come: it may wait for something that is no packet.
+  /// It slept from `since` to `now`. `in_vain`: the time was up. Then it does not sleep again before something has
+  /// come: it may wait for something that is no packet.
   void on_slept(Instant since, Instant now, bool in_vain) {
     last_ = now;
-    if (in_vain) {
-      --sleeps_left_;
-      idle_since_ = now;
-    } else {
-      sleeps_left_ = std::min(sleeps_left_ + kSleepsForOne, kSleepsInVain);
-    }
+    has_slept_in_vain_ = in_vain;
     if (now - since > 2 * kCrowdedSleep) wakes_late_until_ = now + kCrowdedFor;
   }
   /// Whether those who want the processor keep it: the thread has lately had to wait for it behind a sleep.
@@ -79,7 +73,7 @@ class CrowdWatch {
   const void* nic_ = nullptr;  ///< Of the last turn, ...
   Instant nic_since_{};        ///< ... and since when of that NIC alone.
   Instant idle_since_{};       ///< The first of a row of turns for nothing; Instant{}: the last one was not.
-  int sleeps_left_ = 1;        ///< In vain.
+  bool has_slept_in_vain_ = false;
   Instant wakes_late_until_{};
 };
 

@@ -128,10 +128,6 @@ inline constexpr Duration kCrowdedFor = std::chrono::milliseconds(50);
 inline constexpr Duration kCrowdedSpin = std::chrono::microseconds(30);
 /// ... and sleeps for at most so long: the background thread is to see that it is still there (kPollerTrust).
 inline constexpr Duration kCrowdedSleep = std::chrono::microseconds(500);
-/// A sleep that packets end pays for so many that nothing ends, ...
-inline constexpr int kSleepsForOne = 2;
-/// ... up to so many in a row.
-inline constexpr int kSleepsInVain = 8;
 /// It sleeps only when it has been the only thread that uses its NIC for so long, and that NIC the only one that it
 /// polls: nothing but packets for this one wakes it.
 inline constexpr Duration kAloneFor = std::chrono::milliseconds(50);

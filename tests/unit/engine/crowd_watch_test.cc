@@ -97,24 +97,6 @@ TEST_F(CrowdWatchTest, ItSleepsOnceInVain) {
   EXPECT_EQ(poll_idly(1us), 1) << "There were packets, of which nothing came.";
 }
 
-TEST_F(CrowdWatchTest, WherePacketsEndItsSleepsItSleepsInVainMoreThanOnce) {
-  be_in_crowd();
-  for (int i = 0; i < 2 * engine::kSleepsInVain; ++i) {
-    EXPECT_EQ(poll_idly(kSpin + 1us), 1);
-    sleep(100us);
-    turn(/*was_idle=*/false);
-  }
-  for (int i = 0; i < engine::kSleepsInVain; ++i) {
-    EXPECT_EQ(poll_idly(kSpin + 1us), 1) << "It looks for a while in between.";
-    sleep(engine::kCrowdedSleep, /*in_vain=*/true);
-  }
-  EXPECT_EQ(poll_idly(1ms), 0) << "It waits for something else.";
-  turn(/*was_idle=*/false);
-  EXPECT_EQ(poll_idly(kSpin + 1us), 1);
-  sleep(engine::kCrowdedSleep, /*in_vain=*/true);
-  EXPECT_EQ(poll_idly(1ms), 0) << "What a poll finds does not tell that a sleep is worth it.";
-}
-
 TEST_F(CrowdWatchTest, ASleepIsNoPause) {
   be_in_crowd();
   poll_idly(kSpin + 1us);
