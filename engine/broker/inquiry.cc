@@ -76,6 +76,7 @@ void Inquiry::connect() {
   }
   if (!send_message(fd.get(), request_, descriptors_)) return try_again_soon();
   connection_ = std::move(fd);
+  refused_.reset();
   next_ = request_.kind == BrokerRequest::Kind::kKeepSlot ? Instant::max() : deadline_;
 }
 
@@ -111,7 +112,7 @@ void Inquiry::await_reply() {
   Answer answer;
   const bool is_there = receive_message(connection_.get(), answer.reply, answer.descriptors);
   if (is_there && answer.reply.protocol != kBrokerProtocol) {
-    if (!refused_) refused_until_ = os_now() + kOtherVersion;
+    if (refused_until_ == Instant{}) refused_until_ = os_now() + kOtherVersion;
     refused_ = std::move(answer);  // It closes the connection, too; then the address is free if it has ended.
   } else if (is_there) {
     answer.connection = std::move(connection_);

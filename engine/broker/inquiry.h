@@ -60,8 +60,8 @@ class Inquiry {
   std::optional<BrokerStart> start_;  ///< Under way.
   int vanished_ = 0;                  ///< Brokers that were started and ended silently.
   bool has_started_ = false;          ///< One, which listened.
-  std::optional<Answer> refused_;     ///< By a broker of another version.
-  Instant refused_until_{};           ///< It may end by then.
+  std::optional<Answer> refused_;     ///< By a broker of another version, on this connection.
+  Instant refused_until_{};           ///< Since it was first refused so: such a broker may end by then.
   std::optional<Result<Answer, SetupError>> result_;
 };
 
