@@ -358,7 +358,7 @@ def remarks(s, reasons, shortest):
         yield "rounds differ"
     if s["base_spread"] > STEADY:
         yield f"baseline's by {s['base_spread']:.1f}"
-    apart = sum(shortest is not None and ns > APART * shortest for ns in s["cache_line_ns"])
+    apart = sum(None not in (ns, shortest) and ns > APART * shortest for ns in s["cache_line_ns"])
     if apart:
         yield f"no common cache in {apart} of {len(s['cache_line_ns'])}"
 

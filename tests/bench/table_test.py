@@ -19,6 +19,7 @@ def main():
     assert lines([10, 11, 15.1], [10, 10, 10], "<= 1.5", "wake-ups") == ["rounds differ"]
     assert lines([10, 10, 10], [3, 10, 10], "<= 1.5") == ["baseline's by 3.3"]
     assert lines([10, 10, 10], [10, 10, 10], "<= 1.5", cache_lines=[100, 350, 350]) == ["no common cache in 2 of 3"]
+    assert lines([10, 10, 10], [10, 10, 10], "<= 1.5", cache_lines=[100, None, 350]) == ["no common cache in 1 of 3"], "not measured once"
 
     # The machine changes meanwhile: both are measured again.
     cache_lines = iter([100, 350, 350, 360])
