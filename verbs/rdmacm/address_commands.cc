@@ -198,6 +198,7 @@ int resolve_route(const Call& call) {
     call.front.raise(**id, EventType::kRouteError, -error);
     return 0;
   }
+  (*id)->path_mtu = path_mtu_towards(**id);
   (*id)->stage = Stage::kRouteResolved;
   call.front.raise(**id, EventType::kRouteResolved, 0);
   return 0;

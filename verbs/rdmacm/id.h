@@ -52,6 +52,7 @@ struct Id {
   /// look.
   Nic nic;
   Options options;
+  std::uint8_t path_mtu = 0;  ///< Of the route, once that is resolved (IBTA enum).
   std::vector<Listening> listening;
   cm::Id connection = 0;  ///< In the connection manager of `nic`; 0: none yet.
 

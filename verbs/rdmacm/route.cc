@@ -20,16 +20,6 @@ std::uint32_t flow_label_of(const Id& id) {
   return cm::flow_label_between(id.source.address.port, id.destination.port);
 }
 
-/// Our port's path MTU. To an address of this host packets take no wire whose MTU would be known to both ends: there
-/// it is no more than that of the peer's interface.
-std::uint8_t path_mtu(const Id& id) {
-  const std::uint8_t own = id.nic.adapter->mtu_max();
-  const proto::Gid& peer = id.destination.address;
-  const auto interface = peer.is_loopback() ? std::nullopt : ibv::interface_name(peer);
-  const auto mtu = interface ? ibv::interface_mtu(*interface) : std::nullopt;
-  return mtu ? std::min(own, ibv::path_mtu_for(*mtu)) : own;
-}
-
 }  // namespace
 
 cm::Transport transport_of(enum ibv_qp_type type) {
@@ -37,11 +27,19 @@ cm::Transport transport_of(enum ibv_qp_type type) {
   return type == IBV_QPT_UC ? cm::Transport::kUc : cm::Transport::kRc;
 }
 
+std::uint8_t path_mtu_towards(const Id& id) {
+  const std::uint8_t own = id.nic.adapter->mtu_max();
+  const proto::Gid& peer = id.destination.address;
+  const auto interface = peer.is_loopback() ? std::nullopt : ibv::interface_name(peer);
+  const auto mtu = interface ? ibv::interface_mtu(*interface) : std::nullopt;
+  return mtu ? std::min(own, ibv::path_mtu_for(*mtu)) : own;
+}
+
 cm::PathInfo path_of(const Id& id) {
   cm::PathInfo path;
   path.flow_label = flow_label_of(id);
   path.tclass = id.options.tos;
-  path.mtu = path_mtu(id);
+  path.mtu = id.path_mtu != 0 ? id.path_mtu : id.nic.adapter->mtu_max();  // 0: the passive side.
   if (const auto timeout = id.options.ack_timeout; timeout && *timeout != 0) {
     path.life_time = static_cast<std::uint8_t>(*timeout - 1);
   }

@@ -17,6 +17,9 @@ constexpr std::uint64_t service_id(std::uint16_t space, std::uint16_t port) {
 }
 cm::Transport transport_of(enum ibv_qp_type type);
 
+/// For an id with a NIC and a destination: the path MTU of our port. To an address of this host packets take no wire
+/// whose MTU would be known to both ends: there it is no more than that of the peer's interface. Asks the host.
+std::uint8_t path_mtu_towards(const Id& id);
 /// For an id with a NIC and a destination.
 cm::PathInfo path_of(const Id& id);
 /// `path` as a path record. `id` has a NIC.
