@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
 #include "engine/os/unix_message.h"
 #include "tests/unit/broker/lease_fixture.h"
+#include "tests/unit/proto/hex.h"
 
 namespace uroce::engine {
 namespace {
@@ -22,14 +24,9 @@ BrokerReply refusal_of_another_version() {
   return reply;
 }
 
-std::string hex(const void* bytes, std::size_t size) {
-  std::string text;
-  for (std::size_t i = 0; i < size; ++i) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<const unsigned char*>(bytes)[i]);
-    text += digits;
-  }
-  return text;
+template <class T>
+std::string hex(const T* bytes, std::size_t size) {
+  return proto::test::to_hex(Bytes(reinterpret_cast<const std::uint8_t*>(bytes), size));
 }
 
 class OtherVersionTest : public LeaseTest {
@@ -75,32 +72,30 @@ class OtherVersionTest : public LeaseTest {
 /// Refuses so many who ask, under the broker's name, and ends; as a broker whose last process has ended.
 class Leaving {
  public:
-  explicit Leaving(int refusals)
-      : listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), thread_([this, refusals] { run(refusals); }) {}
-  ~Leaving() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    thread_.join();
-  }
-  void await() const {
+  explicit Leaving(int refusals) : thread_([this, refusals] { run(refusals); }) {
     EXPECT_TRUE(eventually([] { return broker() != 0; }));
+  }
+  ~Leaving() {
+    ends_ = true;
+    visit();  // It waits for somebody.
+    thread_.join();
   }
 
  private:
   void run(int refusals) {
+    const Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const AbstractName name = broker_name(kLocal);
-    EXPECT_EQ(::bind(listener_.get(), name.get(), name.size), 0);
-    EXPECT_EQ(::listen(listener_.get(), 8), 0);
-    while (refusals > 0) {
-      const Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!connection) return;
+    EXPECT_EQ(::bind(listener.get(), name.get(), name.size), 0);
+    EXPECT_EQ(::listen(listener.get(), 8), 0);
+    while (refusals > 0 && !ends_) {
+      const Fd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
       BrokerRequest request;
       if (::recv(connection.get(), &request, sizeof request, 0) <= 0) continue;
       EXPECT_TRUE(send_message(connection.get(), refusal_of_another_version()));
       --refusals;
     }
-    listener_.reset();
   }
-  Fd listener_;
+  std::atomic<bool> ends_ = false;
   std::thread thread_;
 };
 
@@ -113,15 +108,13 @@ TEST_F(OtherVersionTest, OneThatWasStartedForUsIsNone) {
 }
 
 TEST_F(OtherVersionTest, OneThatIsAboutToEndIsFollowedByOurs) {
-  std::optional<Leaving> leaving(std::in_place, 3);
-  leaving->await();
+  const Leaving leaving(3);
   const Slot slot = lease();
   EXPECT_TRUE(receives(slot));
 }
 
 TEST_F(OtherVersionTest, OneThatStaysHasTheAddress) {
   const Leaving stays(1 << 20);
-  stays.await();
   const Instant start = os_now();
   const SetupError error = refusal();
   EXPECT_EQ(error.error, EADDRINUSE);
