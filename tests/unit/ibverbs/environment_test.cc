@@ -56,6 +56,9 @@ TEST(Environment, RefusesWhatMakesNoSense) {
     EXPECT_NE(refusal("", addresses).find("UROCE_ADDR"), std::string::npos) << addresses;
   }
   EXPECT_NE(refusal("", "fe80::1%lo").find("not a unicast IPv4 or global IPv6 address"), std::string::npos);
+  for (const char* addresses : {"1.2.3.4/8", "[::1]", "1.2.3.4:4791", "127.0.0.5, ::1"}) {
+    EXPECT_NE(refusal("", addresses).find("write an address alone"), std::string::npos) << addresses;
+  }
   EXPECT_NE(refusal("1", "127.0.0.1;127.0.0.2").find("UROCE_ADDR"), std::string::npos);
 }
 

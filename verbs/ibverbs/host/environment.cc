@@ -34,9 +34,15 @@ Result<std::vector<proto::Gid>, std::string> addresses_meant_by(const std::strin
   const std::size_t scope = text.find('%');  // Of a link-local address.
   const auto gid = proto::parse_gid(text.substr(0, scope));
   if (gid && scope == std::string::npos && is_usable(*gid)) return std::vector{*gid};
-  if (gid) return Err{"UROCE_ADDR: '" + text + "' is not a unicast IPv4 or global IPv6 address"};
+  if (gid)
+    return Err{"UROCE_ADDR: '" + text +
+               "' is not a unicast IPv4 or global IPv6 address; use another one (ip addr lists them)"};
   if (!has_interface(text)) {
-    return Err{"UROCE_ADDR: '" + text + "' is neither an IPv4 or IPv6 address nor an interface of this machine"};
+    return Err{
+        "UROCE_ADDR: '" + text +
+        "' is neither an IPv4 or IPv6 address nor an interface of this machine; write an address alone "
+        "(127.0.0.5, fd00::1: no brackets, port, prefix length, space or host name), or an interface that ip addr "
+        "lists"};
   }
   auto addresses = addresses_of_interface(text);
   if (addresses.empty()) {
