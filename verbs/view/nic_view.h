@@ -30,7 +30,8 @@ struct NicView {
   std::string interface;              ///< The network interface that has its address, e.g. "lo", or empty.
   std::uint32_t interface_index = 0;  ///< Its number; 0: none.
   std::array<std::uint8_t, 8> guid{};
-  std::vector<proto::Gid> gids;  ///< 0 is link-local.
+  std::vector<proto::Gid> gids;             ///< 0 is link-local.
+  std::vector<std::string> gid_interfaces;  ///< Of each GID: the network interface that has its address, or empty.
   std::uint32_t port_capabilities = 0;
   std::uint16_t lid = 0;
   bool port_up = true;

@@ -122,7 +122,7 @@ class NicFiles {
       const std::string number = std::to_string(i);
       file(dir + "/gids/" + number, [i](const NicView& nic) { return hex_words(nic.gids.at(i).raw); });
       constant(dir + "/gid_attrs/types/" + number, "RoCE v2");
-      constant(dir + "/gid_attrs/ndevs/" + number, first_.interface);
+      constant(dir + "/gid_attrs/ndevs/" + number, first_.gid_interfaces.at(i));
     }
     add_counters(dir + "/hw_counters/", hw_counters());
     constant(dir + "/hw_counters/lifespan", std::to_string(kCounterLifespan.count()));

@@ -67,6 +67,9 @@ sys.exit(subprocess.run([sys.argv[1], \"doctor\"], env={**os.environ, \"UROCE_AD
   # A NIC on another interface needs lo for what it sends to itself.
   expect 1 'goes through lo, which is down: ip link set lo up' unshare -rn sh -c 'ip link add v0 type veth peer name v1
     ip addr add 10.9.0.1/24 dev v0; ip link set v0 up; ip link set v1 up; UROCE_ADDR=v0 exec "$1" doctor' - "$uroce"
+  # A NIC on two interfaces shows which has what address.
+  expect 0 $'lo\nlo\nv0' unshare -rn sh -c 'ip link set lo up; ip link add v0 type veth peer name v1; ip addr add 10.9.0.1/24 dev v0
+    ip link set v0 up; UROCE_ADDR="127.9.9.1,10.9.0.1" exec "$1" run -- sh -c "cat /sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs/*"' - "$uroce"
   # Without /proc, and started by its name, it says the same.
   without_proc='mount -t tmpfs none /proc && PATH=$(dirname "$1"):$PATH exec uroce doctor'
   expect 0 "sharing of addresses: $(realpath "$(dirname "$uroce")")/uroce-broker" unshare -rm sh -c "$without_proc" - "$uroce"

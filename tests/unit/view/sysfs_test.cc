@@ -27,7 +27,8 @@ class FakeSource : public NicSource {
     nic.firmware = "uroce 1.2.3";
     nic.interface = "lo";
     nic.guid = {0x02, 0x00, 0x7f, 0xff, 0xfe, 0x00, 0x00, 0x07};
-    nic.gids = {proto::Gid{}, proto::Gid::from_v4(127, 0, 0, 7)};
+    nic.gids = {proto::Gid{}, proto::Gid::from_v4(127, 0, 0, 7), proto::Gid::from_v4(192, 0, 2, 7)};
+    nic.gid_interfaces = {"lo", "lo", "eth7"};
     nic.port_capabilities = 0x04010000;
     return nic;
   }
@@ -90,9 +91,10 @@ TEST_F(SysfsTest, TellsOfThePort) {
   EXPECT_EQ(read(dir + "cap_mask"), "0x04010000\n");
   EXPECT_EQ(read(dir + "pkeys/0"), "0xffff\n");
   EXPECT_EQ(read(dir + "gids/1"), "0000:0000:0000:0000:0000:ffff:7f00:0007\n");
-  EXPECT_EQ(read(dir + "gids/2"), "");
+  EXPECT_EQ(read(dir + "gids/3"), "");
   EXPECT_EQ(read(dir + "gid_attrs/types/1"), "RoCE v2\n");
   EXPECT_EQ(read(dir + "gid_attrs/ndevs/1"), "lo\n");
+  EXPECT_EQ(read(dir + "gid_attrs/ndevs/2"), "eth7\n");
 }
 
 TEST_F(SysfsTest, LinksStayInTheView) {

@@ -97,6 +97,14 @@ std::optional<AddressState> look_at(const std::vector<proto::Gid>& addresses) {
   return state;
 }
 
+std::vector<std::uint32_t> interfaces_of(std::vector<proto::Gid> gids) {
+  const proto::Gid address = main_address(gids);
+  std::replace_if(
+      gids.begin(), gids.end(), [](const proto::Gid& gid) { return gid.is_link_local(); }, address);
+  const auto state = look_at(gids);
+  return state ? state->interfaces : std::vector<std::uint32_t>(gids.size());
+}
+
 bool is_link_up(const std::vector<proto::Gid>& addresses) {
   const auto state = look_at(addresses);
   if (!state) return true;

@@ -45,6 +45,9 @@ enum class FirstGid : std::uint8_t { kLinkLocal, kAddress };
 std::vector<proto::Gid> gid_table(const std::vector<proto::Gid>& addresses, FirstGid first);
 /// The NIC's first address in its GID table.
 const proto::Gid& main_address(const std::vector<proto::Gid>& gids);
+/// Of each of them the index of the network interface that has it, or 0. No interface has the link-local one, which is
+/// the NIC's: that of the main address stands there.
+std::vector<std::uint32_t> interfaces_of(std::vector<proto::Gid> gids);
 
 /// The LID of a port with this address, where ports have LIDs (UROCE_LID): the last two bytes of an IPv4 address. 0,
 /// which is none, for other addresses and where they are no unicast LID (IBTA Vol 1, 4.1.3: 0x0001 to 0xBFFF).

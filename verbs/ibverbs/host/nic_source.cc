@@ -3,6 +3,10 @@
 
 #include <net/if.h>
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include "proto/base/made_once.h"
 #include "proto/base/no_cancellation.h"
 #include "verbs/ibverbs/host/address.h"
@@ -11,6 +15,12 @@
 
 namespace uroce::ibv {
 namespace {
+
+/// The name of a network interface; empty for 0, and when it is gone.
+std::string interface_of_number(std::uint32_t number) {
+  std::array<char, IF_NAMESIZE> name{};
+  return ::if_indextoname(number, name.data()) != nullptr ? name.data() : "";
+}
 
 /// What asks it is no place where a thread is cancelled.
 class ProcessSource : public view::NicSource {
@@ -30,11 +40,12 @@ class ProcessSource : public view::NicSource {
     view.verbs_name = device.dev_name;
     view.firmware = firmware_version();
     view.gids = device.gids();
-    const proto::Gid& address = main_address(view.gids);
     view.guid = device.guid();
-    view.interface = interface_name(address).value_or("");
-    view.interface_index = ::if_nametoindex(view.interface.c_str());
-    if (device_table().lids) view.lid = lid_of(address);
+    const std::vector<std::uint32_t> interfaces = interfaces_of(view.gids);
+    for (const std::uint32_t number : interfaces) view.gid_interfaces.push_back(interface_of_number(number));
+    view.interface_index = interfaces.front();
+    view.interface = view.gid_interfaces.front();
+    if (device_table().lids) view.lid = lid_of(main_address(view.gids));
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();
     view.port_up = port.up;

@@ -10,22 +10,12 @@
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
 #include "verbs/ibverbs/host/address.h"
-#include "verbs/ibverbs/host/address_watch.h"
 #include "verbs/ibverbs/objects/objects.h"
 
 namespace uroce::ibv {
 namespace {
 
 constexpr const char* kNoSuchGid = "no such port, GID index or flag";
-
-/// Of each GID the index of its network interface, or 0. No interface has the link-local one, which is the NIC's.
-std::vector<std::uint32_t> interfaces_of(std::vector<proto::Gid> gids) {
-  const proto::Gid address = main_address(gids);
-  std::replace_if(
-      gids.begin(), gids.end(), [](const proto::Gid& gid) { return gid.is_link_local(); }, address);
-  const auto state = look_at(gids);
-  return state ? state->interfaces : std::vector<std::uint32_t>(gids.size());
-}
 
 void write_entry(struct ibv_gid_entry* entry, std::size_t entry_size, const proto::Gid& gid, std::uint32_t index,
                  std::uint32_t interface) {
