@@ -117,6 +117,25 @@ TEST(Interface, HasAlsoTheAddressesThatHaveLabels) {
   ASSERT_TRUE(ip("addr del"));
 }
 
+// A host with privacy extensions gives up its temporary address tomorrow, and the kernel lists it first.
+TEST(Interface, NamesItsPassingAddressesLast) {
+  UROCE_NEEDS_OWN_NETWORK();
+  const auto add = [](const std::string& address) {
+    return std::system(("ip addr add " + address + " dev lo").c_str()) == 0;
+  };
+  if (!add("fd79::1/128") || !add("fd79::2/128 preferred_lft 0") || !add("fd79::3/128")) {
+    GTEST_SKIP() << "there is no ip(8) that can add an address";
+  }
+  std::vector<std::string> names;
+  for (const proto::Gid& address : addresses_of_interface("lo")) names.push_back(proto::to_string(address));
+  const auto at = [&names](const std::string& name) { return std::find(names.begin(), names.end(), name); };
+  EXPECT_EQ(names.front(), "127.0.0.1");
+  EXPECT_EQ(names.back(), "fd79::2") << "deprecated";
+  EXPECT_NE(at("fd79::1"), names.end());
+  EXPECT_NE(at("fd79::3"), names.end());
+  ASSERT_EQ(std::system("for a in 1 2 3; do ip addr del fd79::$a/128 dev lo; done"), 0);
+}
+
 /// As hosts of keepalived and HAProxy have it. False: it can't be changed here.
 bool let_all_addresses_be_bound(bool on) {
   for (const char* const version : {"4", "6"}) {

@@ -18,6 +18,7 @@
 #include "proto/base/spread.h"
 #include "proto/timing.h"
 #include "verbs/ibverbs/host/address_watch.h"
+#include "verbs/ibverbs/host/passing_addresses.h"
 
 namespace uroce::ibv {
 namespace {
@@ -138,6 +139,10 @@ std::vector<proto::Gid> addresses_of_interface(const std::string& name) {
     const proto::Gid address = gid_of(*i->ifa_addr);
     if (!address.is_zero() && !address.is_link_local() && can_be_bound(address)) found.push_back(address);
   }
+  // The first one is what peers are told, and the NIC would lose it.
+  std::stable_partition(found.begin(), found.end(), [passing = passing_addresses()](const proto::Gid& address) {
+    return std::find(passing.begin(), passing.end(), address) == passing.end();
+  });
   std::stable_partition(found.begin(), found.end(), [](const proto::Gid& address) { return address.is_v4(); });
   return found;
 }

@@ -17,7 +17,8 @@ std::optional<std::string> interface_name(const proto::Gid& address);
 
 /// Whether this host has an interface of that name.
 bool has_interface(const std::string& name);
-/// The addresses that NICs can have on an interface, IPv4 first: those that can be bound, and are not link-local.
+/// The addresses that NICs can have on an interface: those that can be bound, and are not link-local. IPv4 first, and
+/// last what will pass (passing_addresses.h): the first one names the NIC and its GUID.
 std::vector<proto::Gid> addresses_of_interface(const std::string& name);
 /// The interfaces that are up, loopback excepted, and have such addresses.
 std::vector<std::string> interfaces_to_others();
