@@ -53,7 +53,8 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
   }
   if (ip_id != 0) c_.note<TraceKind::kIdRecovered>(ip_id, packet.psn().value());
   const bool is_response = packet.op().is_response();
-  if (is_response ? !rights(state()).complete : !rights(state()).respond) {
+  const bool takes_requests = rights(state()).respond && !c_.receive_failed;
+  if (is_response ? !rights(state()).complete : !takes_requests) {
     c_.note<TraceKind::kDropState>(packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;
   }
@@ -129,7 +130,7 @@ void Qp::settle() {
   if (state() == QpState::kErr || state() == QpState::kReset) return;
   if (c_.send_failed) {
     type() == QpType::kRc ? enter_error(std::nullopt) : enter_send_error();
-  } else if (c_.receive_failed) {
+  } else if (c_.receive_failed && !responder_->is_answering()) {  // The request that failed is behind those.
     enter_error(c_.receive_failed);
   } else if (state() == QpState::kSqd && !drained_ && requester_->drained()) {
     drained_ = true;

@@ -70,7 +70,10 @@ class ResponderHalf {
   virtual bool on_request(const Arrival& arrival) = 0;
   virtual TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) = 0;
   virtual bool has_output() const = 0;
-  /// Completes posted receives with WR_FLUSH_ERR. Answers that are still to be sent stay (the NAK that says why).
+  /// Whether READs and atomics that it has accepted are still to be answered.
+  virtual bool is_answering() const { return false; }
+  /// Completes posted receives with WR_FLUSH_ERR. Such answers are not sent any more: from now on the program may do
+  /// with its memory what it likes. An ACK or NAK without such an answer before it stays (the NAK that says why).
   virtual void flush() = 0;
   /// Forgets answers still to be sent.
   virtual void drop_output() = 0;

@@ -41,6 +41,7 @@ void Responder::set_depth(std::uint32_t max_dest_rd_atomic) {
 }
 
 void Responder::flush() {
+  if (is_answering()) drop_output();
   message_ = {};
   announced_.reset();
   receives_.flush();

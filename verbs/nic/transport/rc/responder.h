@@ -27,6 +27,7 @@ class Responder final : public ResponderHalf {
   bool on_request(const Arrival& arrival) override;
   TxStatus poll_transmit(MutBytes frame, proto::Transmit& out) override;
   bool has_output() const override { return !responses_.empty() || pending_.has_value(); }
+  bool is_answering() const override { return !responses_.empty(); }
   void flush() override;
   void drop_output() override;
   void clear() override;
