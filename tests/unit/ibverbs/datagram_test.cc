@@ -97,6 +97,22 @@ struct Ud : testing::Test {
   }
 };
 
+// 10.2.5, 14.2.5.6: the port counts them.
+TEST_F(Ud, TheWrongQkeyIsCounted) {
+  const auto counted = [this] {
+    struct ibv_port_attr attr {};
+    EXPECT_EQ(verbs_get_ctx(b.context.get())->query_port(b.context.get(), 1, &attr, sizeof attr), 0);
+    return attr.qkey_viol_cntr;
+  };
+  const std::uint32_t before = counted();
+  ASSERT_EQ(post_recv(qb.get(), 7, b.sge(0, 200)), 0);
+  struct ibv_sge sge = a.sge(0, 8);
+  ASSERT_EQ(post(qa.get(), wr(&sge, to_b.get(), qb->qp_num, kQkey + 1)), 0);
+  ASSERT_EQ(post(qa.get(), wr(&sge, to_b.get(), qb->qp_num)), 0);
+  EXPECT_EQ(wait_completion(b.recv_cq).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(counted(), before + 1);
+}
+
 // What a server of datagrams does: it answers where the request came from.
 TEST_F(Ud, AnAnswerByTheGrh) {
   ASSERT_EQ(post_recv(qb.get(), 7, b.sge(0, 200)), 0);

@@ -39,8 +39,14 @@ int check_port(std::uint8_t port_num) {
   return port_num == kPort ? 0 : refuse(EINVAL, "port " + std::to_string(port_num) + ": the NIC has port 1 only");
 }
 
-struct ibv_port_attr port_attr_of(const Adapter& adapter) {
+/// As ports count violations: in 16 bits, and no further (IBTA Vol 1, 14.2.5.6).
+std::uint32_t violations(std::uint64_t count) {
+  return static_cast<std::uint32_t>(std::min(count, std::uint64_t{0xFFFF}));
+}
+
+struct ibv_port_attr port_attr_of(Adapter& adapter) {
   const bool up = adapter.is_port_up();
+  const nic::Counters counted = adapter.counters().nic;
   struct ibv_port_attr attr {};
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
@@ -48,6 +54,8 @@ struct ibv_port_attr port_attr_of(const Adapter& adapter) {
   attr.gid_tbl_len = static_cast<int>(adapter.gids().size());
   attr.port_cap_flags = kPortCapabilities;
   attr.max_msg_sz = nic::kMaxMessageBytes;
+  attr.bad_pkey_cntr = violations(counted.wrong_pkey);
+  attr.qkey_viol_cntr = violations(counted.qkey_violations);
   attr.pkey_tbl_len = 1;
   if (device_table().lids) attr.lid = lid_of(main_address(adapter.gids()));
   attr.max_vl_num = 1;
