@@ -313,13 +313,13 @@ std::uint16_t ipv4_checksum(const std::uint8_t* header) {
   return static_cast<std::uint16_t>(~sum);
 }
 
-std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id) {
+std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, const IcrcCheck& icrc) {
   std::array<std::uint8_t, Grh::kSize> area{};
   const bool v4 = path.destination.is_v4();
   Writer writer{.rest = MutBytes(area).subspan(v4 ? Grh::kSize - Ipv4::kSize : 0)};
   const std::size_t udp_size = Udp::kSize + packet_size;
   if (v4) {
-    writer.ipv4(frame_fields_for(path, ip_id), udp_size);
+    writer.ipv4(frame_fields_for(path, icrc), udp_size);
   } else {
     writer.ipv6(path, udp_size);
   }

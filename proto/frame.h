@@ -80,7 +80,7 @@ std::uint16_t ipv4_checksum(const std::uint8_t* header);
 
 /// What a UD receive finds in the 40 bytes before its message: the IPv6 header; or the IPv4 header, from byte 20 on
 /// (IBTA Annex A17.4.5.2; as hardware and rxe do).
-std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, std::uint16_t ip_id);
+std::array<std::uint8_t, Grh::kSize> grh_area(const Path& path, std::size_t packet_size, const IcrcCheck& icrc);
 
 /// Bytes that build_frame() will write.
 std::size_t frame_size(const FrameFields& fields, std::size_t packet_size);

@@ -154,7 +154,7 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
   }
   if (dest_qp == kMulticastQpn) {
     const bool anybody = core_->multicast.for_each_in(
-        datagram.path.destination, [&](Qp& member) { deliver(member, *packet, datagram.path, icrc.ip_id, now); });
+        datagram.path.destination, [&](Qp& member) { deliver(member, *packet, datagram.path, icrc, now); });
     if (!anybody) trace.note<TraceKind::kDropUnknownQp>(0, dest_qp, packet->psn().value());
     return;
   }
@@ -163,15 +163,16 @@ void Nic::on_datagram(const proto::Datagram& datagram, Instant now) {
     trace.note<TraceKind::kDropUnknownQp>(0, dest_qp, packet->psn().value());
     return;
   }
-  deliver(*qp, *packet, datagram.path, icrc.ip_id, now);
+  deliver(*qp, *packet, datagram.path, icrc, now);
 }
 
-void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+void Nic::deliver(Qp& qp, const proto::PacketView& packet, const Path& path, const proto::IcrcCheck& icrc,
+                  Instant now) {
   if (packet.op().service != service_of(qp.type())) {
     core_->trace.note<TraceKind::kDropService>(qp.qpn(), packet.bth().get<proto::Bth::Opcode>(), packet.psn().value());
     return;
   }
-  qp.on_packet(packet, path, ip_id, now);
+  qp.on_packet(packet, path, icrc, now);
   core_->touched(qp);
 }
 

@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
+#include "proto/icrc.h"
 #include "proto/packet.h"
 #include "proto/qp_identity.h"
 #include "verbs/nic/model/config.h"
@@ -106,7 +107,7 @@ class Nic {
   std::uint64_t silent_writes() const { return counters_.rcvd_writes; }
 
  private:
-  void deliver(Qp& qp, const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);
+  void deliver(Qp& qp, const proto::PacketView& packet, const Path& path, const proto::IcrcCheck& icrc, Instant now);
   struct Core;  // The QP table, the lists and the heap over QPs.
   NicConfig config_;
   MrTable mrs_;

@@ -45,7 +45,8 @@ void Qp::learn_id(const Path& path, std::uint16_t ip_id, Instant now) {
   if (ip_id != 0) c_.env.identifications.learn(path, ip_id, now);
 }
 
-void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now) {
+void Qp::on_packet(const proto::PacketView& packet, const Path& path, const proto::IcrcCheck& icrc, Instant now) {
+  const std::uint16_t ip_id = icrc.ip_id;
   const bool connected = type() != QpType::kUd;
   if (connected && !plausible_id(path, ip_id, now)) {
     c_.note<TraceKind::kDropIdentification>(ip_id, packet.psn().value());
@@ -72,7 +73,7 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, std::uint1
       c_.note<TraceKind::kEstablished>(packet.psn().value());
       c_.env.raise(Event::Kind::kCommEst, this);
     }
-    from_peer = responder_->on_request({packet, path, ip_id});
+    from_peer = responder_->on_request({packet, path, icrc});
   }
   settle();
   if (from_peer && connected) learn_id(path, ip_id, now);

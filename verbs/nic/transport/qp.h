@@ -19,8 +19,8 @@ class Qp {
   /// What post_send() would say of `wr` behind `ahead` other WRs.
   Errno check_send(const SendWr& wr, std::uint32_t ahead) const;
   Errno post_recv(const RecvWr& wr);
-  /// A packet for this QP of the right service; its ICRC is right under the IPv4 Identification `ip_id`.
-  void on_packet(const proto::PacketView& packet, const Path& path, std::uint16_t ip_id, Instant now);
+  /// A packet for this QP of the right service, with the right `icrc`.
+  void on_packet(const proto::PacketView& packet, const Path& path, const proto::IcrcCheck& icrc, Instant now);
   void on_timeout(Instant now);
   TxStatus poll_transmit(Instant now, MutBytes frame, proto::Transmit& out);
   /// kNever without a timer.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // UD (IBTA Vol 1, 9.8.3): single packets, from and to anybody who knows the Q_Key.
+#include "proto/frame.h"
 #include "tests/unit/transport/rules/script.h"
 
 namespace uroce::test::rules {
@@ -33,6 +34,21 @@ TEST_F(Ud, AReceiveBeginsWithTheGrh) {
   EXPECT_EQ(s.memory[kGrh + 99], 0xDD);
   EXPECT_EQ(s.memory[kGrh + 100], 0);
   s.expect_silence();
+}
+
+// What nobody shows us, the ICRC has proved: Identification 0 without DF.
+TEST_F(Ud, TheGrhHasTheFlagsOfTheHeaderThatCame) {
+  for (const std::uint8_t flags : {proto::kDontFragment, std::uint8_t{0}}) {
+    s.post_recv(1, 200);
+    s.recv(datagram(8).corrupt([&](MutBytes bytes) {
+      const Bytes covered = bytes.first(bytes.size() - proto::kIcrcSize);
+      proto::store_icrc(bytes.last(proto::kIcrcSize), proto::icrc(s.path_to_us(), covered, 0, flags));
+    }));
+    s.expect_done(1, WcStatus::kSuccess);
+    EXPECT_EQ(s.memory[26], flags << 5);
+    const std::uint16_t checksum = proto::ipv4_checksum(s.memory.data() + 20);
+    EXPECT_EQ(s.memory[30] << 8 | s.memory[31], checksum);
+  }
 }
 
 // Annex A17.4.5.2: over IPv6 it is the IP header.

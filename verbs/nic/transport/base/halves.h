@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "proto/icrc.h"
 #include "verbs/nic/model/qp_inside.h"
 #include "verbs/nic/transport/base/qp_context.h"
 #include "verbs/nic/transport/base/timers.h"
@@ -52,8 +53,8 @@ class RequesterHalf {
 /// A request that arrived. Lives as long as the call.
 struct Arrival {
   const proto::PacketView& packet;
-  const Path& path;         ///< As its sender saw it: the destination is us.
-  std::uint16_t ip_id = 0;  ///< IPv4 Identification that the ICRC proved.
+  const Path& path;              ///< As its sender saw it: the destination is us.
+  const proto::IcrcCheck& icrc;  ///< What it proves of the IPv4 header.
 };
 
 class ResponderHalf {

@@ -50,7 +50,7 @@ bool UdResponder::can_take(const PacketView& packet) {
 bool UdResponder::on_request(const Arrival& arrival) {
   const PacketView& packet = arrival.packet;
   if (!can_take(packet)) return false;
-  const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.ip_id);
+  const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.icrc);
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), 0, grh) ||
       !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
     c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
