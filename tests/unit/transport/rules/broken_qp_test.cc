@@ -59,5 +59,23 @@ TEST(BadRequest, BreaksTheQpBehindTheAnswersToReads) {
   s.expect(nak(2, NakCode::kRemoteAccessError));
 }
 
+// Who polls an error finds the QP in ERR.
+TEST(BadRequest, FailsItsReceiveWhenTheQpBreaks) {
+  Script s;
+  s.post_recv(8, 8);
+  s.post_recv(9, 8);
+  s.recv_and_keep_answer(read_request(0, 2 * kMtu));
+  s.recv_and_keep_answer(send_only(2).bytes(12));
+  EXPECT_TRUE(sends(s));
+  EXPECT_EQ(s.cq->size(), 0u);
+  EXPECT_TRUE(sends(s));
+  s.expect_state(QpState::kErr);
+  s.recv_together({});
+  s.expect_event(Event::Kind::kQpReqErr);
+  s.expect_done(8, WcStatus::kLocLenErr);
+  s.expect_done(9, WcStatus::kWrFlushErr);
+  s.expect(nak(2, NakCode::kInvalidRequest));
+}
+
 }  // namespace
 }  // namespace uroce::test::rules

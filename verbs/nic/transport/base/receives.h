@@ -4,6 +4,9 @@
 // held that came to nothing, the next one has.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "verbs/nic/resources/sges.h"
 #include "verbs/nic/resources/srq.h"
 #include "verbs/nic/transport/base/qp_context.h"
@@ -75,9 +78,14 @@ class Receives {
     c_.complete(*c_.init.recv_cq, completion);
   }
   void fail(WcStatus status) { complete(failed_receive(status)); }
+  /// The receive that is held has failed; it completes when the QP is in ERR, with the first status that this is told.
+  void fail_at_flush(WcStatus status) {
+    UROCE_ASSERT(held_);
+    if (!failure_) failure_ = status;
+  }
   /// Completes what the QP holds and what is posted to it with WR_FLUSH_ERR. What is in the SRQ stays there.
   void flush() {
-    if (held_) fail(WcStatus::kWrFlushErr);
+    if (held_) fail(std::exchange(failure_, std::nullopt).value_or(WcStatus::kWrFlushErr));
     while (!own_.empty()) {
       held_ = true;
       fail(WcStatus::kWrFlushErr);
@@ -87,6 +95,7 @@ class Receives {
   void clear() {
     if (held_ && srq()) srq()->put_back(front(), sges());
     held_ = false;
+    failure_.reset();
     own_.clear();
   }
 
@@ -96,7 +105,8 @@ class Receives {
   QpContext& c_;
   RecvQueue own_;
   bool held_ = false;
-  RecvWqe taken_;  ///< With an SRQ: the receive that is held.
+  std::optional<WcStatus> failure_;  ///< Of the receive that is held.
+  RecvWqe taken_;                    ///< With an SRQ: the receive that is held.
   std::vector<Sge> taken_sges_;
 };
 

@@ -104,7 +104,7 @@ bool Responder::on_request(const Arrival& arrival) {
 /// A fatal NAK (IBTA Vol 1, 9.9.3): the receive in use reports it, the QP goes to ERR.
 void Responder::refuse(NakCode code) {
   schedule(expected(), proto::syndrome::Nak{code});
-  if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail(WcStatus::kRemInvReqErr);
+  if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail_at_flush(WcStatus::kRemInvReqErr);
   fail_with(code);
 }
 

@@ -36,7 +36,7 @@ Responder::Verdict Responder::execute_send(const PacketView& packet) {
   }
   const Bytes payload = packet.payload();
   const auto fail_receive = [&](WcStatus status) {
-    receives_.fail(status);
+    receives_.fail_at_flush(status);
     message_ = {};
   };
   if (message_.offset + payload.size() > receives_.front().length) {
