@@ -33,6 +33,11 @@ class GroupSockets {
   using Deliver = std::function<void(ReceiveSocket& socket, const msghdr& message, Bytes payload)>;
   std::size_t receive(std::size_t budget, const Deliver& deliver);
 
+  template <class Do>
+  void for_each_socket(const Do& what) {
+    for (Group& group : groups_) what(group.socket);
+  }
+
   /// In the child of fork().
   void close_all();
 

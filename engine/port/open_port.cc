@@ -14,7 +14,7 @@ namespace uroce::engine {
 namespace {
 
 // A filter of system calls may refuse what packets need; such a port would lose all of them. It is found out by calls
-// that ask for nothing: no packet, an option that is set anyway.
+// that ask for nothing: no packet, an option that means nothing here.
 
 /// What every port calls.
 std::optional<SetupError> refused_call(int socket) {
@@ -23,8 +23,8 @@ std::optional<SetupError> refused_call(int socket) {
     return call_failed("can't receive packets", "recvmmsg", errno);
   }
   const int on = 1;
-  // Without the option nobody counts what the kernel drops; qemu-user does not know it.
-  if (::setsockopt(socket, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on) != 0 && errno != ENOPROTOOPT) {
+  // Some do not know all options (qemu-user), and nothing is lost by that.
+  if (::setsockopt(socket, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) != 0 && errno != ENOPROTOOPT) {
     return call_failed("can't set up UDP sockets", "setsockopt", errno);
   }
   return std::nullopt;

@@ -128,7 +128,9 @@ std::size_t SocketPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
     received += receive_from(receivers_[(next_receiver_ + i) % receivers_.size()], sink, rx_budget - received);
   }
   if (received >= rx_budget) ++next_receiver_;  // One busy address must not starve the others.
-  return received + (rx_budget > 0 ? receive_groups(sink, rx_budget - std::min(received, rx_budget)) : 0);
+  received += rx_budget > 0 ? receive_groups(sink, rx_budget - std::min(received, rx_budget)) : 0;
+  count_overruns();
+  return received;
 }
 
 std::size_t SocketPort::receive_from(ReceiveSocket& socket, DatagramSink& sink, std::size_t budget) {

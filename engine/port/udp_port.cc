@@ -72,6 +72,18 @@ std::size_t UdpPort::receive_groups(DatagramSink& sink, std::size_t budget) {
       [&](ReceiveSocket& socket, const msghdr& message, Bytes payload) { deliver(socket, message, payload, sink); });
 }
 
+void UdpPort::count_overruns() {
+  const auto count = [this](ReceiveSocket& socket) {
+    if (socket.unasked < kFewestThatOverrun) return;
+    socket.unasked = 0;
+    const std::uint32_t drops = drops_of(socket.fd.get()).value_or(socket.drops_seen);
+    counters_.receive_overruns += drops - socket.drops_seen;  // Modulo 2^32.
+    socket.drops_seen = drops;
+  };
+  std::for_each(receivers_.begin(), receivers_.end(), count);
+  groups_.for_each_socket(count);
+}
+
 void UdpPort::release_source_port(const proto::Gid& local, std::uint16_t port) { senders_.release(local, port); }
 
 MutBytes UdpPort::tx_frame() {
@@ -162,10 +174,7 @@ void UdpPort::refused(FrameIndex frame, int error) {
 
 void UdpPort::deliver(ReceiveSocket& socket, const msghdr& message, Bytes payload, DatagramSink& sink) {
   const ReceiveControl control = parse_receive_control(message);
-  if (control.overruns) {
-    counters_.receive_overruns += *control.overruns - socket.overruns_seen;  // Modulo 2^32.
-    socket.overruns_seen = *control.overruns;
-  }
+  ++socket.unasked;
   const auto* from = static_cast<const sockaddr*>(message.msg_name);
   proto::Datagram datagram{.path = {.source = gid_of(from),
                                     .destination = socket.local,

@@ -76,6 +76,10 @@ class UdpPort : public Port {
   /// Takes what has come for multicast groups, at most `budget` packets; returns how many.
   std::size_t receive_groups(DatagramSink& sink, std::size_t budget);
 
+  /// Asks the kernel what it has dropped, behind an exchange(): now and then, and when a full socket has been emptied.
+  /// (With SO_RXQ_OVFL it tells by itself, but with the next packet only, and there may be none.)
+  void count_overruns();
+
   std::vector<ReceiveSocket> receivers_;
   GroupSockets groups_;
   SendSockets senders_{SendSockets::fair_share()};
@@ -90,6 +94,9 @@ class UdpPort : public Port {
   std::optional<SendIndex> sender_for(const proto::Path& path);
   /// After a change of `masked_` or `groups_`.
   void update_group_mask();
+
+  /// Fewer packets fill no socket's buffer: the kernel's smallest default, 208 KiB, has room for 25 of the largest.
+  static constexpr std::uint32_t kFewestThatOverrun = 16;
 
   std::optional<FrameIndex> lent_;  ///< By tx_frame(), not committed yet.
   Interrupts interrupts_;

@@ -123,7 +123,6 @@ void set_up_to_receive(ReceiveSocket& socket) {
     set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
     set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
   }
-  set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
   set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, kReceiveBufferBytes);
   socket.buffer_bytes = buffer_bytes_of(fd);
 }
@@ -183,15 +182,20 @@ Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std
 }
 
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local) {
-  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
-  socklen_t size = sizeof memory;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &size);
   const std::uint32_t bytes = buffer_bytes_of(fd.get());
+  const std::uint32_t drops = drops_of(fd.get()).value_or(0);
   return {.fd = std::move(fd),
           .local = local,
           .scope = link_local_scope(local),
           .buffer_bytes = bytes,
-          .overruns_seen = memory[SK_MEMINFO_DROPS]};
+          .drops_seen = drops};
+}
+
+std::optional<std::uint32_t> drops_of(int receive_fd) {
+  std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t size = sizeof memory;
+  if (::getsockopt(receive_fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) != 0) return std::nullopt;
+  return memory[SK_MEMINFO_DROPS];
 }
 
 void direct_multicast(int send_fd, const proto::Gid& local) {
@@ -278,8 +282,6 @@ ReceiveControl parse_receive_control(const msghdr& message) {
       result.tclass = static_cast<std::uint8_t>(value);
     } else if (is(IPPROTO_IP, IP_TTL) || is(IPPROTO_IPV6, IPV6_HOPLIMIT)) {
       result.hop_limit = static_cast<std::uint8_t>(value);
-    } else if (is(SOL_SOCKET, SO_RXQ_OVFL)) {
-      result.overruns = value;
     } else if (is(IPPROTO_UDP, UDP_GRO)) {
       result.packet_size = value;
     }

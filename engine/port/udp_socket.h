@@ -18,9 +18,10 @@ namespace uroce::engine {
 struct ReceiveSocket {
   Fd fd;
   proto::Gid local;
-  std::uint32_t scope = 0;          ///< Interface of a link-local address.
-  std::uint32_t buffer_bytes = 0;   ///< SO_RCVBUF as the kernel accounts it: payload and its own overhead.
-  std::uint32_t overruns_seen = 0;  ///< Last SO_RXQ_OVFL value (wraps).
+  std::uint32_t scope = 0;         ///< Interface of a link-local address.
+  std::uint32_t buffer_bytes = 0;  ///< SO_RCVBUF as the kernel accounts it: payload and its own overhead.
+  std::uint32_t drops_seen = 0;    ///< As drops_of() last said.
+  std::uint32_t unasked = 0;       ///< Packets received since then.
 };
 
 /// Whether other sockets may receive from the same address and port.
@@ -41,6 +42,10 @@ Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std
 
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
+
+/// How many packets a receive socket had no room for, or whose checksum was wrong, since it was opened (wraps). Nothing
+/// when the kernel does not tell.
+std::optional<std::uint32_t> drops_of(int receive_fd);
 
 /// Has an IPv6 socket of open_send_socket() send multicast packets from the interface that has `local`. With IPv4, the
 /// source address decides where they leave.
@@ -69,15 +74,14 @@ struct SendControl {
 };
 
 /// Room for the control messages of one received packet, or train.
-inline constexpr std::size_t kReceiveControlSize = 3 * CMSG_SPACE(sizeof(int));
+inline constexpr std::size_t kReceiveControlSize = 2 * CMSG_SPACE(sizeof(int));
 inline constexpr std::size_t kReceiveTrainControlSize = kReceiveControlSize + CMSG_SPACE(sizeof(int));
 
 /// What the control messages of a received packet say.
 struct ReceiveControl {
   std::uint8_t tclass = 0;
   std::uint8_t hop_limit = 0;
-  std::optional<std::uint32_t> overruns;  ///< SO_RXQ_OVFL: packets dropped since the socket was opened.
-  std::uint32_t packet_size = 0;          ///< In a train, whose last packet may be shorter; 0: no train.
+  std::uint32_t packet_size = 0;  ///< In a train, whose last packet may be shorter; 0: no train.
 };
 /// `message` needs msg_control and msg_controllen only.
 ReceiveControl parse_receive_control(const msghdr& message);

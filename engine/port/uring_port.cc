@@ -102,7 +102,9 @@ std::size_t UringPort::exchange(DatagramSink& sink, std::size_t rx_budget) {
   while (works && room() > 0 && std::any_of(shots_.begin(), shots_.end(), [](const Shot& s) { return s.maybe_more; })) {
     works = submit_and_reap(&sink);
   }
-  return received() + (rx_budget > 0 ? receive_groups(sink, room()) : 0);
+  const std::size_t count = received() + (rx_budget > 0 ? receive_groups(sink, room()) : 0);
+  count_overruns();
+  return count;
 }
 
 /// Sends all that is queued; receives once from every receiver that may have packets if there is a `sink`. Returns

@@ -70,7 +70,7 @@ TEST_F(OpenPortTest, TheLimitOfDescriptorsIsTheProgramsAfterwards) {
 
 TEST_F(OpenPortTest, OptionsThatTheKernelDoesNotKnowAreDoneWithout) {
   const std::string text = test::in_child([] {
-    test::forbid({SYS_setsockopt}, ENOPROTOOPT);  // As qemu-user says it of SO_RXQ_OVFL.
+    test::forbid({SYS_setsockopt}, ENOPROTOOPT);  // As qemu-user says it.
     return outcome(EngineChoice::kSocket);
   });
   EXPECT_EQ(text, "socket: UROCE_ENGINE=socket");

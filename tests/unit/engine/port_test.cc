@@ -234,13 +234,9 @@ TEST_P(PortTest, CountsWhatTheKernelDropped) {
   a_->flush();
   Inbox inbox;
   while (b_->exchange(inbox, 64) > 0) inbox.packets.clear();
-  // The kernel tells with the next packet that it accepts.
-  ASSERT_TRUE(queue(*a_, path(1, 2), 0));
-  a_->flush();
-  b_->exchange(inbox, 64);
   const PortCounters counters = b_->counters();
   EXPECT_GT(counters.receive_overruns, 0u);
-  EXPECT_EQ(counters.received_packets + counters.receive_overruns, kPackets + 1);
+  EXPECT_EQ(counters.received_packets + counters.receive_overruns, kPackets);
 }
 
 TEST_P(PortTest, WaitEndsWithAPacket) {
