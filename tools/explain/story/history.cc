@@ -27,6 +27,10 @@ Message* History::message(PsnIndex index) {
   return found != nullptr && index < found->end() ? found : nullptr;
 }
 
+const Message* History::message(PsnIndex index) const {
+  return const_cast<History*>(this)->message(index);  // NOLINT(*-const-cast): it changes nothing.
+}
+
 void History::remove(const Message& message) {
   const auto at = std::lower_bound(messages_.begin(), messages_.end(), message.first,
                                    [](const Message& m, PsnIndex i) { return m.first < i; });

@@ -72,6 +72,7 @@ class History {
   SentPacket* packet(PsnIndex index);
   const SentPacket* packet(PsnIndex index) const;
   Message* message(PsnIndex index);
+  const Message* message(PsnIndex index) const;
   Hole* hole(PsnIndex index);
   /// The message that begins last before `index`.
   Message* before(PsnIndex index);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which connection a packet belongs to. Its headers name the QP that it goes to, and not the one that it comes from.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "tools/explain/story/story.h"
 
@@ -27,10 +29,11 @@ Story::Seat Story::find_seat(const Packet& packet) {
   if (sender_known) return newer_of_qp(packet, seat);
   // A response tells whose requests it answers: those of another half.
   if (half.stream(!seat.from_left).awaits(packet)) return seat;
-  for (Connection* const other : one_sided_) {
-    if (other == &half || !is_opposite(*other, packet) || !other->to_right.awaits(packet)) continue;
-    const bool was_first = half.number < other->number;
-    was_first ? join(half, *other, Pairing::kAnswers) : join(*other, half, Pairing::kAnswers);
+  if (const auto others = askers(packet, &half); !others.empty()) {
+    Connection& first = *others.front();
+    Connection& into = half.number < first.number ? half : first;
+    join(into, &into == &half ? first : half, others.size() == 1 ? Pairing::kAnswers : Pairing::kGuess);
+    if (others.size() > 1) remember_guess(into);
     return flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   }
   const bool itself = half.left.gid == half.right.gid && half.to_right.awaits(packet);
@@ -41,15 +44,27 @@ Story::Seat Story::find_seat(const Packet& packet) {
   return {&half, false};
 }
 
+/// Those half-known connections, other than `except`, whose requests a response may answer: by its PSN, and where that
+/// fits several, by what they asked for.
+std::vector<Connection*> Story::askers(const Packet& response, const Connection* except) const {
+  std::vector<Connection*> found;
+  std::ranges::copy_if(one_sided_, std::back_inserter(found), [&](const Connection* other) {
+    return other != except && is_opposite(*other, response) && other->to_right.awaits(response);
+  });
+  const auto suits = [&](const Connection* other) { return other->to_right.suits(response); };
+  if (std::ranges::any_of(found, suits)) std::erase_if(found, std::not_fn(suits));
+  return found;
+}
+
 /// A response that its own guessed connection does not await, and the requests of another one do: the guess was wrong.
 void Story::unguess(const Packet& packet, const Seat& seat) {
   Connection& own = *seat.connection;
   const bool guessed = std::ranges::find(guessed_, &own) != guessed_.end();
   const bool sender_known = (seat.from_left ? own.left : own.right).qpn.has_value();
   const Stream& asked = own.stream(!seat.from_left);
-  if ((sender_known && (!guessed || asked.was_answered())) || asked.awaits(packet)) return;
+  if ((sender_known && (!guessed || asked.was_answered())) || asked.suits(packet)) return;
   const auto waits = [&](const Connection* other) {
-    return other != &own && is_opposite(*other, packet) && other->to_right.awaits(packet);
+    return other != &own && is_opposite(*other, packet) && other->to_right.suits(packet);
   };
   if (std::ranges::none_of(one_sided_, waits) && !free_awaiting(packet, &own)) return;
   if (guessed) split(own);
@@ -59,7 +74,7 @@ void Story::unguess(const Packet& packet, const Seat& seat) {
 bool Story::free_awaiting(const Packet& packet, const Connection* own) {
   const auto waits = [&](const Endpoint& from, const Endpoint& to, const Stream& requests) {
     return from.gid == packet.destination && to.gid == packet.source && !requests.was_answered() &&
-           requests.awaits(packet);
+           requests.suits(packet);
   };
   for (Connection* const other : guessed_) {
     if (other == own || other->service != packet.op->service) continue;
@@ -87,22 +102,19 @@ bool Story::split(Connection& pair) {
 Story::Seat Story::pair_with_opposite(const Packet& packet) {
   // On one address every request goes the other way of every other one. Answers will tell, or the end.
   if (!packet.is_response() && packet.source == packet.destination) return new_connection(packet);
-  Connection* best = nullptr;
-  std::size_t candidates = 0;
-  for (Connection* const other : one_sided_) {
-    // A response answers requests; a request may belong to anybody.
-    if (!is_opposite(*other, packet) || other->left.qpn || (packet.is_response() && !other->to_right.awaits(packet)))
-      continue;
-    if (!packet.is_response() && other->to_right.was_answered()) continue;
-    best = other;
-    ++candidates;
-  }
-  if (candidates == 0 && packet.is_response() && free_awaiting(packet, nullptr)) return pair_with_opposite(packet);
-  if (candidates == 0 && (best = only_unheard(packet)) != nullptr) candidates = 1;
-  const bool itself = best != nullptr && best->left.gid == best->right.gid && best->right.qpn == packet.dest_qp;
-  if (candidates == 0 || itself || (candidates > 1 && !packet.is_response())) return new_connection(packet);
-  const bool fits = candidates == 1 && packet.is_response() && best->to_right.awaits(packet);
-  return seat_at(*best, packet, fits ? Pairing::kAnswers : Pairing::kGuess);
+  // A response answers requests; a request may belong to anybody.
+  std::vector<Connection*> candidates = packet.is_response() ? askers(packet, nullptr) : one_sided_;
+  std::erase_if(candidates, [&](const Connection* other) {
+    return !is_opposite(*other, packet) || other->left.qpn || (!packet.is_response() && other->to_right.was_answered());
+  });
+  if (candidates.empty() && packet.is_response() && free_awaiting(packet, nullptr)) return pair_with_opposite(packet);
+  const bool is_unheard = candidates.empty() && only_unheard(packet) != nullptr;
+  if (is_unheard) candidates.push_back(only_unheard(packet));
+  if (candidates.empty() || (candidates.size() > 1 && !packet.is_response())) return new_connection(packet);
+  Connection& best = *candidates.back();
+  if (best.left.gid == best.right.gid && best.right.qpn == packet.dest_qp) return new_connection(packet);
+  const bool fits = candidates.size() == 1 && packet.is_response() && !is_unheard;
+  return seat_at(best, packet, fits ? Pairing::kAnswers : Pairing::kGuess);
 }
 
 /// The packet goes the other way of these requests: it tells their sender's QP.

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "tools/explain/story/connection.h"
 #include "tools/explain/story/icrcs.h"
@@ -66,6 +67,7 @@ class Story {
   Connection* newer_opposite(const Connection& old, const Packet& packet) const;
   Seat seat_at(Connection& requests, const Packet& packet, Pairing pairing);
   void join(Connection& into, Connection& half, Pairing pairing);
+  std::vector<Connection*> askers(const Packet& response, const Connection* except) const;
   void unguess(const Packet& packet, const Seat& seat);
   bool free_awaiting(const Packet& packet, const Connection* own);
   bool split(Connection& pair);

@@ -33,6 +33,9 @@ class Stream {
 
   /// Whether a response with this PSN would answer something.
   bool awaits(const Packet& response) const;
+  /// And whether it is an answer to what was sent under its PSN, as far as that is known: those to a READ have its
+  /// length. (An ACK may come for anything.)
+  bool suits(const Packet& response) const;
   /// Networks copy answers sooner.
   static constexpr std::int64_t kAnswerCopiedWithin = 1'000'000;
   /// What an answer is to these requests.

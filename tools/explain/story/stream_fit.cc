@@ -44,6 +44,15 @@ bool Stream::awaits(const Packet& response) const {
   return index >= una_ - 1 && index <= next_;
 }
 
+bool Stream::suits(const Packet& response) const {
+  if (!awaits(response)) return false;
+  const PsnIndex index = index_of(response.psn);
+  const Message* const message = history_.message(index);
+  if (message == nullptr || response.op->kind == proto::Kind::kAcknowledge) return true;
+  if (response.op->kind == proto::Kind::kAtomicAcknowledge) return message->is_atomic();
+  return message->is_answered_empty() || (message->is_read() && wrong_answer(*message, index, response).empty());
+}
+
 Stream::Fit Stream::fit(const Packet& response) const {
   if (!numbers_.first_psn) return Fit::kNone;
   const PsnIndex index = index_of(response.psn);
