@@ -58,6 +58,9 @@ inline constexpr Duration kUnackedHold = std::chrono::microseconds{250};
 inline constexpr std::uint64_t kUnackedWindowBytes = 480 * 1024;
 /// The same where the window is one of kHostWindowBytes: with kUnackedWindowBytes 1.3 GB/s, about as much as RC gets.
 inline constexpr Duration kUnackedHostHold = std::chrono::microseconds{170};
+/// SENDs that have come count in this part, in percent, when the next packet is sent, but half a window at most. Both
+/// ends then send at 0.57 of the pace of one that sends alone (perftest's -b).
+inline constexpr std::uint64_t kReadShare = 75;
 /// In such a window, a datagram to another host, whose buffers we do not know, counts so many times: that is the pace
 /// of kWindowBytes.
 inline constexpr std::uint64_t kUnackedElsewhere = 5;

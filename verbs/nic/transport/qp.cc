@@ -73,6 +73,8 @@ void Qp::on_packet(const proto::PacketView& packet, const Path& path, const prot
       c_.note<TraceKind::kEstablished>(packet.psn().value());
       c_.env.raise(Event::Kind::kCommEst, this);
     }
+    if (type() != QpType::kRc && packet.op().kind == proto::Kind::kSend)
+      c_.env.windows.on_unacked_send(static_cast<std::uint32_t>(packet.payload().size()));
     from_peer = responder_->on_request({packet, path, icrc});
   }
   settle();

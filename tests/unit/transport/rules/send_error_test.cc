@@ -83,6 +83,24 @@ TEST_P(Unacked, TheWindowPacesThem) {
   s.ignore_rest();
 }
 
+// Both ends of a connection that sent all they could would not read in time.
+TEST_P(Unacked, WhatHasComeTakesOfTheWindow) {
+  const auto burst = [this](std::size_t came) {
+    Script of{{.type = GetParam(), .max_wr = 256}};
+    for (std::size_t i = 0; i < came; ++i) {
+      of.post_recv(i, 2048);
+      of.recv(sent(static_cast<std::int64_t>(i)).bytes(1024));
+    }
+    for (std::uint64_t id = 0; id < 200; ++id) of.post_send(id, SendOp::kSend, 1024);
+    const std::size_t count = of.pending_count();
+    of.ignore_rest();
+    return count;
+  };
+  const std::size_t alone = burst(0);
+  EXPECT_EQ(burst(20), alone - 15);
+  EXPECT_EQ(burst(200), (alone + 1) / 2) << "half of it is left, whatever came long ago";
+}
+
 // Buffers on this host take more, if ours are as large; of those elsewhere nobody knows.
 TEST(UdPace, IsFasterToThisHost) {
   const auto burst = [](bool is_here, Duration then) {

@@ -8,6 +8,7 @@
 #include <compare>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "proto/path.h"
 #include "verbs/nic/model/config.h"
@@ -44,6 +45,12 @@ class Windows {
   /// Whether buffers on this host take more than others of what nobody acknowledges.
   bool has_large_host_queue() const { return unacked_here() > config_.window_bytes; }
 
+  /// A SEND of UC or UD has come, or a part of one. Who reads them, and posts receives for more, has less time to send:
+  /// what is sent next counts for more. (Both ends of a connection sent all they could, and did not read in time.)
+  void on_unacked_send(std::uint32_t payload) { unacked_read_ += PeerWindow::cost(payload) * kReadShare / 100; }
+  /// How much more, in bytes; it may be long ago that they came.
+  std::uint64_t take_unacked_read() { return std::exchange(unacked_read_, 0); }
+
   /// The next window for which QPs wait and that has room; null: there is none.
   PeerWindow* take_opened() {
     if (opened_.empty()) return nullptr;
@@ -75,6 +82,7 @@ class Windows {
   std::vector<PeerWindow*> opened_;
   std::map<Peer, std::weak_ptr<PeerWindow>> peers_;
   std::shared_ptr<PeerWindow> datagrams_;
+  std::uint64_t unacked_read_ = 0;
 };
 
 }  // namespace uroce::nic

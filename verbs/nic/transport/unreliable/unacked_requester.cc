@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/nic/transport/unreliable/unacked_requester.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "verbs/nic/model/limits.h"
@@ -160,7 +161,8 @@ bool UnackedRequester::build(MutBytes frame, proto::Transmit& out) {
 
 void UnackedRequester::take_window(const Path& path, std::uint32_t payload, Instant now) {
   const bool is_large = c_.env.windows.has_large_host_queue() && (is_ud() || path.stays_here());
-  const std::uint64_t cost = PeerWindow::cost(payload) * (is_large && !path.stays_here() ? kUnackedElsewhere : 1);
+  const std::uint64_t cost = PeerWindow::cost(payload) * (is_large && !path.stays_here() ? kUnackedElsewhere : 1) +
+                             std::min(c_.env.windows.take_unacked_read(), c_.window->limit() / 2);
   c_.window->take(cost);
   held_ += cost;
   if (!timers_.running(Timer::kHold)) timers_.set(Timer::kHold, now + (is_large ? kUnackedHostHold : kUnackedHold));
