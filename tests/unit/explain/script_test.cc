@@ -196,6 +196,36 @@ TEST(Script, AnAnswerUndoesAPairThatWasGuessed) {
   EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22"));
 }
 
+/// Requests of two QPs under the same PSNs, as UCX begins: what they ask for tells their answers.
+TEST(Script, AnAnswerGoesToTheReadOfItsLength) {
+  const Ends one{.qp_a = 0x11, .qp_b = 0x21}, other{.qp_a = 0x12, .qp_b = 0x22};
+  const auto answer = [](const Ends& ends, std::size_t bytes) -> Said {
+    return {ends, {false, O::kRcReadResponseOnly, 0, bytes, aeth(1)}};
+  };
+  const Retold retold = retell_bytes(told_by_turns({{one, {true, O::kRcReadRequest, 0, 0, reth(100)}},
+                                                    {other, {true, O::kRcReadRequest, 0, 0, reth(200)}},
+                                                    answer(one, 100),
+                                                    answer(other, 200)}));
+  EXPECT_EQ(retold.counts(), "");
+  EXPECT_THAT(pairs_of(retold), testing::ElementsAre("0x11-0x21", "0x12-0x22"));
+}
+
+/// On one address such a QP may also be connected to itself.
+TEST(Script, AnAnswerMayGoToItsOwnQp) {
+  const proto::Gid here = proto::Gid::from_v4(10, 0, 0, 1);
+  const Ends one{here, here, 0x11, 0x11}, other{here, here, 0x12, 0x12};
+  const auto retold_with = [&](std::uint32_t length_of_other) {
+    return retell_bytes(told_by_turns({{one, {true, O::kRcReadRequest, 0, 0, reth(100)}},
+                                       {other, {true, O::kRcReadRequest, 0, 0, reth(length_of_other)}},
+                                       {one, {false, O::kRcReadResponseOnly, 0, 100, aeth(1)}}}));
+  };
+  const Retold told = retold_with(200);
+  EXPECT_EQ(told.story->connections().at(0)->left.qpn, 0x11u);
+  EXPECT_EQ(told.story->connections().at(0)->pairing, Pairing::kAnswers);
+  const Retold open = retold_with(100);
+  EXPECT_EQ(open.story->connections().at(0)->pairing, Pairing::kGuess);
+}
+
 /// As above, with three connections: an answer to a QP whose own pair was guessed.
 TEST(Script, AnAnswerInsideAWrongPairUndoesIt) {
   const Ends one{.qp_a = 0x11, .qp_b = 0x21}, other{.qp_a = 0x12, .qp_b = 0x22};

@@ -29,11 +29,15 @@ Story::Seat Story::find_seat(const Packet& packet) {
   if (sender_known) return newer_of_qp(packet, seat);
   // A response tells whose requests it answers: those of another half.
   if (half.stream(!seat.from_left).awaits(packet)) return seat;
-  if (const auto others = askers(packet, &half); !others.empty()) {
+  // Or its own: a QP may be connected to itself.
+  const bool may_be_itself = half.left.gid == half.right.gid && half.to_right.suits(packet);
+  const auto others = askers(packet, &half);
+  if (!others.empty() && (others.front()->to_right.suits(packet) || !may_be_itself)) {
     Connection& first = *others.front();
     Connection& into = half.number < first.number ? half : first;
-    join(into, &into == &half ? first : half, others.size() == 1 ? Pairing::kAnswers : Pairing::kGuess);
-    if (others.size() > 1) remember_guess(into);
+    const Pairing pairing = others.size() == 1 && !may_be_itself ? Pairing::kAnswers : Pairing::kGuess;
+    join(into, &into == &half ? first : half, pairing);
+    if (pairing == Pairing::kGuess) remember_guess(into);
     return flows_.at({packet.source, packet.destination, packet.dest_qp, 0});
   }
   const bool itself = half.left.gid == half.right.gid && half.to_right.awaits(packet);
