@@ -95,7 +95,7 @@ class UdpPort : public Port {
   /// After a change of `masked_` or `groups_`.
   void update_group_mask();
 
-  /// Fewer packets fill no socket's buffer: the kernel's smallest default, 208 KiB, has room for 25 of the largest.
+  /// Fewer packets fill no buffer: that of an ordinary user has room for some 50 of the largest (rmem_max is 208 KiB).
   static constexpr std::uint32_t kFewestThatOverrun = 16;
 
   std::optional<FrameIndex> lent_;  ///< By tx_frame(), not committed yet.

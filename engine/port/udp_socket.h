@@ -43,7 +43,7 @@ Result<ReceiveSocket, SetupError> open_group_socket(const proto::Gid& group, std
 /// A socket of open_receive_socket() that came from another process. What it has dropped so far is not counted.
 ReceiveSocket adopt_receive_socket(Fd fd, const proto::Gid& local);
 
-/// How many packets a receive socket had no room for, or whose checksum was wrong, since it was opened (wraps). Nothing
+/// How many packets a receive socket had no room for, or its filter has dropped, since it was opened (wraps). Nothing
 /// when the kernel does not tell.
 std::optional<std::uint32_t> drops_of(int receive_fd);
 

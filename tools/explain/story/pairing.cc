@@ -112,12 +112,12 @@ Story::Seat Story::pair_with_opposite(const Packet& packet) {
     return !is_opposite(*other, packet) || other->left.qpn || (!packet.is_response() && other->to_right.was_answered());
   });
   if (candidates.empty() && packet.is_response() && free_awaiting(packet, nullptr)) return pair_with_opposite(packet);
-  const bool is_unheard = candidates.empty() && only_unheard(packet) != nullptr;
-  if (is_unheard) candidates.push_back(only_unheard(packet));
+  Connection* const unheard = candidates.empty() ? only_unheard(packet) : nullptr;
+  if (unheard != nullptr) candidates.push_back(unheard);
   if (candidates.empty() || (candidates.size() > 1 && !packet.is_response())) return new_connection(packet);
   Connection& best = *candidates.back();
   if (best.left.gid == best.right.gid && best.right.qpn == packet.dest_qp) return new_connection(packet);
-  const bool fits = candidates.size() == 1 && packet.is_response() && !is_unheard;
+  const bool fits = candidates.size() == 1 && packet.is_response() && unheard == nullptr;
   return seat_at(best, packet, fits ? Pairing::kAnswers : Pairing::kGuess);
 }
 
