@@ -24,20 +24,23 @@ struct WireCounters {
 
 struct NicView {
   std::uint32_t index = 0;
-  std::string name;                   ///< "uroce0"
-  std::string verbs_name;             ///< "uverbs0"
-  std::string firmware;               ///< As ibv_query_device() has it.
-  std::string interface;              ///< The network interface that has its address, e.g. "lo", or empty.
-  std::uint32_t interface_index = 0;  ///< Its number; 0: none.
+  std::string name;        ///< "uroce0"
+  std::string verbs_name;  ///< "uverbs0"
+  std::string firmware;    ///< As ibv_query_device() has it.
   std::array<std::uint8_t, 8> guid{};
-  std::vector<proto::Gid> gids;             ///< 0 is link-local.
-  std::vector<std::string> gid_interfaces;  ///< Of each GID: the network interface that has its address, or empty.
+  std::vector<proto::Gid> gids;  ///< 0 is link-local.
   std::uint32_t port_capabilities = 0;
   std::uint16_t lid = 0;
   bool port_up = true;
   std::uint64_t link_downed = 0;  ///< How often the port went down.
   nic::Counters counters;
   WireCounters wire;
+};
+
+/// A network interface; number 0 and no name: none.
+struct InterfaceView {
+  std::uint32_t number = 0;
+  std::string name;  ///< "lo"
 };
 
 /// A QP of some process.
@@ -56,6 +59,8 @@ class NicSource {
   virtual std::uint32_t count() const = 0;
   /// As it is now; names and the number of GIDs are the same at each call. `index` < count().
   virtual NicView nic(std::uint32_t index) const = 0;
+  /// Of each of its GIDs the interface that has its address, now: of the first one that of the NIC.
+  virtual std::vector<InterfaceView> interfaces(std::uint32_t index) const = 0;
   /// Its QPs, of all processes that we may look into.
   virtual std::vector<QpView> qps(std::uint32_t /*index*/) const { return {}; }
 };

@@ -132,9 +132,9 @@ class Answer {
     message.put_u32(RDMA_NLDEV_ATTR_PORT_INDEX, kPort);
     message.put_u8(RDMA_NLDEV_ATTR_PORT_STATE, nic.port_up ? kActive : kDown);
     message.put_u8(RDMA_NLDEV_ATTR_PORT_PHYS_STATE, nic.port_up ? kLinkUp : kDisabled);
-    if (nic.interface_index != 0) {
-      message.put_u32(RDMA_NLDEV_ATTR_NDEV_INDEX, nic.interface_index);
-      message.put_string(RDMA_NLDEV_ATTR_NDEV_NAME, nic.interface);
+    if (const InterfaceView interface = source_.interfaces(nic.index).front(); interface.number != 0) {
+      message.put_u32(RDMA_NLDEV_ATTR_NDEV_INDEX, interface.number);
+      message.put_string(RDMA_NLDEV_ATTR_NDEV_NAME, interface.name);
     }
     end(message);
   }

@@ -44,7 +44,7 @@ std::string hex_words(const std::array<std::uint8_t, N>& bytes) {
 class NicFiles {
  public:
   NicFiles(Tree& tree, const NicSource& source, std::uint32_t index)
-      : tree_(tree), source_(source), index_(index), first_(source.nic(index)) {}
+      : tree_(tree), source_(source), index_(index), first_(source.nic(index)), interfaces_(source.interfaces(index)) {}
 
   void add() {
     device_ = std::string(kDevices) + '/' + first_.name;
@@ -84,8 +84,8 @@ class NicFiles {
     constant(device_ + "/uevent", "DRIVER=uroce");
     // All processors are equally near; the kernel has their masks of the machine.
     tree_.add_link(device_ + "/local_cpulist", "/sys/devices/system/cpu/possible");
-    if (!first_.interface.empty()) {
-      tree_.add_link(device_ + "/net/" + first_.interface, "/sys/class/net/" + first_.interface);
+    if (const std::string& name = interfaces_.front().name; !name.empty()) {
+      tree_.add_link(device_ + "/net/" + name, "/sys/class/net/" + name);
     }
   }
 
@@ -103,7 +103,7 @@ class NicFiles {
     constant(dir + "/fw_ver", first_.firmware);
     file(dir + "/node_guid", [](const NicView& nic) { return hex_words(nic.guid); });
     file(dir + "/sys_image_guid", [](const NicView& nic) { return hex_words(nic.guid); });
-    if (!first_.interface.empty()) constant(dir + "/parent", first_.interface);
+    if (const std::string& name = interfaces_.front().name; !name.empty()) constant(dir + "/parent", name);
   }
 
   void add_port(const std::string& dir) {
@@ -122,7 +122,7 @@ class NicFiles {
       const std::string number = std::to_string(i);
       file(dir + "/gids/" + number, [i](const NicView& nic) { return hex_words(nic.gids.at(i).raw); });
       constant(dir + "/gid_attrs/types/" + number, "RoCE v2");
-      constant(dir + "/gid_attrs/ndevs/" + number, first_.gid_interfaces.at(i));
+      constant(dir + "/gid_attrs/ndevs/" + number, interfaces_.at(i).name);
     }
     add_counters(dir + "/hw_counters/", hw_counters());
     constant(dir + "/hw_counters/lifespan", std::to_string(kCounterLifespan.count()));
@@ -150,7 +150,8 @@ class NicFiles {
   Tree& tree_;
   const NicSource& source_;
   std::uint32_t index_;
-  NicView first_;  ///< As it is now: names, and what never changes.
+  NicView first_;                          ///< As it is now: names, and what never changes.
+  std::vector<InterfaceView> interfaces_;  ///< The same, by GID.
   std::string device_;
 };
 

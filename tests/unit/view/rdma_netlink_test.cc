@@ -25,12 +25,11 @@ class OneNic : public NicSource {
     NicView nic;
     nic.name = "uroce0";
     nic.firmware = "uroce 1";
-    nic.interface = "eth7";
-    nic.interface_index = 7;
     nic.guid = {0x02, 0, 0x7f, 0xff, 0xfe, 0, 0, 9};
     nic.counters.sent_pkts = 12;
     return nic;
   }
+  std::vector<InterfaceView> interfaces(std::uint32_t) const override { return {{7, "eth7"}}; }
   std::vector<QpView> qps(std::uint32_t) const override { return connected; }
   std::vector<QpView> connected;
 };

@@ -18,6 +18,7 @@ class FakeSource : public NicSource {
  public:
   std::uint32_t count() const override { return static_cast<std::uint32_t>(nics.size()); }
   NicView nic(std::uint32_t index) const override { return nics.at(index); }
+  std::vector<InterfaceView> interfaces(std::uint32_t) const override { return {{1, "lo"}, {1, "lo"}, {7, "eth7"}}; }
 
   static NicView make(std::uint32_t index) {
     NicView nic;
@@ -25,10 +26,8 @@ class FakeSource : public NicSource {
     nic.name = "uroce" + std::to_string(index);
     nic.verbs_name = "uverbs" + std::to_string(index);
     nic.firmware = "uroce 1.2.3";
-    nic.interface = "lo";
     nic.guid = {0x02, 0x00, 0x7f, 0xff, 0xfe, 0x00, 0x00, 0x07};
     nic.gids = {proto::Gid{}, proto::Gid::from_v4(127, 0, 0, 7), proto::Gid::from_v4(192, 0, 2, 7)};
-    nic.gid_interfaces = {"lo", "lo", "eth7"};
     nic.port_capabilities = 0x04010000;
     return nic;
   }

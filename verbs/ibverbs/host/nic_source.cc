@@ -41,10 +41,6 @@ class ProcessSource : public view::NicSource {
     view.firmware = firmware_version();
     view.gids = device.gids();
     view.guid = device.guid();
-    const std::vector<std::uint32_t> interfaces = interfaces_of(view.gids);
-    for (const std::uint32_t number : interfaces) view.gid_interfaces.push_back(interface_of_number(number));
-    view.interface_index = interfaces.front();
-    view.interface = view.gid_interfaces.front();
     if (device_table().lids) view.lid = lid_of(main_address(view.gids));
     view.port_capabilities = kPortCapabilities;
     const PortView port = device.port_view();
@@ -53,6 +49,15 @@ class ProcessSource : public view::NicSource {
     view.counters = port.counters.nic;
     view.wire = port.counters.wire;
     return view;
+  }
+
+  std::vector<view::InterfaceView> interfaces(std::uint32_t index) const override {
+    const NoCancellation whole;
+    std::vector<view::InterfaceView> views;
+    for (const std::uint32_t number : interfaces_of((*devices())->at(index)->gids())) {
+      views.push_back({number, interface_of_number(number)});
+    }
+    return views;
   }
 
   std::vector<view::QpView> qps(std::uint32_t index) const override {
