@@ -3,6 +3,7 @@
 
 #include "engine/os/os_clock.h"
 #include "verbs/ibverbs/host/address.h"
+#include "verbs/ibverbs/host/bound_ports.h"
 #include "verbs/rdmacm/call.h"
 #include "verbs/rdmacm/faults.h"
 #include "verbs/rdmacm/host.h"
@@ -104,6 +105,13 @@ cm::Listen what_to_listen_for(const Id& id, std::uint32_t backlog) {
     out.takes_v4 = address.family == AF_INET || !id.source.only_family;
   }
   return out;
+}
+
+/// A loopback address counts as a wildcard, but what is sent there reaches the NIC that has it: one of another process.
+bool would_hear_nothing(const Id& id) {
+  const SocketAddress& address = id.source.address;
+  return !id.nic && !address.is_any() &&
+         ibv::is_bound_here(address.address, ibv::bound_udp_ports(proto::kRocePort)) == true;
 }
 
 /// Listens on one NIC or, bound to a wildcard, on all.
@@ -213,6 +221,7 @@ int listen(const Call& call) {
     if (const int error = bind(call, id, any_address(AF_INET))) return error;
   }
   if (id.stage != Stage::kBound) return EINVAL;
+  if (would_hear_nothing(id)) return EADDRINUSE;
   if (const int error = call.front.ports().listen(id.source)) return error;
   const bool all = in.backlog == 0 || in.backlog > cm::Cm::kMaxBacklog;
   if (const int error = start_listening(call, id, all ? cm::Cm::kMaxBacklog : in.backlog)) {

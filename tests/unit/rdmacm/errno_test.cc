@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "engine/port/udp_socket.h"
+#include "proto/address.h"
 #include "tests/support/own_network.h"
 #include "tests/unit/rdmacm/device.h"
 
@@ -152,6 +154,17 @@ TEST_F(ErrnoTest, AddressesToBind) {
   Device other;
   EXPECT_EQ(other.destroy(device_.made()), EINVAL) << "of another channel";
   EXPECT_EQ(device_.bind(device_.made(RDMA_PS_IPOIB), kFirst, 7102), EINVAL);
+}
+
+TEST_F(ErrnoTest, AnAddressThatAnotherProcessHasHearsNothing) {
+  const std::uint32_t id = device_.made();
+  ASSERT_EQ(device_.bind(id, "127.0.0.33", 7100), 0);
+  {
+    const auto another = engine::open_receive_socket(*proto::parse_gid("127.0.0.33"), engine::Sharing::kNone);
+    ASSERT_TRUE(another.ok());
+    EXPECT_EQ(device_.listen(id), EADDRINUSE);
+  }
+  EXPECT_EQ(device_.listen(id), 0);
 }
 
 TEST_F(ErrnoTest, WhatABoundIdSays) {
