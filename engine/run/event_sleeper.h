@@ -81,7 +81,7 @@ class EventSleeper {
       is_mine_ = d_.packets.on_sleep(this, os_now(), !d_.port->packet_fds().empty() && !d_.poller_sleeps);
       if (is_mine_ && (d_.has_kept || d_.posts_left > 0)) d_.inform_background(d_.send(os_now()));
     }
-    ~Turn() {
+    ~Turn() noexcept(false) {
       const NoCancellation whole;
       const TurnLock::Held held = d_.lock_for_call();
       if (!is_mine_) d_.packets.on_other_event();

@@ -35,9 +35,15 @@ class Next {
 
  private:
   static void* nothing() { return &place; }
+  /// Without a preload, a plugin may be loaded that names libc before what needs us: then libc does not come after us.
+  static void* in_libc() {
+    void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    return libc == nullptr ? nullptr : dlsym(libc, kName.text);
+  }
   static bool look_up() {
     const int error = errno;  // What dlsym() leaves there is not the caller's business.
-    void* const found = dlsym(RTLD_NEXT, kName.text);
+    void* found = dlsym(RTLD_NEXT, kName.text);
+    if (found == nullptr) found = in_libc();
     errno = error;
     place.store(found != nullptr ? found : nothing(), std::memory_order_relaxed);
     return true;

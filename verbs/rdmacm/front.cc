@@ -175,6 +175,8 @@ std::vector<std::shared_ptr<Channel>> Front::channels() {
 }
 
 void Front::release_all() {
+  // A child by clone() or _Fork(), of which nobody has told us, has its parent's connections.
+  if (process_ != ::getpid()) return;
   // Their owner may never give them back.
   if (!engine::try_lock_for(commands_, kExitWait)) return;
   const std::scoped_lock lock(std::adopt_lock, commands_);

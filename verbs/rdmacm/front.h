@@ -5,6 +5,8 @@
 // mutex. Events come with the lock of a NIC held and take the event mutex, so nothing locks a NIC while it has that.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -120,6 +122,7 @@ class Front final : public ibv::CmSink {
   void look_at_half_closed();
   std::vector<std::shared_ptr<Channel>> channels();
 
+  const pid_t process_ = ::getpid();
   FrontMutex commands_;
   FrontMutex events_;
   Nics nics_;  // Guarded by commands_, as the ports.

@@ -3,6 +3,7 @@
 // their work, and the thread ends later.
 #include <pthread.h>
 
+#include "proto/base/no_cancellation.h"
 #include "tests/unit/ibverbs/support.h"
 
 namespace uroce::ibv::test {
@@ -28,6 +29,30 @@ bool is_whole(Work work) {
   void* result = nullptr;
   EXPECT_EQ(::pthread_join(thread, &result), 0);
   return task.is_done && result == PTHREAD_CANCELED;
+}
+
+TEST(Cancelled, AThreadThatMayEndAnywhereEndsBehindTheWork) {
+  struct Task {
+    bool is_done = false, goes_on = false;
+  } task;
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* {
+    auto& mine = *static_cast<Task*>(argument);
+    {
+      const NoCancellation whole;
+      ::pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+      ::pthread_cancel(::pthread_self());
+      mine.is_done = true;
+    }
+    mine.goes_on = true;
+    return nullptr;
+  };
+  ASSERT_EQ(::pthread_create(&thread, nullptr, run, &task), 0);
+  void* result = nullptr;
+  ASSERT_EQ(::pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(task.is_done);
+  EXPECT_FALSE(task.goes_on);
 }
 
 TEST(Cancelled, VerbsDoAllOfTheirWork) {

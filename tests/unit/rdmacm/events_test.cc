@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -549,6 +551,20 @@ TEST_F(EventsTest, AnExitWithTheEventMutexTakenDoesNotWaitForIt) {
 }
 
 // As the kernel closes descriptors: behind all of the program, also what it registered before its first channel.
+TEST_F(EventsTest, AChildThatNobodyHasAnnouncedEndsNoConnection) {
+  listening();
+  connected();
+  const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));  // No handler of fork() runs.
+  if (child == 0) {
+    Front::get().release_all();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(server_.is_readable(50));
+}
+
 TEST(ExitDeathTest, HandlersOfTheProgramFindTheirChannelsOpen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // In a process that has had no channel yet.
   const auto exit_with_channel = [] {

@@ -29,7 +29,8 @@ using SettingTable = std::array<SettingFacts, static_cast<std::size_t>(Setting::
 /// All settings, in the order of `Setting` (host/setting_checks.cc, since it knows what values mean).
 const SettingTable& settings();
 
-/// The value in the environment, "" when the variable is not set, or the program has more rights than its caller.
+/// The value in the environment, "" when the variable is not set, or the program has more rights than its caller. Of a
+/// program that has cleared its environment: what it was when the library was preloaded.
 std::string setting(Setting which);
 
 }  // namespace uroce::ibv

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <new>
-#include <optional>
 #include <string_view>
 
 #include "engine/run/turn_lock.h"
@@ -72,8 +71,7 @@ Return call(const char* name, Verb verb, Failed failed) {
 /// For a verb that may do more than the NIC does under its lock, where no thread is cancelled.
 template <class Return, class Verb>
 Return call_whole(const char* name, Verb verb) {
-  std::optional<NoCancellation> whole;
-  if (!waits_for_events(name)) whole.emplace();
+  const NoCancellation whole(!waits_for_events(name));
   return call<Return>(name, verb, [] {});
 }
 

@@ -17,7 +17,7 @@ namespace {
 class Holder {
  public:
   explicit Holder(const Context& context) : owner_(context.owner), adapter_(context.adapter) {}
-  ~Holder() {
+  ~Holder() noexcept(false) {
     if (adapter_.use_count() > 1) return;  // The device is open: no need for its lock, once for each event.
     const NoCancellation whole;
     // The last one closes the NIC; who opens the device then waits for that. Not in a signal handler of who does.

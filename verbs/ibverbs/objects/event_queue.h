@@ -202,7 +202,7 @@ class EventQueue {
       taker_in_this_thread_ = &of;
       ++state.sleepers;
     }
-    ~Taker() {
+    ~Taker() noexcept(false) {
       taker_in_this_thread_ = nullptr;
       const Exclusive use(state);
       if (--state.sleepers == 0 && state.left_to_sleepers >= 0) ::close(state.left_to_sleepers);
