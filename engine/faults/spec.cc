@@ -74,8 +74,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
 }
 
 constexpr const char* kReorderForm =
-    "reorder has the number of overtaking packets behind its conditions, and # behind that: reorder=2%:3, "
-    "reorder=op:write:3#2";
+    "reorder has the number of overtaking packets (1 to 16777215) behind its conditions, and # behind that: "
+    "reorder=2%:3, reorder=op:write:3#2";
 
 Failure take_packet_fault(Kind kind, Direction direction, std::string_view value, FaultSpec& spec) {
   PacketFault fault;
@@ -98,7 +98,8 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
   if (which && parts.back().empty()) parts.pop_back();  // "drop=#3", "delay=5ms@#3"
   if (kind == Kind::kDelay) {
     const auto range = parse_duration_range(parts.empty() ? "" : parts.front());
-    if (!range) return "a delay is a time such as 5ms, or a range such as 50us..2ms; conditions follow after @";
+    if (!range)
+      return "a delay is a time of a day at most such as 5ms, or a range such as 50us..2ms; conditions follow after @";
     fault.delay_min = range->first;
     fault.delay_max = range->second;
     parts.erase(parts.begin());
