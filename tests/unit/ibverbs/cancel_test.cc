@@ -40,7 +40,7 @@ TEST(Cancelled, AThreadThatMayEndAnywhereEndsBehindTheWork) {
     auto& mine = *static_cast<Task*>(argument);
     {
       const NoCancellation whole;
-      ::pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+      ::pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);  // NOLINT(*-asynchronous,cert-pos47-c)
       ::pthread_cancel(::pthread_self());
       mine.is_done = true;
     }
