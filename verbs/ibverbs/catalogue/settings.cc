@@ -32,9 +32,10 @@ struct AtLoad {
   }
 };
 
+/// Never destroyed: a device may be opened by what the program does last.
 const AtLoad& at_load() {
-  static const AtLoad first;
-  return first;
+  static const AtLoad* const first = new AtLoad;
+  return *first;
 }
 [[maybe_unused]] const AtLoad& kAtLoad = at_load();
 
