@@ -550,7 +550,6 @@ TEST_F(EventsTest, AnExitWithTheEventMutexTakenDoesNotWaitForIt) {
   EXPECT_NE(Front::get().channel_with(pipe_behind(client_.fd()).value()), nullptr);
 }
 
-// As the kernel closes descriptors: behind all of the program, also what it registered before its first channel.
 TEST_F(EventsTest, AChildThatNobodyHasAnnouncedEndsNoConnection) {
   listening();
   connected();
@@ -565,6 +564,7 @@ TEST_F(EventsTest, AChildThatNobodyHasAnnouncedEndsNoConnection) {
   EXPECT_FALSE(server_.is_readable(50));
 }
 
+// As the kernel closes descriptors: behind all of the program, also what it registered before its first channel.
 TEST(ExitDeathTest, HandlersOfTheProgramFindTheirChannelsOpen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // In a process that has had no channel yet.
   const auto exit_with_channel = [] {
