@@ -58,13 +58,20 @@ Seen look_at(Bytes packet) {
   return seen;
 }
 
-/// `nth`: whose packet it is here.
-bool meets(const PacketFault& fault, const Seen& seen, std::uint32_t nth) {
+bool meets(const PsnRange& range, const Seen& seen, const Streams::Found& whose) {
+  if (!range.from_first)
+    return ((seen.psn.value() - range.first) & proto::Psn::kMask) <= ((range.last - range.first) & proto::Psn::kMask);
+  if (whose.nth == 0) return false;  // None of our QPs, which would have a first PSN.
+  const std::int64_t distance = whose.stream.distance(seen.psn);
+  return distance >= range.first && distance <= range.last;
+}
+
+bool meets(const PacketFault& fault, const Seen& seen, const Streams::Found& whose) {
   const bool takes_size = fault.size_min <= seen.size && seen.size <= fault.size_max;
   const bool takes_all = !fault.psn && !fault.qp && fault.opcodes.all() && fault.size_min == 0 && fault.size_max == ~0u;
   if (!seen.is_roce || takes_all) return takes_all;
-  return (!fault.psn || *fault.psn == seen.psn.value()) &&
-         (!fault.qp || fault.qp->value == (fault.qp->by_order ? nth : seen.qpn)) && takes_size &&
+  return (!fault.psn || meets(*fault.psn, seen, whose)) &&
+         (!fault.qp || fault.qp->value == (fault.qp->by_order ? whose.nth : seen.qpn)) && takes_size &&
          fault.opcodes.test(seen.opcode) &&
          (fault.messages.none() || (seen.message && fault.messages.test(*seen.message))) &&
          (fault.answer == PacketFault::Answer::kAny || fault.answer == seen.answer);
@@ -159,7 +166,7 @@ Fate Injector::decide(Direction direction, Bytes packet, const Sender& sender) {
   const PacketFault* drop = nullptr;
   for (std::size_t i = 0; i < spec_.packets.size(); ++i) {
     const PacketFault& fault = spec_.packets[i];
-    const bool takes = fault.direction == direction && meets(fault, seen, found.nth);
+    const bool takes = fault.direction == direction && meets(fault, seen, found);
     if (!takes || !fault.which.includes(++states_[i].seen)) continue;
     const bool certain = fault.probability == 1;
     if (!certain && arrived) continue;

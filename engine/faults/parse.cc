@@ -118,6 +118,16 @@ std::optional<std::uint32_t> parse_24_bits(std::string_view text) {
   return value > 0xFFFFFFu ? std::nullopt : value;
 }
 
+std::optional<PsnRange> parse_psns(std::string_view text) {
+  const auto from_first = after(text, "+");
+  if (from_first) text = *from_first;
+  const std::size_t dots = text.find("..");
+  const auto first = parse_24_bits(text.substr(0, dots));
+  const auto last = dots == text.npos ? first : parse_24_bits(text.substr(dots + 2));
+  if (!first || !last || (from_first && *first > *last)) return std::nullopt;
+  return PsnRange{from_first.has_value(), *first, *last};
+}
+
 std::optional<QpName> parse_qp(std::string_view text) {
   if (const auto number = parse_24_bits(text)) return QpName{false, *number};
   for (const std::string_view ending : {"st", "nd", "rd", "th"}) {

@@ -17,6 +17,8 @@ std::optional<std::string_view> after(std::string_view text, std::string_view pr
 
 /// Decimal or 0x...; up to 24 bits, as PSNs and QP numbers are.
 std::optional<std::uint32_t> parse_24_bits(std::string_view text);
+/// "0x101", "0x101..0x110", "+0", "+0..15".
+std::optional<PsnRange> parse_psns(std::string_view text);
 /// A QP number, or "1st", "2nd", "13th".
 std::optional<QpName> parse_qp(std::string_view text);
 /// "5%" or "0.05", less than 1.

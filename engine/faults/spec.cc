@@ -46,8 +46,10 @@ constexpr NamedKind kKinds[] = {{"loss", Kind::kDrop},       {"drop", Kind::kDro
 /// `text` is none of those that have been taken: all of them must hold, and the values of two could not.
 Failure take_condition(std::string_view text, PacketFault& fault) {
   if (const auto psn = after(text, "psn:")) {
-    fault.psn = parse_24_bits(*psn);
-    return fault.psn ? Failure{} : "a PSN is a number of up to 24 bits";
+    fault.psn = parse_psns(*psn);
+    return fault.psn ? Failure{}
+                     : "psn: needs a PSN, or how far it is from the QP's first one, or a range of them, each of up to "
+                       "24 bits: psn:0x101, psn:0x101..0x110, psn:+0, psn:+0..15";
   }
   if (const auto qpn = after(text, "qp:")) {
     fault.qp = parse_qp(*qpn);

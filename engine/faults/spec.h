@@ -31,12 +31,18 @@ struct QpName {
   std::uint32_t value = 0;  ///< The QPN, or the place from 1 on.
 };
 
+/// PSNs `first` to `last`, which may wrap around; or those that are so far from the QP's first PSN: "0x101", "+0..15".
+struct PsnRange {
+  bool from_first = false;
+  std::uint32_t first = 0, last = 0;  ///< 24 bits.
+};
+
 /// One kind of fault, and the packets that it happens to: those that meet all conditions.
 struct PacketFault {
   Kind kind = Kind::kDrop;
   Direction direction = Direction::kSent;
   double probability = 1;  ///< In [0, 1].
-  std::optional<std::uint32_t> psn;
+  std::optional<PsnRange> psn;
   std::optional<QpName> qp;                    ///< By number: the packet's destination. By order: the QP here.
   std::uint32_t size_min = 0, size_max = ~0u;  ///< Payload bytes.
   enum class Answer : std::uint8_t { kAny, kAck, kNak, kRnr };

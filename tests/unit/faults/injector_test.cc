@@ -109,6 +109,38 @@ TEST(FaultInjector, SelectsByPsnQpOperationAndNumber) {
   EXPECT_EQ(injector.counters().of(Kind::kDrop), 2u);
 }
 
+TEST(FaultInjector, ARangeOfPsnsMayWrapAround) {
+  Injector injector(spec_of("drop=psn:0xfffffe..1"));
+  std::vector<std::uint32_t> hit;
+  for (const std::uint32_t psn : {0xfffffdu, 0xfffffeu, 0xffffffu, 0u, 1u, 2u, 0x800000u}) {
+    if (injector.decide(Direction::kSent, packet(0x11, psn)).drop) hit.push_back(psn);
+  }
+  EXPECT_EQ(hit, (std::vector<std::uint32_t>{0xfffffe, 0xffffff, 0, 1}));
+}
+
+TEST(FaultInjector, PsnsCountFromTheFirstOneOfTheQp) {
+  const auto identify = [](std::uint32_t qpn) -> std::optional<proto::QpIdentity> {
+    if (qpn != 0x11) return std::nullopt;
+    return proto::QpIdentity{.nth = 1, .first_sent = proto::Psn(0xffffff), .first_received = proto::Psn(100)};
+  };
+  Injector injector(spec_of("drop=psn:+1..2,rx.drop=psn:+0"), identify);
+  const auto is_dropped = [&](Direction direction, std::uint32_t qpn, std::uint32_t psn, Opcode opcode) {
+    return injector.decide(direction, packet(qpn, psn, opcode), {.qpn = 0x11}).drop;
+  };
+  const auto request = Opcode::kRcSendOnly, response = Opcode::kRcAcknowledge;
+  for (int time = 0; time < 2; ++time) {  // The same PSN is hit each time.
+    EXPECT_FALSE(is_dropped(Direction::kSent, 0x99, 0xffffff, request));
+    EXPECT_TRUE(is_dropped(Direction::kSent, 0x99, 0, request));
+    EXPECT_TRUE(is_dropped(Direction::kSent, 0x99, 1, request));
+    EXPECT_FALSE(is_dropped(Direction::kSent, 0x99, 2, request));
+    EXPECT_TRUE(is_dropped(Direction::kSent, 0x99, 101, response));
+    EXPECT_TRUE(is_dropped(Direction::kReceived, 0x11, 100, request));
+    EXPECT_TRUE(is_dropped(Direction::kReceived, 0x11, 0xffffff, response));
+    EXPECT_FALSE(is_dropped(Direction::kReceived, 0x11, 0, response));
+    EXPECT_FALSE(is_dropped(Direction::kReceived, 0x12, 0, request));  // No QP of ours: it has no first PSN.
+  }
+}
+
 TEST(FaultInjector, DelaysLieInTheRange) {
   using namespace std::chrono_literals;
   Injector injector(spec_of("delay=50us..2ms"));

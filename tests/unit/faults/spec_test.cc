@@ -44,7 +44,7 @@ TEST(FaultSpec, TheExampleOfTheDocumentation) {
   EXPECT_EQ(spec.packets[2].distance, 3u);
   EXPECT_EQ(spec.packets[3].delay_min, 50us);
   EXPECT_EQ(spec.packets[3].delay_max, 2ms);
-  EXPECT_EQ(spec.packets[5].psn, 0x101u);
+  EXPECT_EQ(spec.packets[5].psn->first, 0x101u);
   EXPECT_EQ(spec.packets[5].qp->value, 0x11u);
   EXPECT_EQ(spec.packets[5].which.last, 1u);
   EXPECT_DOUBLE_EQ(spec.rnr, 0.05);
@@ -55,7 +55,11 @@ TEST(FaultSpec, TheExampleOfTheDocumentation) {
 
 TEST(FaultSpec, Conditions) {
   EXPECT_EQ(packet_fault("rx.loss=0.5").direction, Direction::kReceived);
-  EXPECT_EQ(packet_fault("drop=psn:17").psn, 17u);
+  EXPECT_EQ(packet_fault("drop=psn:17").psn->first, 17u);
+  EXPECT_EQ(packet_fault("drop=psn:17").psn->last, 17u);
+  EXPECT_EQ(packet_fault("drop=psn:0xffffff..2").psn->last, 2u);
+  EXPECT_FALSE(packet_fault("drop=psn:17..18").psn->from_first);
+  EXPECT_TRUE(packet_fault("drop=psn:+17..18").psn->from_first);
   const PacketFault delayed = packet_fault("delay=5ms@op:ack@10%#2..4");
   EXPECT_EQ(delayed.delay_min, 5ms);
   EXPECT_EQ(delayed.delay_max, 5ms);
@@ -68,7 +72,7 @@ TEST(FaultSpec, Conditions) {
   EXPECT_EQ(packet_fault("drop=#3..").which.last, Which::kNoEnd);
   EXPECT_EQ(packet_fault("delay=5ms@#3").which.first, 3u);
   EXPECT_EQ(packet_fault("delay=5ms#3").which.first, 3u);
-  EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn, 0x10u);
+  EXPECT_EQ(packet_fault("reorder=psn:0x10:2").psn->first, 0x10u);
 }
 
 TEST(FaultSpec, MessagesOfConnectionManagement) {
@@ -187,6 +191,10 @@ TEST(FaultSpec, NonsenseIsRefusedWithTheItemAndAHint) {
                                   "seed=-1",
                                   "drop=psn:",
                                   "drop=psn:0x1000000",
+                                  "drop=psn:+",
+                                  "drop=psn:+2..1",
+                                  "drop=psn:1..+2",
+                                  "drop=psn:1..",
                                   "drop=qp:zz",
                                   "drop=qp:st",
                                   "drop=qp:0th",
