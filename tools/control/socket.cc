@@ -256,7 +256,9 @@ Connection connect_to(const std::string& host, std::uint16_t port, std::chrono::
   const std::string name = is_rdma ? server + " --cm" : server;
   // Requests by RDMA CM may wait a second for a listener, longer than we do.
   const bool is_nobody = error == ECONNREFUSED || (is_rdma && error == ETIMEDOUT);
-  const std::string hint = is_nobody ? " (is " + name + " running there?)" : "";
+  // An rsocket hears of no reason for which it is rejected.
+  const char* const mtu = is_rdma && error == ECONNREFUSED ? " has the path the same MTU at both ends?" : "";
+  const std::string hint = is_nobody ? " (is " + name + " running there?" + mtu + ")" : "";
   give_up(fmt::format("can't connect to {} {} port {}{}", host, calls.name, port, hint), error);
 }
 
