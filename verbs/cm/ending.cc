@@ -31,6 +31,7 @@ void Cm::Core::on_rej(const Incoming& in) {
   }
   Connection* const c = find_from_peer(id, in);
   if (c == nullptr) return;
+  const bool knows_us = rej.get<Rej::RemoteId>() != 0;
   switch (c->info.state) {
     case State::kReqSent:  // Its ID is new to us, or 0 if it has refused at once.
       enter_idle(*c);
@@ -43,7 +44,8 @@ void Cm::Core::on_rej(const Incoming& in) {
     case State::kRepReceived:
     case State::kEstablished:
     case State::kDreqSent:
-      if (remote_id != c->remote_id) return void(++counters.unmatched);
+      // A peer has told us that it has our ID, or has it from our REQ. Who does not say it may be anybody.
+      if (!knows_us || remote_id != c->remote_id) return void(++counters.unmatched);
       enter_timewait(*c, in.now);
       break;
     default:

@@ -321,6 +321,20 @@ TEST_F(Lab, ARejectOfAnEstablishedConnectionEndsIt) {
   EXPECT_THAT(b.events, IsEmpty());  // kTimewaitExit is for what was disconnected.
 }
 
+// As a peer says that gives up on its REQ. One that is connected has our ID; without it, this may be anybody's guess.
+TEST_F(Lab, ARejectWithoutOurIdDoesNotEndAnEstablishedConnection) {
+  listen();
+  const auto [id_a, id_b] = established();
+  Mad rej{};
+  wire::MessageBuilder builder(rej, Attribute::kRej, 1);
+  builder.as<wire::Rej>().set<wire::Rej::LocalId>(id_a).set<wire::Rej::Reason>(4);
+  store_be<8>(builder.additional_info().data(), 0xA);
+  inject(b, kGidA, rej);
+  EXPECT_THAT(b.events, IsEmpty());
+  EXPECT_EQ(state(b, id_b), State::kEstablished);
+  EXPECT_EQ(b.cm->counters().unmatched, 1u);
+}
+
 TEST_F(Lab, AConnectionRequestInTimewaitIsNew) {
   listen();
   auto [id_a, id_b] = established();
