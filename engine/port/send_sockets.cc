@@ -2,9 +2,11 @@
 #include "engine/port/send_sockets.h"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
+#include "engine/port/socket_address.h"
 #include "proto/base/check.h"
 
 namespace uroce::engine {
@@ -15,6 +17,13 @@ constexpr int kNeighboursTried = 16;
 
 /// Next port within 0xC000..0xFFFF, the range of RoCEv2 source ports.
 constexpr std::uint16_t next_port(std::uint16_t port) { return static_cast<std::uint16_t>((port + 1) | 0xC000); }
+
+std::uint16_t bound_port(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  auto* const address = reinterpret_cast<sockaddr*>(&bound);
+  return ::getsockname(fd, address, &size) == 0 ? port_of(address) : std::uint16_t{0};
+}
 
 }  // namespace
 
@@ -44,7 +53,8 @@ std::uint16_t SendSockets::acquire(const proto::Gid& local, std::uint16_t wanted
 std::optional<SendIndex> SendSockets::find_or_open_neighbour(const proto::Gid& local, std::uint16_t wanted) {
   std::optional<SendIndex> index;
   for (int i = 0; i < kNeighboursTried && !index; ++i, wanted = next_port(wanted)) index = find_or_open(local, wanted);
-  return index;
+  // Nothing demands that range of ports, and anybody on this machine may take all of it.
+  return index ? index : open(local, 0);
 }
 
 void SendSockets::release(const proto::Gid& local, std::uint16_t port) {
@@ -104,11 +114,16 @@ void SendSockets::follow_addresses() {
   }
 }
 
+/// Port 0: one that the kernel chooses.
 std::optional<SendIndex> SendSockets::open(const proto::Gid& local, std::uint16_t port) {
   const std::optional<SendIndex> index = vacant_index();
   if (!index) return std::nullopt;
   Result<Fd, SetupError> fd = open_send_socket(local, port);
   if (!fd) return std::nullopt;
+  if (port == 0) {
+    port = bound_port(fd->get());
+    if (const auto known = find(local, port)) return known;  // The kernel may choose one that we share already.
+  }
   by_port_.emplace(Key{local, port}, *index);  // Takes memory, and may find none: before there is a socket to forget.
   SendSocket& socket = sockets_[index->value];
   socket = SendSocket{

@@ -50,8 +50,9 @@ class SendSockets {
       : max_acquired_(max_acquired), max_(max) {}
   void set_on_change(OnChange on_change) { on_change_ = std::move(on_change); }
 
-  /// See Port::acquire_source_port(). Takes a neighbour when `wanted` belongs to a program that does not share it, and
-  /// the least used open port of `local` when there is no room; 0 when no socket could be opened at all.
+  /// See Port::acquire_source_port(). Takes a neighbour when `wanted` belongs to a program that does not share it, any
+  /// port when such a program has all of them, and the least used open port of `local` when there is no room; 0 when
+  /// no socket could be opened at all.
   std::uint16_t acquire(const proto::Gid& local, std::uint16_t wanted);
   void release(const proto::Gid& local, std::uint16_t port);
 

@@ -39,6 +39,21 @@ TEST_F(SendSocketsTest, TakesANeighbourOfAPortThatIsNotShared) {
   EXPECT_EQ(sockets.acquire(kHere, 0xC002), 0xC003);
 }
 
+TEST_F(SendSocketsTest, TakesAnyPortWhenAnotherProgramHasAllThatAreNear) {
+  std::vector<Fd> others;
+  for (std::uint16_t port = 0xC002; port < 0xC002 + 64; ++port) {
+    const SocketAddress taken(kHere, port);
+    ASSERT_EQ(
+        ::bind(others.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)).get(), taken.get(), taken.size), 0);
+  }
+  SendSockets sockets;
+  const std::uint16_t port = sockets.acquire(kHere, 0xC002);
+  EXPECT_NE(port, 0);
+  EXPECT_FALSE(port >= 0xC002 && port < 0xC002 + 64) << port;
+  EXPECT_TRUE(sockets.find_or_open(kHere, port));
+  EXPECT_EQ(sockets.open_count(), 1u) << "and packets go from there";
+}
+
 TEST_F(SendSocketsTest, OneSocketPerPortWhateverTheNumberOfQps) {
   SendSockets sockets;
   EXPECT_EQ(sockets.acquire(kHere, 0xC001), 0xC001);

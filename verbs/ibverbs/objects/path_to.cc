@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/os/fd.h"
+#include "engine/port/socket_address.h"
 #include "proto/address.h"
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/host/address.h"
@@ -108,6 +109,12 @@ Result<HeldSourcePort, int> hold(const NicLock& lock, proto::Path& path, std::ui
   if (!any) {
     return Err{refuse(
         error, std::string("no socket to send from: ") + std::strerror(error) + "; raise RLIMIT_NOFILE (ulimit -n)")};
+  }
+  const engine::SocketAddress local(path.source, 0);
+  const engine::Fd udp(::socket(local.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (udp && ::bind(udp.get(), local.get(), local.size) != 0 && errno == EADDRINUSE) {
+    return Err{refuse(EADDRINUSE, "no UDP port to send from: other programs have all those of " +
+                                      proto::to_string(path.source) + " (ss -uanp)")};
   }
   path.source_port = wanted;  // The address has gone, perhaps for a moment. Packets will try, and be counted as lost.
   return HeldSourcePort{path.source, 0};
