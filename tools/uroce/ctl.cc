@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <sstream>
 
 #include "proto/base/number.h"
+#include "proto/base/printable.h"
 #include "tools/output/print.h"
 #include "tools/uroce/commands.h"
 #include "tools/uroce/process_name.h"
@@ -24,6 +26,14 @@ namespace {
 std::optional<pid_t> pid_of(std::string_view text) {
   const auto pid = parse_number<pid_t>(text);
   return pid > 0 ? pid : std::nullopt;
+}
+
+/// Whether it is process `pid` that listens under the name of process `pid`. Another user's may not let us ask more.
+bool is_itself(pid_t pid) {
+  int connection = -1;
+  const int error = ::uroce_control_connect(pid, &connection);
+  if (error == 0) ::close(connection);
+  return error == 0 || error == EACCES || error == EPERM;
 }
 
 /// Processes of this network and PID namespace that take commands from somebody.
@@ -42,6 +52,7 @@ std::vector<pid_t> listeners() {
   }
   std::sort(found.begin(), found.end());  // A connection has its listener's name.
   found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [](pid_t pid) { return !is_itself(pid); });
   return found;
 }
 
@@ -63,8 +74,12 @@ std::string explain(pid_t pid, int error) {
     case EACCES:
     case EPERM:
       return "it belongs to another user";
+    case EADDRINUSE:
+      return "another process has the name under which it would take commands: start it again, its name will be "
+             "another one";
     case EAGAIN:
-      return fmt::format("no answer within {} s: is it stopped?", UROCE_CONTROL_SECONDS);
+      return fmt::format("no answer within {} s: is it stopped? Then it may execute the command when it goes on",
+                         UROCE_CONTROL_SECONDS);
     default:
       return std::strerror(error);
   }
@@ -76,12 +91,14 @@ int tell(pid_t pid, const std::string& command, bool with_pid) {
   const int error = ::uroce_control(pid, command.c_str(), answer.data(), answer.size());
   answer.resize(std::strlen(answer.c_str()));
   if (error != 0) {
-    if (answer.empty() || error != EINVAL) answer = explain(pid, error) + '\n';
-    print_to(stderr, "uroce: process {}: {}", pid, answer);
+    if (answer.empty() || error != EINVAL) answer = explain(pid, error);
+    answer.erase(answer.find_last_not_of('\n') + 1);
+    print_to(stderr, "uroce: process {}: {}\n", pid, proto::printable(answer));
     return error;
   }
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
+    line = proto::printable(line);  // Root may ask another user's process.
     with_pid ? print_to(stdout, "{} {}\n", pid, line) : print_to(stdout, "{}\n", line);
   }
   return 0;

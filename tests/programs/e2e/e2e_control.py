@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import run_pair
@@ -46,17 +47,32 @@ def one_is_stopped(client, server):
         client.signal(signal.SIGCONT)
 
 
+def answer_oddly(listener):
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            if connection.recv(100):
+                connection.send(b"ok\na\033[31m\nb\n")
+
+
 def has_odd_name():
-    """A process chooses its name and takes commands: nothing of it controls the terminal."""
+    """A process chooses its name, and what it answers: nothing of it controls the terminal."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0uroce-control/{os.stat('/proc/self/ns/pid').st_ino}/{os.getpid()}")
         listener.listen()
+        threading.Thread(target=answer_oddly, args=(listener,), daemon=True).start()
         comm = pathlib.Path("/proc/self/comm")
         before = comm.read_text()
         comm.write_text("a\033[31mb")
         _, listed, _ = uroce("ctl")
         comm.write_text(before)
+        told = ctl(os.getpid(), "list")
+        listener.shutdown(socket.SHUT_RDWR)  # Ends the thread.
     check(f"{os.getpid()} a\\x1b[31mb\n" in listed, listed)
+    check(told == "a\\x1b[31m\nb\n", told)
 
 
 def scenario_control():

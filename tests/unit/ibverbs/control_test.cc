@@ -227,17 +227,26 @@ TEST(Control, AProcessOfAnotherPidNamespaceIsNamedByItsNumberThere) {
 }
 
 TEST(Control, SignalsDoNotMakeTheWaitForAStoppedProcessLonger) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
   const pid_t process = ::fork();
-  if (process == 0) {
+  if (process == 0) {  // Like a stopped process it accepts nobody.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sockaddr_un address{};
+    socklen_t length = 0;
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const bool listens = uroce_control_address(0, &address, &length) == 0 &&
+                         ::bind(listener, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+                         ::listen(listener, 1) == 0;
+    const char byte = listens ? 1 : 0;
+    [[maybe_unused]] const ssize_t n = ::write(ready[1], &byte, 1);
     while (true) ::pause();
   }
-  sockaddr_un address{};
-  socklen_t length = 0;
-  ASSERT_EQ(uroce_control_address(process, &address, &length), 0);
-  const engine::Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);  // As of a stopped process: nobody accepts.
+  char listens = 0;
+  ASSERT_EQ(::read(ready[0], &listens, 1), 1);
+  ASSERT_EQ(listens, 1);
+  ::close(ready[0]);
+  ::close(ready[1]);
 
   static volatile sig_atomic_t ticks_left = 2 * UROCE_CONTROL_SECONDS;
   struct sigaction action {};
@@ -337,6 +346,23 @@ TEST(Control, AnAnswerMayBeCutShort) {
   char answer[5];
   EXPECT_EQ(uroce_control(0, "list", answer, sizeof answer), EMSGSIZE);
   EXPECT_STREQ(answer, "uroc");
+}
+
+TEST(Control, NobodyAnswersForAnother) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  sockaddr_un address{};
+  socklen_t length = 0;
+  ASSERT_EQ(uroce_control_address(child, &address, &length), 0);
+  const engine::Fd squatter(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(squatter.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(squatter.get(), 1), 0);
+  EXPECT_EQ(uroce_control(child, "list", nullptr, 0), EADDRINUSE) << "also for root, who may ask anybody";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Control, ProcessesThatTakeNoCommandsSaySo) {

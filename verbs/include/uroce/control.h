@@ -11,9 +11,11 @@
  *   ENOENT        there is no such process
  *   ECONNREFUSED  it takes no commands
  *   EACCES, EPERM it is another user's
+ *   EADDRINUSE    another process listens under its name
  *   EINVAL        the command makes no sense, or can't be executed; the answer says why
  *   EMSGSIZE      the answer is longer than there is room for
- *   EAGAIN        no answer within UROCE_CONTROL_SECONDS: the process is stopped
+ *   EAGAIN        no answer within UROCE_CONTROL_SECONDS: the process is stopped; when it goes on, it may execute the
+ *                 command all the same
  * A pid of 0 stands for the calling process. */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H
@@ -100,8 +102,10 @@ static inline int uroce_control_connect(pid_t pid, int* connection) {
     error = errno;
   } else if (getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0) {
     error = errno;
+  } else if (peer.pid != (pid == 0 ? getpid() : pid)) {
+    error = EADDRINUSE; /* Anybody can listen under any abstract name. */
   } else if (peer.uid != geteuid() && geteuid() != 0) {
-    error = EACCES; /* Anybody can listen under any abstract name. */
+    error = EACCES;
   }
   if (error != 0) close(*connection);
   return error;
