@@ -37,13 +37,19 @@ void Schedule::add(const FaultSpec& more, Instant now) {
     }
   };
   const auto add_events = [age](const std::vector<QpFault>& from, std::vector<QpFault>& to) {
-    for (const QpFault& fault : from) to.push_back({fault.qp, fault.at + age});
+    for (QpFault fault : from) {
+      fault.at += age;
+      to.push_back(std::move(fault));
+    }
   };
   add_intervals(more.blackouts, spec_.blackouts);
   add_intervals(more.port_down, spec_.port_down);
   add_events(more.qp_fatal, spec_.qp_fatal);
   add_events(more.cq_overflow, spec_.cq_overflow);
-  if (more.device_fatal) spec_.device_fatal = age + *more.device_fatal;
+  if (more.device_fatal) {
+    const Duration at = age + *more.device_fatal;
+    spec_.device_fatal = std::min(spec_.device_fatal.value_or(at), at);
+  }
   find_next(done_);
 }
 
@@ -72,10 +78,10 @@ void Schedule::run(Instant now, const std::function<void(const TimedFault&)>& ac
       act({port_down_ ? What::kPortDown : What::kPortUp});
     }
     for (const QpFault& fault : spec_.qp_fatal) {
-      if (fault.at == at) act({What::kQpFatal, fault.qp});
+      if (fault.at == at) act({What::kQpFatal, fault.qp, fault.text});
     }
     for (const QpFault& fault : spec_.cq_overflow) {
-      if (fault.at == at) act({What::kCqOverflow, fault.qp});
+      if (fault.at == at) act({What::kCqOverflow, fault.qp, fault.text});
     }
     if (spec_.device_fatal == at) act({What::kDeviceFatal});
     done_ = at;

@@ -20,6 +20,7 @@ struct TimedFault {
   enum class Kind : std::uint8_t { kPortDown, kPortUp, kQpFatal, kCqOverflow, kDeviceFatal };
   Kind kind;
   QpName qp{};
+  std::string_view text{};  ///< The item as written, of a QP's.
 };
 
 /// Hears what is done to packets, in words, for captures. Empty functions: nobody listens.
@@ -63,7 +64,8 @@ class Schedule {
 template <SansIoNic N>
 class Faulty {
  public:
-  using Act = std::function<void(const TimedFault&)>;
+  /// Returns whether there was what the fault is to happen to.
+  using Act = std::function<bool(const TimedFault&)>;
 
   /// Times count from `start`. `nic` must outlive this. `act` is called from within on_timeout().
   Faulty(N& nic, const FaultSpec& spec, Instant start, Act act = {}, Witness witness = {})
@@ -78,6 +80,7 @@ class Faulty {
   /// port that is down comes up; a device that had a fatal error stays dead.
   void replace_faults(const FaultSpec& spec, Instant now) {
     begin_change();
+    missed_.clear();
     injector_.replace(spec);
     const bool was_down = std::exchange(schedule_, Schedule(spec, now)).has_told_port_down();
     if (was_down && act_) act_({TimedFault::Kind::kPortUp});
@@ -114,9 +117,12 @@ class Faulty {
   void on_timeout(Instant now) {
     if (active_) {
       schedule_.run(now, [this](const TimedFault& fault) {
-        ++injector_.counters().events;
         if (fault.kind == TimedFault::Kind::kDeviceFatal) dead_ = true;
-        if (act_) act_(fault);
+        if (!act_ || act_(fault)) {
+          ++injector_.counters().events;
+        } else if (missed_.size() < kMostMissed) {
+          missed_.push_back(std::string(fault.text) + " found no such QP");
+        }
       });
       deliver_due(now);
     }
@@ -167,11 +173,18 @@ class Faulty {
 
   bool is_port_down(Instant now) const { return schedule_.is_port_down(now); }
   Injector& injector() { return injector_; }
+  /// A sentence for each fault that has met too few packets, or no QP, to happen at all.
+  std::vector<std::string> without_effect() const {
+    std::vector<std::string> sentences = injector_.without_effect();
+    sentences.insert(sentences.end(), missed_.begin(), missed_.end());
+    return sentences;
+  }
   const FaultCounters& counters() const { return injector_.counters(); }
 
  private:
   /// A held packet that is not overtaken is released after this long.
   static constexpr Duration kOvertakenWithin = std::chrono::milliseconds(20);
+  static constexpr std::size_t kMostMissed = 16;  ///< Nobody reads more, and tests may add one a second.
 
   /// A NIC without identify() has QPs that go by their numbers.
   static Identify identifier(N& nic) {
@@ -229,9 +242,14 @@ class Faulty {
       spares_.give_back(std::move(packet.bytes));
     }
   }
+  /// Like those that are sent, one that meets darkness now is lost after all.
   void deliver_due(Instant now) {
     while (auto packet = dead_ ? std::nullopt : received_.take_due(now)) {
-      nic_.on_datagram({packet->path, packet->bytes}, now);
+      if (schedule_.darkness(now).empty()) {
+        nic_.on_datagram({packet->path, packet->bytes}, now);
+      } else {
+        ++injector_.counters().blackout;
+      }
       spares_.give_back(std::move(packet->bytes));
     }
   }
@@ -262,6 +280,7 @@ class Faulty {
   Witness witness_;
   bool dead_ = false;  ///< After a fatal error it neither sends nor hears, and its timers stand still.
   std::optional<Fate> foreseen_;
+  std::vector<std::string> missed_;
   HeldPackets sent_, received_;
   Spares spares_;
 };

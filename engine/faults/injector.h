@@ -25,6 +25,10 @@ struct FaultCounters {
   std::uint64_t connections = 0;
   std::uint64_t events = 0;  ///< Port, QP, CQ and device.
 
+  /// Packets that did not get through unharmed and in time.
+  std::uint64_t kept_back() const {
+    return of(Kind::kDrop) + of(Kind::kReorder) + of(Kind::kDelay) + of(Kind::kCorrupt) + blackout + overfull;
+  }
   std::uint64_t of(Kind kind) const { return packets.at(static_cast<std::size_t>(kind)); }
   std::uint64_t& of(Kind kind) { return packets.at(static_cast<std::size_t>(kind)); }
 };

@@ -70,7 +70,8 @@ Failure take_condition(std::string_view text, PacketFault& fault) {
            "atomic, ack, nak, rnr, compare_swap, or cm, cm_req, cm_rep, cm_dreq ...";
   }
   const auto probability = parse_probability(text);
-  if (!probability) return "a condition is a probability such as 1% or 0.01, or psn:N, qp:N, qp:1st, op:NAME, size:N";
+  if (!probability)
+    return "a condition is a probability such as 1%, 0.01 or 100%, or psn:N, qp:N, qp:1st, op:NAME, size:N";
   fault.probability = *probability;
   return {};
 }
@@ -101,7 +102,8 @@ Failure take_packet_fault(Kind kind, Direction direction, std::string_view value
   if (kind == Kind::kDelay) {
     const auto range = parse_duration_range(parts.empty() ? "" : parts.front());
     if (!range)
-      return "a delay is a time of a day at most such as 5ms, or a range such as 50us..2ms; conditions follow after @";
+      return "a delay is a time in ns, us, ms, s or h, of a day at most, such as 5ms, or a range such as 50us..2ms; "
+             "conditions follow after @";
     fault.delay_min = range->first;
     fault.delay_max = range->second;
     parts.erase(parts.begin());
@@ -150,7 +152,7 @@ Failure take_qp_fault(std::string_view value, std::vector<QpFault>& list) {
   const auto qp = name ? parse_qp(*name) : std::nullopt;
   const auto at = time_text ? parse_duration(*time_text) : std::nullopt;
   if (!qp || !at) return "expected: a QP and the time since the start, such as qp:1st@1s or qp:0x11@1s";
-  list.push_back({*qp, *at});
+  list.push_back({.qp = *qp, .at = *at});
   return {};
 }
 
@@ -281,6 +283,22 @@ Failure take(std::string_view key, std::string_view value, FaultSpec& spec) {
          "...";
 }
 
+/// Of which a list has one.
+constexpr std::string_view kOnce[] = {"seed", "rnr", "device_fatal"};
+
+Failure take_item(std::string_view item, FaultSpec& spec, std::vector<std::string_view>& taken_once) {
+  if (item.empty()) return "there is nothing in front of or behind a comma: leave it out";
+  if (item.find_first_of(" \t\n") != item.npos) return "leave out the spaces";
+  const auto [key, value] = split_at(item, '=');
+  if (!value) return "an item is of the form NAME=VALUE";
+  if (std::find(std::begin(kOnce), std::end(kOnce), key) != std::end(kOnce)) {
+    if (std::find(taken_once.begin(), taken_once.end(), key) != taken_once.end())
+      return std::string(key) + " is there already, and a list has one";
+    taken_once.push_back(key);
+  }
+  return take(key, *value, spec);
+}
+
 /// Gives what `item` has added its text.
 void name_last(FaultSpec& spec, std::string_view item) {
   const auto name = [item](auto& list) {
@@ -289,6 +307,8 @@ void name_last(FaultSpec& spec, std::string_view item) {
   name(spec.packets);
   name(spec.blackouts);
   name(spec.port_down);
+  name(spec.qp_fatal);
+  name(spec.cq_overflow);
   name(spec.connections);
 }
 
@@ -297,10 +317,10 @@ void name_last(FaultSpec& spec, std::string_view item) {
 Result<FaultSpec, std::string> parse_faults(std::string_view text) {
   FaultSpec spec;
   if (text.empty()) return spec;
+  std::vector<std::string_view> taken_once;
   for (std::string_view item : split(text, ',')) {
-    const auto [key, value] = split_at(item, '=');
-    const Failure failure = value ? take(key, *value, spec) : "an item is of the form NAME=VALUE";
-    if (failure) return Err{"'" + std::string(item) + "': " + *failure};
+    if (const Failure failure = take_item(item, spec, taken_once))
+      return Err{"'" + std::string(item) + "': " + *failure};
     name_last(spec, item);
   }
   return spec;

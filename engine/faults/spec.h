@@ -67,6 +67,7 @@ struct Interval {
 struct QpFault {
   QpName qp;
   Duration at{};
+  std::string text{};  ///< The item as written.
 };
 /// The n-th call of a verb fails with an errno.
 struct CallFault {

@@ -191,6 +191,8 @@ Errno Cm::notify_established(Id id, Instant) {
   return 0;
 }
 
+proto::Psn Cm::first_psn() const { return core_->first_psn; }
+
 void Cm::on_data(std::uint32_t dest_qpn, const Gid& source, std::uint32_t psn, Instant) {
   const auto awaiting = core_->awaiting_data.find(dest_qpn);
   if (awaiting == core_->awaiting_data.end()) return;

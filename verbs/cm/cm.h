@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "proto/base/result.h"
+#include "proto/psn.h"
 #include "verbs/cm/values.h"
 
 namespace uroce::cm {
@@ -102,6 +103,8 @@ class Cm {
   /// From now on `mtu` is CmConfig::mtu_max.
   void set_mtu_max(std::uint8_t mtu) { config_.mtu_max = mtu; }
   const CmCounters& counters() const { return counters_; }
+  /// Of the datagrams that it sends: drawn when it was made.
+  proto::Psn first_psn() const;
   /// How many connections are held, destroyed ones that linger included.
   std::size_t size() const;
 

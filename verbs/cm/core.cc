@@ -34,7 +34,7 @@ PrivateData whole_field(Bytes field) {
 
 Cm::Core::Core(const CmConfig& the_config, CmCounters& the_counters)
     : config(the_config), counters(the_counters), random_state(mix(the_config.seed + 1)) {
-  next_psn = proto::Psn{random24()};
+  first_psn = next_psn = proto::Psn{random24()};
 }
 
 std::uint32_t Cm::Core::random24() {

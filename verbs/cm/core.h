@@ -132,6 +132,7 @@ struct Cm::Core {
   std::pmr::set<Id> new_last_words{&memory};
   std::uint64_t random_state;
   std::uint32_t ids_drawn = 0;
+  proto::Psn first_psn;  ///< Of its datagrams.
   proto::Psn next_psn;
 };
 

@@ -9,6 +9,7 @@
 #include "proto/cm/mad.h"
 #include "proto/icrc.h"
 #include "proto/packet.h"
+#include "proto/qp_identity.h"
 #include "verbs/cm/cm.h"
 
 namespace uroce::cm {
@@ -42,8 +43,11 @@ class NicWithCm {
     return a && b ? std::min(*a, *b) : a ? a : b;
   }
 
-  /// For engine/faults, of NICs that have it.
-  auto identify(std::uint32_t qpn) const { return nic_.identify(qpn); }
+  /// For engine/faults, of NICs that have it. QP 1 is none of those that programs create.
+  auto identify(std::uint32_t qpn) const {
+    return qpn == proto::cm::kManagementQpn ? std::optional(proto::QpIdentity{.first_sent = cm_.first_psn()})
+                                            : nic_.identify(qpn);
+  }
 
  private:
   static std::uint32_t dest_qpn(Bytes packet) {

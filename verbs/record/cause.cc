@@ -120,6 +120,12 @@ std::string refusals_text(const Recording::Refusals& refusals) {
          " of this NIC: " + std::strerror(refusals.last_error) + " (see: uroce doctor)";
 }
 
+std::string faults_text(const Evidence& evidence) {
+  if (evidence.on_purpose() == 0) return "";
+  return "; faults on purpose (UROCE_FAULTS, uroce ctl) have lost, damaged or held back " +
+         counted(evidence.on_purpose(), "packet") + " that this NIC sent or received";
+}
+
 /// " never sent anything", " sent nothing for 540 ms", ...
 std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::optional<Instant> silent_since) {
   const Drops& drops = arrivals.dropped;
@@ -137,7 +143,8 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
              " later, but did not acknowledge this one in time";
     }
     const std::string ago = span_text(failed - *heard);
-    if (!sends) return " sent nothing for " + ago + port_text(evidence);
+    if (!sends)
+      return (evidence.on_purpose() == 0 ? " sent nothing for " : " was not heard for ") + ago + port_text(evidence);
     if (evidence.lacks_data(arrivals)) {
       return " acknowledges it, the last time " + ago +
              " before, but sends no data: a READ or an atomic is answered with its result (an ACK instead is an "
@@ -148,6 +155,7 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
     return text + " in a packet that this NIC takes; it dropped " + std::to_string(drops.count) + ": " +
            reasons_text(drops);
   }
+  if (evidence.on_purpose() != 0) return " was not heard";
   if (evidence.knows_all_packets()) {
     const std::string port = port_text(evidence);
     return " never sent anything" + aim_text(evidence) + (port.empty() ? unseen_text(evidence) : port);
@@ -169,10 +177,11 @@ std::string sent_in_vain(const Evidence& evidence) {
   const Drops& drops = arrivals.dropped;
   // Without packets nobody knows who has sent them.
   if (drops.count != 0 && !evidence.keeps_packets()) {
-    return text + "this NIC dropped " + counted(drops.count, "packet") + " for the QP: " + reasons_text(drops);
+    return text + "this NIC dropped " + counted(drops.count, "packet") + " for the QP: " + reasons_text(drops) +
+           faults_text(evidence);
   }
   return text + "the peer" + peer_text(evidence) + peer_does(evidence, arrivals, silent_since) +
-         strangers_text(arrivals) + refusals_text(evidence.refusals());
+         strangers_text(arrivals) + refusals_text(evidence.refusals()) + faults_text(evidence);
 }
 
 std::string not_ready(const Evidence& evidence) {

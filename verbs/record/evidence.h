@@ -53,6 +53,8 @@ class Evidence {
   /// What is known of the QP besides; null: nothing.
   const Recording::Qp* qp() const;
   const Recording::Refusals& refusals() const { return recording_.refusals; }
+  /// Packets that faults have kept from getting through unharmed and in time. The ring has none of them.
+  std::uint64_t on_purpose() const { return recording_.on_purpose; }
 
   /// Whether a fault asked for the error: nothing was sent then.
   bool is_injected() const;

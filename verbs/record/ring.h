@@ -154,6 +154,7 @@ struct Recording {
   // Not in the ring: the code that knows it adds it.
   std::map<std::uint32_t, Qp> qps;  ///< By QPN.
   Refusals refusals;
+  std::uint64_t on_purpose = 0;  ///< Packets of the NIC that faults have lost, damaged or held back, in any direction.
   std::int64_t wall_offset_ns = 0;
   bool keeps_packets = false;
   std::uint64_t lost_events = 0, lost_packets = 0;  ///< Older ones that were overwritten.

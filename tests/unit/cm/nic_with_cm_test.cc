@@ -162,8 +162,23 @@ TEST_F(NicWithCmTest, TheEarlierDeadlineCounts) {
   ASSERT_TRUE(a.cm.connect(request, start).ok());
   settle(a);
   EXPECT_EQ(a.both.next_deadline(), start + 4608ms);
-  EXPECT_FALSE(a.both.identify(1));
   EXPECT_TRUE(a.both.identify(a.side.qp->qpn()));
+}
+
+TEST_F(NicWithCmTest, FaultsCountMessagesFromTheFirstOne) {
+  ConnectRequest request;
+  request.service_id = kService;
+  request.local = {a.side.gid, 40000};
+  request.remote = {b.side.gid, 7000};
+  ASSERT_TRUE(a.cm.connect(request, world.now()).ok());
+  std::vector<std::uint8_t> frame(proto::kMaxPacketSize);
+  const auto sent = a.both.poll_transmit(world.now(), frame);
+  ASSERT_TRUE(sent);
+  const auto packet = proto::parse_packet(Bytes(frame).first(sent->size));
+  ASSERT_TRUE(packet);
+  ASSERT_TRUE(a.both.identify(1));
+  EXPECT_EQ(packet->psn(), a.both.identify(1)->first_sent);
+  EXPECT_EQ(a.both.identify(1)->nth, 0u);
 }
 
 TEST_F(NicWithCmTest, WorksBehindFaults) {

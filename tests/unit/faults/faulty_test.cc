@@ -26,7 +26,12 @@ class FaultyTest : public testing::Test {
         .lost = [this](const proto::Path&, Bytes, const std::string& comment) { heard.push_back("lost " + comment); },
         .reason = reason};
     faulty.emplace(
-        a, *spec, world.now(), [this](const TimedFault& fault) { acts.push_back(fault.kind); }, witness);
+        a, *spec, world.now(),
+        [this](const TimedFault& fault) {
+          acts.push_back(fault.kind);
+          return has_qp || fault.qp.value == 0;
+        },
+        witness);
     node_a = world.attach(*faulty, {gid_a});
     node_b = world.attach(b, {gid_b});
     b.answers = false;
@@ -51,6 +56,7 @@ class FaultyTest : public testing::Test {
   std::optional<Faulty<EchoNic>> faulty;
   engine::sim::NodeId node_a{}, node_b{};
   std::vector<TimedFault::Kind> acts;
+  bool has_qp = true;
   std::vector<std::string> heard;
   std::function<std::string(Bytes)> reason;  ///< What the NIC says; set before start().
 };
@@ -134,6 +140,43 @@ TEST_F(FaultyTest, FaultsOfTheNicComeInTheirTime) {
   world.run_idle();
   EXPECT_THAT(acts, ElementsAre(What::kPortDown, What::kQpFatal, What::kPortUp, What::kCqOverflow, What::kDeviceFatal));
   EXPECT_EQ(faulty->counters().events, 5u);
+}
+
+TEST_F(FaultyTest, AFaultOfAQpThatIsNotThereDidNotHappen) {
+  has_qp = false;
+  start("qp_fatal=qp:9th@1ms,port=down@2ms..3ms");
+  world.kick(node_a);
+  world.run_for(1ms);
+  EXPECT_EQ(faulty->counters().events, 0u);
+  EXPECT_THAT(faulty->without_effect(), ElementsAre("qp_fatal=qp:9th@1ms found no such QP"));
+  world.run_idle();
+  EXPECT_EQ(faulty->counters().events, 2u);
+  faulty->replace_faults(*parse_faults("cq_overflow=qp:0x99@1ms"), world.now());
+  EXPECT_THAT(faulty->without_effect(), ElementsAre());
+  world.kick(node_a);
+  world.run_idle();
+  EXPECT_THAT(faulty->without_effect(), ElementsAre("cq_overflow=qp:0x99@1ms found no such QP"));
+}
+
+TEST_F(FaultyTest, WhatIsHeldBackInReceptionIsLostInABlackout) {
+  start("rx.delay=1ms@#1..2,blackout=500us..1500us,port=down@10500us..12ms");
+  b.answers = true;
+  post(1);
+  world.run_for(10ms);
+  EXPECT_THAT(a.replies, ElementsAre());
+  EXPECT_EQ(faulty->counters().blackout, 1u);
+  post(2);
+  world.run_idle();
+  EXPECT_THAT(a.replies, ElementsAre());
+  EXPECT_EQ(faulty->counters().blackout, 2u);
+}
+
+TEST(FaultSchedule, TheFirstFatalErrorOfADeviceIsNotPutOffByALaterOne) {
+  Schedule schedule(*parse_faults("device_fatal=1s"), Instant{});
+  schedule.add(*parse_faults("device_fatal=1h"), Instant{});
+  EXPECT_EQ(schedule.next(), Instant{1s});
+  schedule.add(*parse_faults("device_fatal=1ms"), Instant{});
+  EXPECT_LT(schedule.next(), Instant{2ms});
 }
 
 TEST(FaultSchedule, TellsWhenThePortChangesAndNotWhenAnIntervalInsideAnotherEnds) {

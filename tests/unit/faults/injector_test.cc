@@ -141,6 +141,12 @@ TEST(FaultInjector, PsnsCountFromTheFirstOneOfTheQp) {
   }
 }
 
+TEST(FaultInjector, RefusalsThatAreAddedDoNotReplaceThoseBefore) {
+  Injector injector(spec_of("rnr=100%"));
+  injector.add(spec_of("rnr=1%"));
+  for (std::uint32_t psn = 0; psn < 100; ++psn) EXPECT_TRUE(injector.refuses_receive(0x11, proto::Psn(psn))) << psn;
+}
+
 TEST(FaultInjector, DelaysLieInTheRange) {
   using namespace std::chrono_literals;
   Injector injector(spec_of("delay=50us..2ms"));

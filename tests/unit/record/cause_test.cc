@@ -370,6 +370,18 @@ TEST(Cause, PacketsThatWereNotSent) {
             "540 ms; the kernel of this host did not send 8 packets of this NIC: Message too long (see: uroce doctor)");
 }
 
+TEST(Cause, FaultsOnPurposeMayHaveEatenTheAnswers) {
+  Flight flight;
+  send_in_vain(flight);
+  Recording recording = flight.read();
+  recording.on_purpose = 3;
+  EXPECT_EQ(
+      last_cause(recording)->sentence,
+      "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 was not heard; faults "
+      "on purpose (UROCE_FAULTS, uroce ctl) have lost, damaged or held back 3 packets that this NIC sent or "
+      "received");
+}
+
 TEST(Cause, AnRnrStorm) {
   Flight flight;
   for (int i = 0; i < 4; ++i) flight.event(i * 10ms, TraceKind::kRnrNakIn, 0x105, 12);

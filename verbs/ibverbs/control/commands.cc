@@ -136,7 +136,7 @@ Answer lose(const Nics& nics, Words words) {
 Answer blackout(const Nics& nics, const Words& words) {
   const auto time = words.size() == 1 ? engine::faults::parse_duration(words[0]) : std::nullopt;
   if (!time || time->count() == 0)
-    return Err{std::string("expected: blackout TIME, such as blackout 200ms or blackout 1h")};
+    return Err{std::string("expected: blackout TIME, of 24h at most, such as blackout 200ms or blackout 1h")};
   return add(nics, "blackout=0s.." + std::string(words[0]));
 }
 
@@ -181,6 +181,7 @@ void add_counters(CounterLines& lines, Adapter& adapter) {
     lines.add("injected_" + kind, faults.packets.at(i));
   }
   lines.add("injected_blackout", faults.blackout);
+  lines.add("injected_overfull", faults.overfull);
   lines.add("injected_rnr", faults.rnr);
   lines.add("injected_wr", faults.wrs);
   lines.add("injected_event", faults.events);
@@ -250,7 +251,7 @@ Answer execute(std::string_view text) {
   std::optional<std::size_t> only;
   if (!words.empty() && words[0] == "nic") {
     const auto number = words.size() > 1 ? parse_number<std::uint64_t>(words[1]) : std::nullopt;
-    if (!number || *number >= kMaxDevices) return Err{std::string("expected: nic N COMMAND")};
+    if (!number || *number >= kMaxDevices) return Err{std::string("expected: nic N COMMAND, with N below 64")};
     only = *number;
     words.erase(words.begin(), words.begin() + 2);
   }

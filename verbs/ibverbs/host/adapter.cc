@@ -62,8 +62,8 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
       cm_(cm_config_for(nic_.config(), guid_)),
       port_(*port),
       wire_(
-          recorded_, faults, engine::os_now(), [this](const engine::faults::TimedFault& fault) { carry_out(fault); },
-          witness_for(tap)),
+          recorded_, faults, engine::os_now(),
+          [this](const engine::faults::TimedFault& fault) { return carry_out(fault); }, witness_for(tap)),
       runner_(
           wire_, std::move(port),
           [this] {
@@ -77,13 +77,13 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
             // Before the packet that makes the peer wait: the process may be killed as soon as it is sent.
             deposit_last_words();
           }) {
-  recorder_->ask(&port_);
+  recorder_->ask(&port_, &wire_.counters());
 }
 
 Adapter::~Adapter() {
   if (abandoned_) return;
   const auto lock = runner_.lock();
-  recorder_->ask(nullptr);
+  recorder_->ask(nullptr, nullptr);
   memory_.begin_turn(engine::os_now());
   wire_.release_held();
 }
@@ -115,27 +115,28 @@ nic::NicConfig Adapter::complete(nic::NicConfig config) {
   return config;
 }
 
-/// A timed fault; the caller holds the NIC's lock.
-void Adapter::carry_out(const engine::faults::TimedFault& fault) {
+/// A timed fault; the caller holds the NIC's lock. False: there is no such QP.
+bool Adapter::carry_out(const engine::faults::TimedFault& fault) {
   using Kind = engine::faults::TimedFault::Kind;
   switch (fault.kind) {
     case Kind::kQpFatal:
     case Kind::kCqOverflow: {
       const auto qpn = fault.qp.by_order ? nic_.nth_qp(fault.qp.value) : fault.qp.value;
-      if (!qpn) return;
-      fault.kind == Kind::kQpFatal ? nic_.break_qp(*qpn) : nic_.overflow_send_cq(*qpn);
-      return;
+      if (!qpn) return false;
+      return fault.kind == Kind::kQpFatal ? nic_.break_qp(*qpn) : nic_.overflow_send_cq(*qpn);
     }
     case Kind::kPortDown:
     case Kind::kPortUp:
-      return on_port_change(state_.set_fault(fault.kind == Kind::kPortDown));
+      on_port_change(state_.set_fault(fault.kind == Kind::kPortDown));
+      break;
     case Kind::kDeviceFatal:
       broken_ = true;
       recorder_->on_event({.when = engine::os_now(), .kind = nic::TraceKind::kDeviceFatal});
       for (Context* context : contexts_) raise(*context, IBV_EVENT_DEVICE_FATAL);
       if (cm_sink_ != nullptr) cm_sink_->on_removal(*this);
-      return;
+      break;
   }
+  return true;
 }
 
 template <class Change>
@@ -322,7 +323,7 @@ NicFacts Adapter::facts() {
     facts.faults = wire_.counters();
     facts.faults.calls = call_faults_injected();
     facts.faults.connections = cm_faults().injected();
-    facts.faults_without_effect = wire_.injector().without_effect();
+    facts.faults_without_effect = wire_.without_effect();
     for (std::string& sentence : cm_faults().without_effect()) {
       facts.faults_without_effect.push_back(std::move(sentence));
     }
@@ -358,7 +359,7 @@ void Adapter::after_fork_in_child() {
 
 void Adapter::abandon_inside_call() {
   abandoned_ = true;
-  recorder_->ask(nullptr);
+  recorder_->ask(nullptr, nullptr);
   runner_.abandon_thread();
 }
 

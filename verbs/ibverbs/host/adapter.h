@@ -142,7 +142,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
           std::unique_ptr<FlightRecorder> recorder);
   nic::NicConfig complete(nic::NicConfig config);
   engine::faults::Witness witness_for(engine::CaptureTap* tap);
-  void carry_out(const engine::faults::TimedFault& fault);
+  bool carry_out(const engine::faults::TimedFault& fault);
   template <class Change>
   void change_faults(const Change& change);
   /// From now on it is heard when `addresses`, or their interfaces, come and go.

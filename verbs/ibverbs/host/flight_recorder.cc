@@ -151,6 +151,7 @@ record::Recording FlightRecorder::read() const {
     const engine::PortCounters counters = port_->counters();
     recording.refusals = {.count = counters.send_errors, .last_error = counters.last_send_error};
   }
+  if (faults_ != nullptr) recording.on_purpose = faults_->kept_back();
   look_at_ports(recording);
   return recording;
 }
@@ -184,7 +185,7 @@ void FlightRecorder::abandon() {
   wanted_ = nullptr;
   directory_.clear();
   qps_ = nullptr;
-  port_ = nullptr;
+  ask(nullptr, nullptr);
   memory_ = engine::Fd{};
   // The lock lasts for as long as anybody has the file open, or mapped: others would take the parent's ring for that of
   // a living process after its end.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/faults/injector.h"
 #include "engine/os/fd.h"
 #include "engine/port/port.h"
 #include "engine/sans_io.h"
@@ -54,8 +55,12 @@ class FlightRecorder final : public nic::TraceSink {
 
   /// `qps` hears what happens too; null: nobody else does.
   void tell(PublishedQps* qps) { qps_ = qps; }
-  /// Asks `port`, as long as that lives, which packets were refused; null: from now on nobody.
-  void ask(const engine::Port* port) { port_ = port; }
+  /// Asks `port`, as long as that lives, which packets were refused, and `faults` which they have hit; null: from now
+  /// on nobody.
+  void ask(const engine::Port* port, const engine::faults::FaultCounters* faults) {
+    port_ = port;
+    faults_ = faults;
+  }
   /// Calls `tell` with each packet that is sent, and what there is to say about it.
   void tell_reasons(std::function<void(Bytes packet, std::string reason)> tell) { tell_reason_ = std::move(tell); }
   /// The program learns of an error: save_if_wanted() will write what is kept. Takes no memory: the NIC is in the midst
@@ -87,6 +92,7 @@ class FlightRecorder final : public nic::TraceSink {
   record::RingWriter writer_;
   record::Phase phase_ = record::Phase::kOther;
   const engine::Port* port_ = nullptr;
+  const engine::faults::FaultCounters* faults_ = nullptr;
   PublishedQps* qps_ = nullptr;
   std::function<void(Bytes, std::string)> tell_reason_;
   record::SendReasons reasons_;  ///< Used when tell_reason_ is set.
