@@ -2,6 +2,8 @@
 #include "engine/port/uring_port.h"
 
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -75,12 +77,13 @@ void UringPort::flush() {
   if (!queue_.empty() && is_ring_empty()) submit_and_reap(nullptr);
 }
 
-/// Sends the only packet that is queued without the ring.
+/// Sends the only packet that is queued without the ring. By the system call: in programs that look for RDMA devices by
+/// netlink, as those with librdmacm do, our own sendmsg() asks the kernel each time whose socket it is.
 void UringPort::send_alone() {
   full_.clear();
   const FrameIndex frame = queue_.front();
   const Outgoing& out = outgoing_[frame.value];
-  const ssize_t result = ::sendmsg(senders_[out.index].fd.get(), &out.message, MSG_DONTWAIT);
+  const long result = ::syscall(SYS_sendmsg, senders_[out.index].fd.get(), &out.message, MSG_DONTWAIT);
   ++counters_.system_calls;
   on_sent(frame, result < 0 ? -errno : 0);
   queue_ = full_;
