@@ -83,7 +83,7 @@ ROOMS = {
     "tools": {"tools/cli", "tools/output", "tools/rdma"},
     # Captures explained: explain -> words -> story -> packets -> capture.
     "tools/explain/capture": PROTO,
-    "tools/explain/packets": PROTO | {"tools/explain/capture"},
+    "tools/explain/packets": PROTO | {"engine/faults", "tools/explain/capture"},  # Comments quote faults as their language has them.
     "tools/explain/story": PROTO | {"tools/explain/packets"},
     "tools/explain/words": PROTO | {"tools/explain/packets", "tools/explain/story"},
     "tools/explain": PROTO | {"verbs/record", "tools/output", "tools/explain/capture", "tools/explain/packets", "tools/explain/story",

@@ -3,6 +3,7 @@
 
 #include "proto/frame.h"
 #include "proto/icrc.h"
+#include "proto/pcap_format.h"
 
 namespace uroce::explain::test {
 namespace {
@@ -50,6 +51,28 @@ Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends) {
     frames.emplace_back(time_ns += packet.wait_us * 1'000, scripted_frame(packet, ends));
   }
   return pcap_of(std::move(frames));
+}
+
+Octets scripted_pcapng(const std::vector<Sighting>& sightings, const Ends& ends) {
+  namespace format = proto::pcap_format;
+  Octets file;
+  format::put_header(format::Format::kPcapng, file);
+  format::put_interface("a", file);
+  format::put_interface("b", file);
+  std::int64_t time_ns = 1'000'000'000;
+  for (const Sighting& seen : sightings) {
+    time_ns += seen.packet.wait_us * 1'000;
+    const Octets frame = scripted_frame(seen.packet, ends);
+    format::put_packet(
+        format::Format::kPcapng,
+        {.time_ns = time_ns,
+         .frame = frame,
+         .comment = seen.comment,
+         .interface = seen.at_a ? 0u : 1u,
+         .direction = seen.packet.from_a == seen.at_a ? format::Direction::kSent : format::Direction::kReceived},
+        file);
+  }
+  return file;
 }
 
 Octets told_by_turns(const std::vector<Said>& packets) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,15 @@ struct Ends {
 };
 
 Octets scripted_pcap(const std::vector<Scripted>& packets, const Ends& ends = {});
+
+/// A packet as a NIC of ours captures it: that of A, or that of B.
+struct Sighting {
+  Scripted packet;
+  std::string comment{};
+  bool at_a = true;
+};
+/// The .pcapng of both NICs, in which each has an interface if it has seen anything.
+Octets scripted_pcapng(const std::vector<Sighting>& sightings, const Ends& ends = {});
 
 /// A packet of one of several connections, each of which has its own ends.
 struct Said {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "proto/packet.h"
+#include "tools/explain/packets/injected.h"
 #include "tools/explain/packets/wrapping.h"
 
 namespace uroce::explain {
@@ -220,6 +221,13 @@ Dissector::Core Dissector::core(Bytes ethernet, std::size_t outside) {
   return {as_ethernet(inner.type, inner.network, cut), captured, cut != 0, inner.tunnel};
 }
 
+std::string_view Packet::lost_when_sent() const { return injected(comment, "dropped"); }
+
+std::string_view Packet::lost_on_receipt() const {
+  const std::string_view dropped = injected(receiver_comment, "dropped");
+  return dropped.empty() ? injected(receiver_comment, "corrupted") : dropped;
+}
+
 Result<Packet, Untold> Dissector::packet(const Frame& frame, std::uint64_t number) {
   const auto link_layer = link(frame);
   if (!link_layer) return Err{Untold{Untold::Why::kLinkType, name_of(frame.link_type)}};
@@ -250,7 +258,8 @@ Result<Packet, Untold> Dissector::packet(const Frame& frame, std::uint64_t numbe
   }
   out.length_cut = out.cut && captured < view->op().stack.bytes;
   read_headers(*view, out);
-  out.comment.assign(frame.comment);
+  const bool by_receiver = out.direction == Direction::kReceived || is_of_receiver(frame.comment);
+  (by_receiver ? out.receiver_comment : out.comment).assign(frame.comment);
   if (out.cut) return out;
   out.icrc = icrc_ok(*parsed) ? Icrc::kRight : Icrc::kWrong;
   if (out.icrc == Icrc::kWrong) return out;  // Whatever it says may be wrong.

@@ -90,7 +90,9 @@ struct Packet {
 
   std::shared_ptr<const CmMessage> cm;
   std::vector<proto::rules::Breach> breaches;  ///< Rules that it breaks by itself.
-  std::string comment;                         ///< From a pcapng.
+  // From a pcapng.
+  std::string comment;           ///< What its sender's NIC says, or whoever has captured it.
+  std::string receiver_comment;  ///< What its receiver's NIC says.
 
   // From the other end's capture.
   Fate fate = Fate::kUnknown;
@@ -100,7 +102,11 @@ struct Packet {
 
   /// As its receiver sees it.
   /// Whether its receiver had nothing of it, as far as both captures show.
-  bool is_gone() const { return fate == Fate::kLost || fate == Fate::kDamaged; }
+  bool is_gone() const { return fate == Fate::kLost || fate == Fate::kDamaged || !lost_to().empty(); }
+  /// The injected fault that kept it from its receiver: "dropped by drop=op:ack"; empty: none that a comment names.
+  std::string_view lost_to() const { return lost_on_receipt().empty() ? lost_when_sent() : lost_on_receipt(); }
+  std::string_view lost_when_sent() const;   ///< By its sender's NIC ...
+  std::string_view lost_on_receipt() const;  ///< ... or by its receiver's, which drops what it has corrupted.
   Icrc icrc_on_arrival() const { return fate == Fate::kDamaged ? Icrc::kWrong : icrc; }
   bool is_response() const { return op->is_response(); }
   /// For responses with AETH.

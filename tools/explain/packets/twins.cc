@@ -26,8 +26,7 @@ namespace {
 
 /// A NIC of ours says that the faults which it plays have dropped the packet in front of the wire.
 bool was_never_sent(const Packet& packet) {
-  return packet.direction == Direction::kSent && packet.comment.starts_with("uroce: ") &&
-         packet.comment.find("dropped ") != std::string::npos;
+  return packet.direction == Direction::kSent && !packet.lost_when_sent().empty();
 }
 
 }  // namespace
@@ -113,6 +112,7 @@ Packet Twins::merge(const Packet& first, const Packet& second) {
   merged.other = arrived.place;
   merged.other_time_ns = arrived.time_ns;
   if (merged.comment.empty()) merged.comment = arrived.comment;
+  merged.receiver_comment = arrived.receiver_comment;
   if (!merged.is_response()) return merged;
   // An answer matters when the requester gets it.
   std::swap(merged.place, merged.other);

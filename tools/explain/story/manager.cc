@@ -40,8 +40,9 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
   const CmMessage& message = *packet.cm;
   ++counts_.messages;
   told.reason = Reason::kManagement;
-  if (packet.fate == Fate::kLost) {
+  if (packet.fate == Fate::kLost || !packet.lost_to().empty()) {
     ++counts_.lost;
+    if (!packet.lost_to().empty()) ++counts_.lost_to_faults;
     told.note(Severity::kProblem, "lost", lost_text(packet));
     list(packet, {Severity::kProblem, "lost", std::string(name_of(message.attribute)) + " was " + lost_text(packet)});
   }

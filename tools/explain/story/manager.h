@@ -28,7 +28,8 @@ class Manager {
   struct Counts {
     std::uint64_t messages = 0, again = 0, requests = 0, replies = 0, rejects = 0, disconnects = 0;
     std::uint64_t more_incidents = 0;  ///< Than are listed.
-    std::uint64_t lost = 0;            ///< Between the captures of both ends.
+    std::uint64_t lost = 0;            ///< Between the captures of both ends, or to injected faults ...
+    std::uint64_t lost_to_faults = 0;  ///< ... that a comment names.
   };
   const Counts& counts() const { return counts_; }
   const std::vector<Incident>& incidents() const { return incidents_; }

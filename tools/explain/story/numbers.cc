@@ -79,6 +79,12 @@ void Numbers::add_incident(const Incident& incident) {
   }
 }
 
+Incident* Numbers::incident(Place place, std::string_view code) {
+  const auto found = std::find_if(incidents.begin(), incidents.end(),
+                                  [&](const Incident& i) { return i.place == place && i.note.code == code; });
+  return found == incidents.end() ? nullptr : &*found;
+}
+
 std::uint64_t Numbers::resent() const {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < kReasons; ++i) {

@@ -51,7 +51,8 @@ struct Round {
   std::uint64_t packets = 0;
   Place cause;
   std::int64_t wait_ns = 0;
-  std::string finding;  ///< What was lost, as far as the answers tell.
+  std::string finding;         ///< What was lost, as far as the answers tell.
+  bool finding_known = false;  ///< A comment tells it: there is nothing to guess from answers.
 };
 
 /// A NAK, RNR NAK, gap or breach that the summary lists.
@@ -73,9 +74,10 @@ struct Numbers {
   std::uint64_t responses = 0;  ///< To them.
   std::array<std::uint64_t, kReasons> reasons{};
   std::uint64_t sequence_naks = 0, rnr_naks = 0, fatal_naks = 0;
-  std::uint64_t missing = 0;  ///< Packets that PSNs tell of and that the capture does not have.
-  std::uint64_t lost = 0;     ///< On the way from one capture to the other.
-  std::uint64_t damaged = 0;  ///< Wrong ICRC.
+  std::uint64_t missing = 0;         ///< Packets that PSNs tell of and that the capture does not have.
+  std::uint64_t lost = 0;            ///< On the way from one capture to the other, or to injected faults ...
+  std::uint64_t lost_to_faults = 0;  ///< ... that a comment names.
+  std::uint64_t damaged = 0;         ///< Wrong ICRC.
   std::uint64_t read_gaps = 0;
   std::uint64_t acked_bytes = 0;  ///< Payload that was acknowledged, or that a READ brought.
   std::int64_t first_ns = 0, last_ns = 0,
@@ -91,6 +93,8 @@ struct Numbers {
 
   void add_round(const Round& round);
   void add_incident(const Incident& incident);
+  /// The listed incident with this code that `place` was said to show, if any.
+  Incident* incident(Place place, std::string_view code);
   /// The newest round, if it is listed.
   Round* newest_round() { return more_rounds == 0 && !rounds.empty() ? &rounds.back() : nullptr; }
   std::uint64_t resent() const;

@@ -66,10 +66,12 @@ Told Story::tell(const Packet& packet) {
     if (packet.icrc_on_arrival() == Icrc::kWrong) ++connection->icrc_wrong;
     if (packet.icrc_on_arrival() == Icrc::kRight) ++connection->icrc_right;
   }
-  if (!packet.comment.empty()) {
+  for (const std::string* const comment : {&packet.comment, &packet.receiver_comment}) {
+    const bool said = comment == &packet.receiver_comment && *comment == packet.comment;
+    if (comment->empty() || said) continue;
     // What a NIC of ours says about a packet: a fault was injected.
-    const bool fault = packet.comment.starts_with("uroce: ");
-    told.note(fault ? Severity::kProblem : Severity::kRemark, "comment", packet.comment);
+    const bool fault = comment->starts_with("uroce: ");
+    told.note(fault ? Severity::kProblem : Severity::kRemark, "comment", *comment);
   }
   return told;
 }
@@ -144,7 +146,7 @@ void Story::tell_datagram(const Packet& packet, Told& told) {
   told.reason = Reason::kFirst;
   ++connection.datagrams.count;
   connection.datagrams.bytes += packet.payload;
-  if (packet.fate == Fate::kLost) {
+  if (packet.fate == Fate::kLost || !packet.lost_to().empty()) {
     ++connection.datagrams.lost;
     told.note(Severity::kProblem, "lost", lost_text(packet));
   }

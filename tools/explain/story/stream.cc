@@ -6,6 +6,7 @@
 
 #include "proto/describe/describe.h"
 #include "proto/timing.h"
+#include "tools/explain/packets/injected.h"
 
 namespace uroce::explain {
 namespace {
@@ -80,9 +81,12 @@ void Stream::incident(const Packet& packet, Told& told, Severity severity, std::
 /// What became of a packet between the captures of both ends.
 void Stream::judge_way(const Packet& packet, Told& told) {
   constexpr std::int64_t kSlow = 10'000'000, kSmooth = 16, kSmoothLate = 1024;
-  if (packet.fate == Fate::kUnknown) return;
   const bool ack = packet.op->kind == proto::Kind::kAcknowledge;
-  const std::string name = ack ? proto::describe(packet.decoded()) : std::string(packet.op->name);
+  const auto name_of = [&] { return ack ? proto::describe(packet.decoded()) : std::string(packet.op->name); };
+  note_held(packet);
+  if (!packet.lost_to().empty()) return note_lost_to_fault(packet, name_of(), told);
+  if (packet.fate == Fate::kUnknown) return;
+  const std::string name = name_of();
   if (packet.fate != Fate::kArrived) last_lost_ = std::max(last_lost_, index_of(packet.psn));
   if (packet.fate == Fate::kLost) {
     ++numbers_.lost;
@@ -121,6 +125,7 @@ void Stream::judge_way(const Packet& packet, Told& told) {
 }
 
 void Stream::request(const Packet& packet, Told& told) {
+  take_held_answers(packet.time_ns);
   if (!started_) {
     start(packet.psn);
     if (!packet.op->starts()) {
@@ -173,7 +178,7 @@ void Stream::add_new(PsnIndex index, const Packet& packet, Told& told) {
   check_new(index, packet, told);
   SentPacket sent = sent_packet(index, packet);
   sent.resent = stated.has_value();
-  sent.behind_gap = !history_.holes().empty();
+  sent.behind_gap = !history_.holes().empty() || is_behind_struck(index, packet.time_ns);
   history_.add_packet(sent);
   const Message* const message = history_.message(index);
   const bool whole_read = message != nullptr && message->is_read() && message->first == index;
@@ -208,14 +213,16 @@ void Stream::note_missing(PsnIndex begin, PsnIndex end, const Packet& packet, To
   numbers_.missing += missing;
   const std::string range =
       missing == 1 ? "PSN " + hex(psn_of(begin)) : counted(missing, "PSN") + " from " + hex(psn_of(begin)) + " on";
-  std::string text = range + (missing == 1 ? " is" : " are") +
-                     " missing in front of this packet: lost or held back before this capture, or not captured";
+  std::string text =
+      range + (missing == 1 ? " is" : " are") + " missing in front of this packet: " + std::string(kMissing);
   if (!reliable_) {
     text = range + (missing == 1 ? " is" : " are") + " missing: lost";
     if (order_.in_message() || !packet.op->starts()) text += "; the receiver drops the whole message";
   }
   incident(packet, told, Severity::kProblem, "gap", text);
-  history_.add_hole({begin, end, packet.time_ns, packet.place});
+  const Hole hole{begin, end, packet.time_ns, packet.place};
+  history_.add_hole(hole);
+  if (gaps_.size() < Numbers::kListed) gaps_.push_back(hole);
 }
 
 void Stream::fill_hole(PsnIndex index, std::int64_t psns) {
@@ -253,8 +260,11 @@ void Stream::check_new(PsnIndex, const Packet& packet, Told& told) {
 void Stream::damaged(const Packet& packet, Told& told) {
   ++numbers_.damaged;
   ++numbers_.packets;
+  const std::string_view fault = injected(packet.comment, "corrupted");
+  const std::string damage = fault.empty() ? "damaged on the way" : std::string(fault) + ", injected by its NIC";
+  if (started_ && !fault.empty()) strike(packet, fault, kNever);
   incident(packet, told, Severity::kProblem, "icrc_wrong",
-           "ICRC wrong: damaged on the way, its receiver drops " + std::string(reliable_ ? "it" : "the whole message") +
+           "ICRC wrong: " + damage + ", its receiver drops " + std::string(reliable_ ? "it" : "the whole message") +
                " (it says " + std::string(packet.op->name) + ", PSN " + hex(packet.psn) + ")");
   if (started_ && !packet.is_response()) await_hole(packet);
 }
@@ -270,6 +280,7 @@ void Stream::await_hole(const Packet& damaged) {
 }
 
 void Stream::finish(std::int64_t now) {
+  take_held_answers(kNever);
   for (const Message& message : history_.messages()) {
     if (!message.done) ++numbers_.unanswered;
     if (!message.whole)
@@ -294,7 +305,7 @@ void Stream::finish(std::int64_t now) {
     const bool refused = std::any_of(evidence_.naks.begin(), evidence_.naks.end(), [&](const Hint& nak) {
       return nak.index == una_ && nak.time_ns >= oldest->time_ns;
     });
-    failure_ += refused ? "the last one answered by a NAK that asks for it again" : "no answer";
+    failure_ += refused ? "the last one answered by a NAK that asks for it again" : silence_text();
     failure_ += ": the requester has probably given up (RETRY_EXC_ERR)";
     if (now > oldest->time_ns) failure_ += "; the capture ends " + duration_text(now - oldest->time_ns) + " later";
   }

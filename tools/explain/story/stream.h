@@ -2,7 +2,9 @@
 // One direction of a connection: what its requester sends, and how the peer answers. RC and UC.
 #pragma once
 
+#include <limits>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "proto/rules/rules.h"
@@ -84,6 +86,20 @@ class Stream {
     std::uint8_t syndrome = 0;
     std::uint32_t msn = 0;
   };
+  /// What a gap is said to come from, while nothing tells more.
+  static constexpr std::string_view kMissing = "lost or held back before this capture, or not captured";
+  static constexpr std::string_view kUnseen = "lost or held back before this capture";
+  static std::string awaits_text(proto::Psn psn) { return "the responder waits for PSN " + hex(psn) + ": "; }
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  /// A packet into which a NIC of ours has injected a fault, as a comment says.
+  struct Struck {
+    PsnIndex index = 0;
+    bool is_answer = false;
+    Place place;
+    std::int64_t time_ns = 0;
+    std::int64_t until_ns = 0;  ///< Its receiver has it from then on.
+    std::string fault;          ///< "dropped by drop=op:ack"
+  };
   PsnIndex index_of(proto::Psn psn) const;
   static proto::Psn psn_of(PsnIndex index) { return proto::Psn{static_cast<std::uint32_t>(index & 0xFFFFFF)}; }
   void start(proto::Psn psn);
@@ -153,6 +169,23 @@ class Stream {
   void judge_round(PsnIndex index, Told& told);
   void fail(const Packet& packet, const std::string& text);
 
+  // Injected faults.
+  void note_lost_to_fault(const Packet& packet, const std::string& name, Told& told);
+  void strike(const Packet& packet, std::string_view fault, std::int64_t until_ns);
+  std::string struck_text(const Struck& struck) const;
+  const Struck* struck_at(Place place) const;
+  const Struck* struck_unseen(PsnIndex begin, std::int64_t now, std::int64_t answers_since_ns) const;
+  void find_struck(Round& round);
+  void note_held(const Packet& packet);
+  void find_held(const Packet& packet, const std::string& held, std::int64_t due_ns);
+  void find_gap(const Packet& packet, const std::string& held, std::int64_t due_ns);
+  bool is_behind_struck(PsnIndex index, std::int64_t now) const;
+  std::string silence_text() const;
+  bool hold_answer(const Packet& packet, Told& told);
+  void take_held_answers(std::int64_t now);
+  bool has_given_up(std::int64_t now) const;
+  void answer(const Packet& packet, Told& told);
+
   // Both directions.
   void judge_way(const Packet& packet, Told& told);
   void incident(const Packet& packet, Told& told, Severity severity, std::string_view code, std::string text);
@@ -201,6 +234,12 @@ class Stream {
   PsnIndex last_lost_ = 0;  ///< The highest request of which it, or its answer, got lost between both ends' captures.
   PsnIndex last_late_ = 0;  ///< The same for late ones.
   Place overtaken_;         ///< The last one that was told to be overtaken.
+  std::deque<Hole> gaps_;   ///< As many as are listed.
+  std::deque<Struck> struck_;                         ///< The newest ones.
+  std::multimap<std::int64_t, Packet> held_answers_;  ///< Not with the requester before then, as their comments say.
+  std::int64_t maybe_held_until_ns_ = 0;   ///< An answer that counts already may have been held back until then.
+  std::int64_t last_round_ns_ = 0;         ///< When the newest round began ...
+  std::int64_t before_last_round_ns_ = 0;  ///< ... and the one before it.
   std::string failure_;
   Numbers numbers_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that a requester sends again, or seems to.
 #include <algorithm>
+#include <utility>
 
 #include "tools/explain/story/stream.h"
 
@@ -139,6 +140,8 @@ void Stream::note_round(PsnIndex index, const Packet& packet, Told& told) {
                    .cause = told.cause,
                    .wait_ns = told.wait_ns,
                    .finding = {}};
+    before_last_round_ns_ = std::exchange(last_round_ns_, packet.time_ns);
+    find_struck(*round_);
     told.goes_back = true;
     numbers_.add_round(*round_);
     round_end_ = next_;
@@ -168,7 +171,8 @@ void Stream::note_round(PsnIndex index, const Packet& packet, Told& told) {
     }
     cursor_ = index + 1;
   }
-  if (index < una_ && message != nullptr && message->done) {
+  const bool maybe_held = packet.time_ns < maybe_held_until_ns_;
+  if (index < una_ && message != nullptr && message->done && !maybe_held) {
     told.note(Severity::kUnusual, "already_acknowledged", "PSN " + hex(packet.psn) + " had been acknowledged");
   }
 }

@@ -23,6 +23,7 @@ constexpr std::int64_t kAnsweredWithin = 10'000'000, kAnswerLateWithin = 1'000'0
 }  // namespace
 
 void Stream::response(const Packet& packet, Told& told) {
+  take_held_answers(packet.time_ns);
   ++numbers_.responses;
   ++answers_;
   told.reason = Reason::kAnswer;
@@ -34,6 +35,11 @@ void Stream::response(const Packet& packet, Told& told) {
     told.note(Severity::kRemark, "before_capture", "answers what was sent before the capture began");
     return;
   }
+  if (!hold_answer(packet, told)) answer(packet, told);
+}
+
+/// The requester gets it.
+void Stream::answer(const Packet& packet, Told& told) {
   learn_mtu(packet);
   const PsnIndex index = index_of(packet.psn);
   note_awaited(index, packet);

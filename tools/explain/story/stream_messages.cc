@@ -97,6 +97,7 @@ void Stream::join_message(PsnIndex index, const Packet& packet) {
     if (!open->whole) open->bytes += open->is_atomic() ? 8 : packet.payload;
     if (!open->length_known) open->length = std::max(open->length, open->bytes);
   }
+  if (!reliable_ && !packet.lost_to().empty()) open->gap = true;
   if (packet.op->ends()) {
     open->last_payload = packet.payload;
     end_message(*open);

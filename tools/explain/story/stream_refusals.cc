@@ -32,6 +32,7 @@ void Stream::advance_to_refused(PsnIndex index, const Packet& packet, Told& told
 void Stream::judge_round(PsnIndex index, Told& told) {
   Round* const round = numbers_.newest_round();
   if (round == nullptr || round->reason != Reason::kTimeout) return;
+  if (round->finding_known) return;
   const bool first = !round_answer_;
   if (first) round_answer_ = index;
   const std::string maybe = round->sure ? "" : "probably ";  // Else the packet may have been held back only.
@@ -136,9 +137,12 @@ bool Stream::is_second_nak(PsnIndex index, const Packet& packet, Told& told) {
 void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
   if (is_second_nak(index, packet, told)) return;
   ++numbers_.sequence_naks;
-  std::string text = "the responder waits for PSN " + hex(packet.psn) + ": ";
+  std::string text = awaits_text(packet.psn);
   const SentPacket* const sent = history_.packet(index);
-  if (evidence_.rnr && !evidence_.rnr->used && evidence_.rnr->index == index) {
+  const Struck* const struck = sent == nullptr ? nullptr : struck_at(sent->last);
+  if (struck != nullptr) {
+    text += struck_text(*struck);
+  } else if (evidence_.rnr && !evidence_.rnr->used && evidence_.rnr->index == index) {
     text += "what follows a packet that was refused with RNR is out of sequence";
   } else if (sent != nullptr && sent->late) {
     text += (*names_)(sent->last) + " came too late, behind a later PSN";
@@ -150,9 +154,10 @@ void Stream::refuse_sequence(PsnIndex index, const Packet& packet, Told& told) {
     text += (*names_)(sent->last) + " did not reach it";
   } else {
     const Hole* const hole = history_.hole(index);
-    text += hole == nullptr ? "it was not captured"
-            : hole->damaged ? (*names_)(hole->damaged) + " was damaged"
-                            : "lost or held back before this capture";
+    text += hole == nullptr                       ? "it was not captured"
+            : struck_at(hole->damaged) != nullptr ? struck_text(*struck_at(hole->damaged))
+            : hole->damaged                       ? (*names_)(hole->damaged) + " was damaged"
+                                                  : std::string(kUnseen);
   }
   if (index < una_ && evidence_.progress_ns != 0) text += " (late: PSN " + hex(packet.psn) + " has been acknowledged)";
   incident(packet, told, Severity::kProblem, "nak_sequence", text);

@@ -38,6 +38,12 @@ std::string hex(std::uint64_t value) { return fmt::format("0x{:x}", value); }
 std::string hex(proto::Psn psn) { return hex(std::uint64_t{psn.value()}); }
 
 std::string lost_text(const Packet& packet) {
+  if (const std::string_view fault = packet.lost_on_receipt(); !fault.empty()) {
+    return fmt::format("{}, injected by its receiver's NIC", fault);
+  }
+  if (const std::string_view fault = packet.lost_when_sent(); !fault.empty()) {
+    return fmt::format("{}, injected by its NIC", fault);
+  }
   switch (packet.doubt) {
     case Doubt::kNone:
       return "lost on the way: the other end did not see it";

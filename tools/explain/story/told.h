@@ -104,7 +104,7 @@ class Names {
 /// "0x103"
 std::string hex(std::uint64_t value);
 std::string hex(proto::Psn psn);
-/// "lost on the way: ...", of a packet that only one end has seen.
+/// "lost on the way: ...", of a packet that only one end has seen; "dropped by loss=1%, injected by its NIC".
 std::string lost_text(const Packet& packet);
 /// 81920000 as "81.9 ms".
 std::string duration_text(std::int64_t ns);

@@ -52,7 +52,8 @@ std::string_view kind(const Packet& packet) {
   }
 }
 
-std::string_view arrow(Fate fate) {
+std::string_view arrow(const Packet& packet) {
+  const Fate fate = packet.lost_to().empty() ? packet.fate : Fate::kLost;
   return fate == Fate::kLost ? "lost" : fate == Fate::kDamaged ? "damaged" : fate == Fate::kArrived ? "arrived" : "";
 }
 
@@ -144,7 +145,7 @@ void Html::packet(const Packet& packet, const Told& told, const Story&) {
   const Object line =
       Object::array({(*names_)(packet.place), packet.time_ns, told.connection, told.from_left ? 1 : 0, what(packet),
                      psn, part_text(packet, told), why(packet, told, *names_), kind(packet), told.is_problem() ? 1 : 0,
-                     arrow(packet.fate), cause == indices_.end() ? -1 : static_cast<std::int64_t>(cause->second), way,
+                     arrow(packet), cause == indices_.end() ? -1 : static_cast<std::int64_t>(cause->second), way,
                      to_string(told.reason), head, network(packet)});
   packets_ += (packets_.empty() ? "\n" : ",\n") + in_script(line);
   indices_.emplace(key(packet.place), count_++);

@@ -54,6 +54,7 @@ Object direction(const Stream& stream) {
                 {"answer_gaps", n.read_gaps},
                 {"missing", n.missing},
                 {"lost", n.lost},
+                {"lost_to_faults", n.lost_to_faults},
                 {"icrc_wrong", n.damaged},
                 {"most_transmissions", n.most_transmissions},
                 {"not_completed", n.unanswered},

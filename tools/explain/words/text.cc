@@ -164,7 +164,8 @@ void Text::direction(const Connection& connection, bool from_left, const Story& 
   add(count(Reason::kNetworkCopy), "copy made by the network", "copies made by the network");
   add(count(Reason::kReordered), "packet out of order", "packets out of order");
   add(n.missing, "PSN that the capture does not have", "PSNs that the capture does not have");
-  add(n.lost, "packet lost between the two captures", "packets lost between the two captures");
+  add(n.lost - n.lost_to_faults, "packet lost between the two captures", "packets lost between the two captures");
+  add(n.lost_to_faults, "packet lost to an injected fault", "packets lost to injected faults");
   add(n.damaged, "packet with a wrong ICRC", "packets with a wrong ICRC");
   if (!more.empty()) line(more);
   if (n.latency.count() == 1)
@@ -237,7 +238,10 @@ void Text::management(const Story& story) {
                    counted(counts.requests, "REQ"), counted(counts.replies, "REP"), counted(counts.rejects, "REJ"),
                    counted(counts.disconnects, "DREQ")));
   if (counts.again != 0) line(fmt::format("  {} sent again", counted(counts.again, "message")));
-  if (counts.lost != 0) line(fmt::format("  {} lost between the two captures", counted(counts.lost, "message")));
+  const std::uint64_t between = counts.lost - counts.lost_to_faults;
+  if (between != 0) line(fmt::format("  {} lost between the two captures", counted(between, "message")));
+  if (counts.lost_to_faults != 0)
+    line(fmt::format("  {} lost to injected faults", counted(counts.lost_to_faults, "message")));
   for (const Incident& incident : story.manager().incidents()) {
     line(fmt::format("      {:<6} {:<10} {}", (*names_)(incident.place), since_start(incident.time_ns, story),
                      incident.note.text));
