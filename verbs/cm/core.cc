@@ -194,9 +194,13 @@ proto::Path Cm::Core::path_of(const Connection& c) const {
   proto::Path path;
   path.source = c.info.local.address;
   path.destination = c.info.remote.address;
-  path.source_port = config.source_port;
+  path.source_port = source_port(path.source);
   path.tclass = c.info.path.tclass;
   return path;
+}
+
+std::uint16_t Cm::Core::source_port(const Gid& local) const {
+  return config.find_source_port ? config.find_source_port(local) : config.source_port;
 }
 
 void Cm::Core::send(const Connection& c, const Mad& mad) { outgoing.push_back({path_of(c), mad}); }
@@ -225,7 +229,7 @@ void Cm::Core::answer(const Incoming& in, const Mad& mad) {
   proto::Path path;
   path.source = in.path.destination;
   path.destination = in.path.source;
-  path.source_port = config.source_port;
+  path.source_port = source_port(path.source);
   path.tclass = static_cast<std::uint8_t>(in.path.tclass & ~proto::kEcnMask);
   outgoing.push_back({path, mad});
 }

@@ -91,6 +91,7 @@ struct Cm::Core {
 
   // core.cc: out
   proto::Path path_of(const Connection& c) const;
+  std::uint16_t source_port(const Gid& local) const;
   void send(const Connection& c, const Mad& mad);
   /// Sends `mad` now, and `retries` times more until stop().
   void send_until_answered(Connection& c, const Mad& mad, int retries, Instant now);

@@ -185,14 +185,19 @@ struct ConnectionInfo {
   std::uint8_t max_rd_atomic = 0;
 };
 
+/// UDP source port of messages: what Linux has.
+inline constexpr std::uint16_t kUsualSourcePort = 0xD872;
+
 struct CmConfig {
   std::vector<Gid> gids;     ///< GID table. A request for another address is refused.
   std::uint64_t guid = 0;    ///< Node GUID, of which no other node on the network may have the same.
   std::uint8_t slot = 0;     ///< Top byte of our communication IDs: which of several NICs that share an address.
   std::uint64_t seed = 1;    ///< IDs and starting PSNs follow from it.
   std::uint8_t mtu_max = 5;  ///< Requests with a longer path MTU are refused.
-  std::uint16_t source_port = 0xD872;  ///< UDP source port of our packets; receivers take any.
-  std::uint32_t time_divisor = 1;      ///< Tests: all protocol times are divided by it (UROCE_CM_TIME).
+  std::uint16_t source_port = kUsualSourcePort;  ///< UDP source port of our packets; receivers take any.
+  /// The port to send from at one of our addresses instead, where `source_port` can't be had. May be empty.
+  std::function<std::uint16_t(const Gid& local)> find_source_port = nullptr;
+  std::uint32_t time_divisor = 1;  ///< Tests: all protocol times are divided by it (UROCE_CM_TIME).
   /// Exactly what Linux does, weak as it may be, instead of what is written in docs/golden.md: for the replay of
   /// captures.
   bool as_kernel = false;

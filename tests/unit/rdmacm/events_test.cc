@@ -22,7 +22,9 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "engine/os/fd.h"
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
 #include "tests/support/old_kernel.h"
@@ -618,6 +620,22 @@ TEST_F(EventsTest, AThreadThatWaitsGetsTheEvent) {
   EXPECT_EQ(client_.resolve(id, kSecond, kFirst, kPort), 0);
   waiting.join();
   EXPECT_EQ(event.event, kResolved);
+}
+
+// It is among those that the kernel gives to whoever asks for any.
+TEST_F(EventsTest, TheUsualSourcePortOfMessagesMayBeTaken) {
+  std::vector<engine::Fd> others;
+  for (const char* const address : {kFirst, kSecond}) {
+    const int other = others.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)).get();
+    sockaddr_in taken{};
+    taken.sin_family = AF_INET;
+    taken.sin_port = htons(cm::kUsualSourcePort);
+    ASSERT_EQ(::inet_pton(AF_INET, address, &taken.sin_addr), 1);
+    if (::bind(other, reinterpret_cast<const sockaddr*>(&taken), sizeof taken) != 0)
+      GTEST_SKIP() << "a test before this one has had it: run it alone";
+  }
+  listening();
+  connected();
 }
 
 }  // namespace

@@ -21,8 +21,10 @@
 namespace uroce::ibv {
 namespace {
 
-cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid) {
+cm::CmConfig cm_config_for(const nic::NicConfig& config, const std::array<std::uint8_t, 8>& guid,
+                           std::function<std::uint16_t(const proto::Gid&)> find_source_port) {
   cm::CmConfig out;
+  out.find_source_port = std::move(find_source_port);
   out.gids = config.gids;
   out.guid = load_be<8>(guid.data());
   out.slot = config.qpn_slot;
@@ -59,7 +61,7 @@ Adapter::Adapter(std::uint32_t index, const std::array<std::uint8_t, 8>& guid, n
       publisher_(published_name, index, main_address(config.gids)),
       recorder_(std::move(recorder)),
       nic_(complete(std::move(config))),
-      cm_(cm_config_for(nic_.config(), guid_)),
+      cm_(cm_config_for(nic_.config(), guid_, [this](const proto::Gid& local) { return cm_source_port(local); })),
       port_(*port),
       wire_(
           recorded_, faults, engine::os_now(),
@@ -113,6 +115,17 @@ nic::NicConfig Adapter::complete(nic::NicConfig config) {
     return status ? std::optional(static_cast<nic::WcStatus>(*status)) : std::nullopt;
   };
   return config;
+}
+
+/// The usual port is one that the kernel gives to anybody who asks for any.
+std::uint16_t Adapter::cm_source_port(const proto::Gid& local) {
+  const auto known =
+      std::find_if(cm_ports_.begin(), cm_ports_.end(), [&](const auto& row) { return row.first == local; });
+  if (known != cm_ports_.end()) return known->second;
+  const std::uint16_t port = port_.acquire_source_port(local, cm::kUsualSourcePort);
+  if (port == 0) return cm::kUsualSourcePort;  // The address has gone, perhaps for a moment.
+  cm_ports_.emplace_back(local, port);
+  return port;
 }
 
 /// A timed fault; the caller holds the NIC's lock. False: there is no such QP.

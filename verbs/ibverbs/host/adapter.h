@@ -158,6 +158,7 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   /// How often something has happened that counters tell of.
   std::uint64_t changes() const;
   void deposit_last_words();
+  std::uint16_t cm_source_port(const proto::Gid& local);
 
   const std::uint32_t index_;
   const std::array<std::uint8_t, 8> guid_;
@@ -178,8 +179,9 @@ class Adapter : public std::enable_shared_from_this<Adapter> {
   nic::Nic nic_;
   cm::Cm cm_;
   std::atomic<std::uint8_t> mtu_max_{nic_.config().mtu_max};
-  CmSink* cm_sink_ = nullptr;             ///< Guarded by the NIC's lock.
-  std::unique_ptr<engine::Wills> wills_;  ///< The same.
+  CmSink* cm_sink_ = nullptr;                                   ///< Guarded by the NIC's lock.
+  std::unique_ptr<engine::Wills> wills_;                        ///< The same.
+  std::vector<std::pair<proto::Gid, std::uint16_t>> cm_ports_;  ///< From which the connection manager sends. The same.
   cm::NicWithCm<nic::Nic> both_{nic_, cm_};
   using Whole = Recorded<cm::NicWithCm<nic::Nic>>;
   Whole recorded_{both_, *recorder_};
