@@ -338,7 +338,7 @@ def scenario_lost_for_ever():
     with Pair(["--num-qp", "1", "--op", "write", "--faults", "loss=100%"], ["--num-qp", "1"]) as pair:
         # The NIC says the cause in its own words.
         result = ended(pair.client, 1, "RETRY_EXC_ERR", "promise 0.54 s", ": 8 transmissions of PSN 0x",
-                       "no answer: the peer 127.0.0.", "never sent anything")
+                       "no answer: the peer 127.0.0.", "was not heard; faults on purpose")
         check("8 transmissions" in result["nic"]["last_cause"], result["nic"], pair.client)
         took = float(re.search(r"failed with RETRY_EXC_ERR \([^)]*\) ([0-9.]+) s after", pair.client.stderr).group(1))
         check(0.99 * PROMISE <= took <= PATIENCE, f"it took {took} s", pair.client)
