@@ -119,7 +119,7 @@ void Injector::add(const FaultSpec& more) {
   forget_spent();
   for (const PacketFault& fault : more.packets) add_packet_fault(fault);
   spec_.wrs.insert(spec_.wrs.end(), more.wrs.begin(), more.wrs.end());
-  spec_.rnr = 1 - (1 - spec_.rnr) * (1 - more.rnr);  // A request passes if both let it pass.
+  if (more.rnr != 0) spec_.rnr = 1 - (1 - spec_.rnr) * (1 - more.rnr);  // A request passes if both let it pass.
 }
 
 void Injector::add_packet_fault(const PacketFault& fault) {

@@ -100,13 +100,15 @@ struct Packet {
   Place other;                     ///< Where the other end saw it.
   std::int64_t other_time_ns = 0;  ///< By the clock of `time_ns`.
 
-  /// As its receiver sees it.
-  /// Whether its receiver had nothing of it, as far as both captures show.
-  bool is_gone() const { return fate == Fate::kLost || fate == Fate::kDamaged || !lost_to().empty(); }
+  /// Whether its receiver had nothing of it, as far as both captures and comments show.
+  bool is_gone() const { return is_lost() || fate == Fate::kDamaged; }
+  /// Whether it was lost on the way, or to an injected fault.
+  bool is_lost() const { return fate == Fate::kLost || !lost_to().empty(); }
   /// The injected fault that kept it from its receiver: "dropped by drop=op:ack"; empty: none that a comment names.
   std::string_view lost_to() const { return lost_on_receipt().empty() ? lost_when_sent() : lost_on_receipt(); }
   std::string_view lost_when_sent() const;   ///< By its sender's NIC ...
   std::string_view lost_on_receipt() const;  ///< ... or by its receiver's, which drops what it has corrupted.
+  /// As its receiver sees it.
   Icrc icrc_on_arrival() const { return fate == Fate::kDamaged ? Icrc::kWrong : icrc; }
   bool is_response() const { return op->is_response(); }
   /// For responses with AETH.

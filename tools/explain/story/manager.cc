@@ -40,7 +40,7 @@ std::optional<Agreed> Manager::tell(const Packet& packet, Told& told) {
   const CmMessage& message = *packet.cm;
   ++counts_.messages;
   told.reason = Reason::kManagement;
-  if (packet.fate == Fate::kLost || !packet.lost_to().empty()) {
+  if (packet.is_lost()) {
     ++counts_.lost;
     if (!packet.lost_to().empty()) ++counts_.lost_to_faults;
     told.note(Severity::kProblem, "lost", lost_text(packet));

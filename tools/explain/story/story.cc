@@ -146,7 +146,7 @@ void Story::tell_datagram(const Packet& packet, Told& told) {
   told.reason = Reason::kFirst;
   ++connection.datagrams.count;
   connection.datagrams.bytes += packet.payload;
-  if (packet.fate == Fate::kLost || !packet.lost_to().empty()) {
+  if (packet.is_lost()) {
     ++connection.datagrams.lost;
     told.note(Severity::kProblem, "lost", lost_text(packet));
   }

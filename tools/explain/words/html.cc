@@ -53,8 +53,8 @@ std::string_view kind(const Packet& packet) {
 }
 
 std::string_view arrow(const Packet& packet) {
-  const Fate fate = packet.lost_to().empty() ? packet.fate : Fate::kLost;
-  return fate == Fate::kLost ? "lost" : fate == Fate::kDamaged ? "damaged" : fate == Fate::kArrived ? "arrived" : "";
+  if (packet.is_lost()) return "lost";
+  return packet.fate == Fate::kDamaged ? "damaged" : packet.fate == Fate::kArrived ? "arrived" : "";
 }
 
 std::uint64_t key(Place place) { return std::uint64_t{place.file} << 48 | place.frame; }

@@ -42,7 +42,7 @@ std::string title(const Packet& packet, const Told& told) {
   if (is_resent(told.reason) || told.reason == Reason::kAnswerAgain || told.reason == Reason::kManagementAgain)
     text += " again";
   if (told.reason == Reason::kNetworkCopy) text += " (copy)";
-  if (packet.fate == Fate::kLost || !packet.lost_to().empty()) text += " LOST";
+  if (packet.is_lost()) text += " LOST";
   if (packet.fate == Fate::kDamaged || packet.icrc == Icrc::kWrong) text += " DAMAGED";
   return text;
 }
