@@ -61,7 +61,9 @@ class Ring {
 /// Receive buffers that the kernel takes from a shared ring as packets arrive, and that the user gives back.
 class BufferRing {
  public:
-  static constexpr std::uint16_t kGroup = 0;
+  /// Linux 6.1 (not 6.12) keeps the place of the next buffer of groups below 64 when their ring is unregistered: the
+  /// next ring would begin there, and the kernel would fill buffers that nobody has given back.
+  static constexpr std::uint16_t kGroup = 64;
 
   /// `count` buffers (a power of two) of `size` bytes. The ring must outlive this.
   static Result<BufferRing, SetupError> open(const Ring& ring, std::uint16_t count, std::size_t size);
