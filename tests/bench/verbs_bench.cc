@@ -215,8 +215,6 @@ class PingPong {
   int unfinished_ = 0;
 };
 
-constexpr std::uint8_t kStop = 0xFF;
-
 std::uint8_t mark_of(std::uint64_t round) { return static_cast<std::uint8_t>(1 + round % 250); }
 
 void serve_lat(Side& side, const Line& line, const Options& options) {

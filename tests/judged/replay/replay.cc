@@ -39,7 +39,7 @@ std::vector<Event> events_at(const json& sidecar, Side side) {
     if (!out.empty()) event.gap = Duration{golden.time_ns - before};
     before = golden.time_ns;
     const std::string source = proto::to_string(event.view().fields.path.source);
-    event.from = source == sidecar.at("endpoints").at("A").at("ip") ? Side::kA : Side::kB;
+    event.from = source == sidecar.at("endpoints").at("A").at("ip").get<std::string>() ? Side::kA : Side::kB;
     out.push_back(std::move(event));
   }
   return out;

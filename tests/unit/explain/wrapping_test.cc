@@ -130,7 +130,7 @@ TEST(Wrapping, PacketsOnTheirWayAndFragmentsOfIpv6AreNotRoce) {
                                                                                  {44, {17, 0, 0, 8, 1, 2, 3, 4}},
                                                                                  {60, {17, 255, 1, 4, 0, 0, 0, 0}},
                                                                                  {50, {17, 0, 1, 4, 0, 0, 0, 0}}}) {
-    const auto convert = [first = first, &chain = chain](const Octets& frame) { return extended(frame, first, chain); };
+    const auto convert = [&value = first, &rest = chain](const Octets& frame) { return extended(frame, value, rest); };
     const Retold retold = retell_bytes(pcap("rxe/ud_send_imm_v6", {.convert = convert}));
     EXPECT_TRUE(retold.lines.empty()) << int{first};
     EXPECT_EQ(retold.files[0].not_roce, retold.files[0].frames) << int{first};

@@ -303,7 +303,7 @@ TEST(Golden, SourcePortsFollowTheFlow) {
     if (packet->op().service != Service::kRc && packet->op().service != Service::kUc) continue;
     const json& a = topic.at("endpoints").at("A");
     const json& b = topic.at("endpoints").at("B");
-    const bool from_a = to_string(frame.fields.path.source) == a.at("ip");
+    const bool from_a = to_string(frame.fields.path.source) == a.at("ip").get<std::string>();
     std::uint32_t label = 0;
     if (from_a && topic.at("options").contains("a_kw")) label = topic.at("options").at("a_kw").value("fl", 0u);
     labelled += label != 0 ? 1 : 0;

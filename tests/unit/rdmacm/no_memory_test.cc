@@ -2,6 +2,7 @@
 // Peers' messages that find no memory to be told of: they are told of when there is some, once.
 #include <new>
 
+#include "proto/address.h"
 #include "tests/support/operator_new.h"
 #include "tests/unit/rdmacm/two_devices.h"
 #include "verbs/ibverbs/host/adapter.h"

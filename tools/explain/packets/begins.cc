@@ -41,9 +41,9 @@ std::set<std::uint32_t> taps_on_time(const std::vector<Packet>& packets) {
   }
   std::set<std::uint32_t> on_time;
   for (const auto& [number, tap] : taps) {
-    const auto was_missed = [&, number = number, &tap = tap](const Packet& packet) {
-      if (packet.tap == number || packet.time_ns >= tap.first_ns) return false;
-      if (tap.identities.contains(identity_of(packet))) return false;
+    const auto was_missed = [&, own = number, &view = tap](const Packet& packet) {
+      if (packet.tap == own || packet.time_ns >= view.first_ns) return false;
+      if (view.identities.contains(identity_of(packet))) return false;
       return packet.is_response() || last_sent.at(sending_of(packet)) == packet.time_ns;
     };
     if (std::none_of(packets.begin(), packets.end(), was_missed)) on_time.insert(number);
