@@ -32,8 +32,8 @@ Facts facts() {
   Facts out{};
   out.f_bsize = kBlockSize;
   out.f_frsize = kBlockSize;
-  if constexpr (requires { out.f_type; }) {
-    out.f_type = SYSFS_MAGIC;
+  if constexpr (requires { out.f_type; }) out.f_type = SYSFS_MAGIC;  // statvfs has it, too, in newer versions of glibc.
+  if constexpr (requires { out.f_namelen; }) {
     out.f_namelen = NAME_MAX;
   } else {
     out.f_namemax = NAME_MAX;

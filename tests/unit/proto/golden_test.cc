@@ -137,8 +137,8 @@ TEST(Golden, CheckIcrcRecoversTheIpv4Id) {
 
 void compare_network(const FrameFields& fields, std::size_t packet_size, const json& want) {
   const json& ip = want.at("ip");
-  EXPECT_EQ(to_string(fields.path.source), ip.at("src"));
-  EXPECT_EQ(to_string(fields.path.destination), ip.at("dst"));
+  EXPECT_EQ(to_string(fields.path.source), ip.at("src").get<std::string>());
+  EXPECT_EQ(to_string(fields.path.destination), ip.at("dst").get<std::string>());
   if (ip.at("v") == 4) {
     EXPECT_EQ(fields.path.tclass, ip.at("tos"));
     EXPECT_EQ(fields.ip_id, ip.at("id"));
@@ -200,7 +200,7 @@ void compare_extended(const PacketView& packet, const json& want) {
     const std::array<std::string, 4> kinds{"ACK", "RNR_NAK", "NAK", "RESERVED"};
     EXPECT_EQ(aeth.get<Aeth::SyndromeField>(), want.at("aeth").at("syndrome"));
     EXPECT_EQ(aeth.get<Aeth::Msn>(), want.at("aeth").at("msn"));
-    EXPECT_EQ(kinds.at(syndrome.index()), want.at("aeth").at("kind"));
+    EXPECT_EQ(kinds.at(syndrome.index()), want.at("aeth").at("kind").get<std::string>());
   }
   if (packet.has<AtomicAckEth>()) {
     EXPECT_EQ(packet.header<AtomicAckEth>().get<AtomicAckEth::Original>(), number(want.at("atomicacketh")));
@@ -227,8 +227,8 @@ TEST(Golden, EveryFieldIsWhatTheSidecarSays) {
     compare_bth(packet->bth(), want.at("bth"));
     compare_extended(*packet, want);
     EXPECT_EQ(packet->payload().size(), want.at("payload_len"));
-    EXPECT_EQ(to_hex(packet->pad()), want.at("pad_bytes"));
-    EXPECT_EQ(to_hex(frame.packet.last(kIcrcSize)), want.at("icrc"));
+    EXPECT_EQ(to_hex(packet->pad()), want.at("pad_bytes").get<std::string>());
+    EXPECT_EQ(to_hex(frame.packet.last(kIcrcSize)), want.at("icrc").get<std::string>());
     EXPECT_EQ(icrc_ok(frame), want.at("icrc_ok"));
     ++checked;
     if (testing::Test::HasFailure()) return;  // one packet's worth of messages is enough
@@ -267,7 +267,8 @@ TEST(Golden, ProbesAreWhatTheSidecarLists) {
   std::size_t listed = 0;
   for (const auto& [capture, lines] : seen) {
     std::vector<std::string> expected;
-    for (std::string line : sidecar(capture.substr(0, capture.find('.'))).at("expected").at(capture)) {
+    const std::string topic = capture.substr(0, capture.find('.'));
+    for (std::string line : sidecar(topic).at("expected").at(capture)) {
       const std::size_t name = line.find(' ');
       expected.push_back(line.erase(name, line.find(' ', name + 1) - name));
     }
