@@ -72,7 +72,7 @@ void check(benchmark::State& state, std::uint16_t id) {
   Buffer packet = write_packet(static_cast<std::size_t>(state.range(0)));
   store_icrc(MutBytes(packet).last(kIcrcSize), icrc(kPath, Bytes(packet).first(packet.size() - kIcrcSize), id));
   for (auto _ : state) {
-    const IcrcCheck result = check_icrc(kPath, packet);
+    IcrcCheck result = check_icrc(kPath, packet);
     if (!result.ok || result.ip_id != id) return state.SkipWithError("wrong ICRC");
     benchmark::DoNotOptimize(result);
   }

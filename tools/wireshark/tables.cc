@@ -25,7 +25,7 @@ std::string hex(unsigned value) {
   return text;
 }
 
-std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 /// What the plugin makes of it: it tells SENDs from WRITEs by the name.
 constexpr std::string_view kind_of(Kind kind) {
@@ -50,10 +50,10 @@ constexpr std::string_view position_of(Position position) {
 std::string opcodes() {
   std::string text = "local OPCODES = {\n";
   for (const OpcodeInfo& op : kOpcodes) {
-    text += "  [" + hex(static_cast<unsigned>(op.code)) + "] = {name = " + quoted(op.name) +
-            ", service = " + quoted(service_of(op.service)) + ", kind = " + quoted(kind_of(op.kind)) +
-            ", position = " + quoted(position_of(op.position)) + ", payload = " + (op.has_payload ? "true" : "false") +
-            ", bytes = " + std::to_string(op.stack.bytes);
+    text += "  [" + hex(static_cast<unsigned>(op.code)) + "] = {name = " + in_quotes(op.name) +
+            ", service = " + in_quotes(service_of(op.service)) + ", kind = " + in_quotes(kind_of(op.kind)) +
+            ", position = " + in_quotes(position_of(op.position)) +
+            ", payload = " + (op.has_payload ? "true" : "false") + ", bytes = " + std::to_string(op.stack.bytes);
     for (const HeaderInfo& header : kHeaders) {
       if (op.has(header.id))
         text += ", " + std::string(header.name) + " = " + std::to_string(op.stack.offset_of(header.id));
@@ -103,7 +103,7 @@ std::string syndromes() {
     } else {
       continue;
     }
-    text += "  [" + hex(raw) + "] = {words = " + quoted(words) +
+    text += "  [" + hex(raw) + "] = {words = " + in_quotes(words) +
             ", refused = " + (std::holds_alternative<syndrome::Ack>(value) ? "false" : "true") +
             ", fatal = " + (fatal ? "true" : "false") + "},\n";
   }
@@ -113,7 +113,7 @@ std::string syndromes() {
 /// What the values of FETH's two fields mean; all others are reserved.
 std::string flush_values() {
   const auto value = [](unsigned raw, std::string_view words) {
-    return "[" + std::to_string(raw) + "] = " + quoted(words);
+    return "[" + std::to_string(raw) + "] = " + in_quotes(words);
   };
   return "local FLUSH = {\n  selectivity = {" + value(kFlushRange, "memory range") + ", " +
          value(kFlushRegion, "memory region") + "},\n  placement = {" + value(kGlobalVisibility, "global visibility") +
