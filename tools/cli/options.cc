@@ -220,6 +220,16 @@ void add_output(CLI::App& app, Options& o) {
       ->group(group);
 }
 
+/// From version 2.4 on, CLI11 goes on without a variable whose value it does not accept.
+void refuse_ignored_variables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const char* value = option->get_envname().empty() ? nullptr : secure_getenv(option->get_envname().c_str());
+    if (value == nullptr || *value == '\0' || option->count() > 0) continue;
+    option->add_result(value);
+    option->run_callback();
+  }
+}
+
 /// A complaint about the value of an option, with the variable in place of the option where the value comes from there.
 std::string with_origin(const CLI::App& app, int argc, const char* const* argv, const std::string& why) {
   const std::string name = why.substr(0, why.find(':'));
@@ -276,6 +286,7 @@ std::variant<Options, RefusedOptions, int> parse_options(Role role, int argc, co
   options.json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   try {
     app.parse(argc, argv);
+    refuse_ignored_variables(app);
   } catch (const CLI::Success& help) {
     const int status = app.exit(help);
     if (stdout_is_whole()) return status;

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+import plugin
 import published
 
 UROCE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -35,8 +36,7 @@ def judge(capture, directory):
     verdicts = {packet["place"]["frame"]: packet["icrc"] for packet in told["packets"]}
     assert verdicts and "wrong" not in verdicts.values(), verdicts
     if shutil.which("tshark"):
-        ran = run("tshark", "-X", f"lua_script:{PLUGIN}", "-r", capture, "-T", "fields", "-e", "frame.number", "-e", "uroce.icrc")
-        assert "Lua" not in ran.stderr, ran.stderr
+        ran = plugin.tshark(PLUGIN, "-r", capture, "-T", "fields", "-e", "frame.number", "-e", "uroce.icrc")
         lines = [line.split("\t") for line in ran.stdout.splitlines()]
         seen = {int(number): verdict.replace(" ", "_") for number, verdict in lines if verdict}
         assert seen == verdicts, (seen, verdicts)

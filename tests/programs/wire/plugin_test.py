@@ -6,7 +6,6 @@ Its verdicts on ICRCs must be those of `uroce explain`, which computes them with
 or without Lua in it.
 """
 import json
-import os
 import pathlib
 import random
 import re
@@ -16,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+import plugin
 import roce
 
 UROCE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -27,10 +27,7 @@ SKIPPED = 77
 def tshark(capture, *fields, options=()):
     """A list of values for each frame."""
     wanted = [part for field in fields for part in ("-e", field)]
-    ran = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", *options, "-r", str(capture), "-T", "fields", *wanted],
-                         capture_output=True, text=True, timeout=100, check=True)
-    assert "Lua" not in ran.stderr, ran.stderr
-    assert "Lua Error" not in ran.stdout, ran.stdout
+    ran = plugin.tshark(PLUGIN, *options, "-r", capture, "-T", "fields", *wanted)
     return [line.split("\t") for line in ran.stdout.split("\n")[:-1]]
 
 
@@ -223,9 +220,8 @@ def operations(directory):
     profile = directory / "wireshark"
     profile.mkdir()
     (profile / "colorfilters").write_text(rules)
-    ran = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", "--color", "-r", str(capture), "-T", "fields", "-e",
-                          "frame.coloring_rule.name"], env={**os.environ, "XDG_CONFIG_HOME": str(directory)},
-                         capture_output=True, text=True, timeout=100, check=True)
+    ran = plugin.tshark(PLUGIN, "--color", "-r", capture, "-T", "fields", "-e", "frame.coloring_rule.name",
+                        environment={"XDG_CONFIG_HOME": str(directory)})
     assert "filter" not in ran.stderr, ran.stderr
     named = set(re.findall("^@([^@]*)@", rules, re.M))
     assert len(named) == 8 and named == set(ran.stdout.splitlines()) - {""}, (named, ran.stdout)

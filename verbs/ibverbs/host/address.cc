@@ -237,6 +237,7 @@ bool is_port_free(const proto::Gid& address) {
 
 bool is_broadcast(const proto::Gid& address) {
   if (!address.is_v4()) return false;
+  if (address == proto::Gid::from_v4(255, 255, 255, 255)) return true;  // Also where there is no route to it.
   const engine::Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const engine::SocketAddress peer(address, proto::kRocePort);
   return fd && connect(fd.get(), peer.get(), peer.size) != 0 && errno == EACCES;  // Without SO_BROADCAST.
