@@ -63,7 +63,10 @@ int attach(const std::vector<CmRoute>& routes, std::uint8_t otherwise, int socke
   }
   steer.push_back(BPF_STMT(BPF_RET | BPF_K, otherwise));
   if (steer.size() > BPF_MAXINSNS) return ENOBUFS;
-  const sock_fprog program{.len = static_cast<unsigned short>(steer.size()), .filter = steer.data()};
+  sock_fprog program;
+  std::memset(&program, 0, sizeof program);  // Valgrind looks at what lies between the two as well.
+  program.len = static_cast<unsigned short>(steer.size());
+  program.filter = steer.data();
   return ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0 ? 0 : errno;
 }
 
