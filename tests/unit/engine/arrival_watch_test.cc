@@ -4,16 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/pace.h"
+#include "tests/support/on_a_processor.h"
 
 namespace uroce::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-class ArrivalWatchTest : public testing::Test {
+class ArrivalWatchTest : public OnAProcessor {
  protected:
-  ArrivalWatchTest() { engine::Pace::assume_emulated(false); }
   void take(int times, Duration apart) {
     for (int i = 0; i < times; ++i) watch.on_packets(now += apart);
   }

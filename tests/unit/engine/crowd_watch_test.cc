@@ -4,16 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/pace.h"
+#include "tests/support/on_a_processor.h"
 
 namespace uroce::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-class CrowdWatchTest : public testing::Test {
+class CrowdWatchTest : public OnAProcessor {
  protected:
-  CrowdWatchTest() { engine::Pace::assume_emulated(false); }
   /// Turns the crank for nothing every microsecond, for so long. Returns how often it should have slept.
   int poll_idly(Duration duration, int nic = 0) {
     int sleeps = 0;

@@ -6,6 +6,7 @@
 
 #include "engine/run/crowd_watch.h"
 #include "engine/run/poll_watch.h"
+#include "tests/support/on_a_processor.h"
 
 namespace uroce::test {
 namespace {
@@ -14,12 +15,9 @@ using namespace std::chrono_literals;
 using engine::kEmulatedPace;
 using engine::Pace;
 
-class PaceTest : public testing::Test {
- protected:
-  ~PaceTest() override { Pace::assume_emulated(Pace::is_emulated()); }
-};
+class PaceTest : public OnAProcessor {};
 
-TEST_F(PaceTest, TheProcessorIsAskedBeforeAnythingElse) {
+TEST(Pace, TheProcessorIsAskedBeforeAnythingElse) {
   EXPECT_EQ(Pace::of(10us), Pace::is_emulated() ? kEmulatedPace * 10us : 10us);
 }
 

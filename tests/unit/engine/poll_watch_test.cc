@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/pace.h"
+#include "tests/support/on_a_processor.h"
 
 namespace uroce::test {
 namespace {
@@ -12,9 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 using engine::PollWatch;
 
-class PollWatchTest : public testing::Test {
+class PollWatchTest : public OnAProcessor {
  protected:
-  PollWatchTest() { engine::Pace::assume_emulated(false); }
   void poll(int times, Duration every) {
     for (int i = 0; i < times; ++i) watch.on_poll(now += every, [this] { return is_preempted; });
   }
@@ -241,9 +240,8 @@ TEST_F(PollWatchTest, ThatIsForgottenAfterAWhile) {
   EXPECT_TRUE(waits());
 }
 
-class SleepWatchTest : public testing::Test {
+class SleepWatchTest : public OnAProcessor {
  protected:
-  SleepWatchTest() { engine::Pace::assume_emulated(false); }
   /// Sleeps until an event comes, and is away for `pause`.
   void sleep(int times, Duration pause) {
     for (int i = 0; i < times; ++i) {
