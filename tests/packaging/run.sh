@@ -13,6 +13,7 @@ cd "$(dirname "$0")/../.."
 scenarios=(
   "deb bookworm" "deb bookworm-pytest" "pages bookworm-pages" "examples bookworm-dev" "action bookworm" "cache bookworm-build" "workflows bookworm-ci"
   "tarball bookworm" "tarball bullseye" "tarball trixie" "tarball trixie-pytest" "tarball jammy" "tarball noble"
+  "source trixie-build"
   "rpm bullseye-rpm"
 )
 [ $# -eq 0 ] || scenarios=("$*")

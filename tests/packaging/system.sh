@@ -17,7 +17,7 @@ declare -A VARIANTS=(
   [build]=$PACKAGES_BUILD
 )
 # Seconds for a scenario, where 300 are too few: it compiles all of uroce, or runs all lessons.
-declare -A LIMITS=([cache]=1800 [pages]=900)
+declare -A LIMITS=([cache]=1800 [source]=1800 [pages]=900)
 
 # bootstrap RELEASE FOLDER: the least that can install packages, from the mirror of this machine.
 bootstrap() {
