@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -60,14 +61,19 @@ bool is_of_our_kind(const ElfW(Ehdr) & header) {
   return !own || (header.e_ident[EI_CLASS] == own->e_ident[EI_CLASS] && header.e_machine == own->e_machine);
 }
 
-/// A program without the name of a loader in it is linked statically.
-bool is_static(int fd, const ElfW(Ehdr) & header) {
+/// The loader that a program names: none if it is linked statically. Nothing where the file can't be read.
+std::optional<std::string> loader_of(int fd, const ElfW(Ehdr) & header) {
   std::vector<ElfW(Phdr)> parts(header.e_phentsize == sizeof(ElfW(Phdr)) ? header.e_phnum : 0);
   const auto size = static_cast<ssize_t>(parts.size() * sizeof(ElfW(Phdr)));
   if (size == 0 ||
       ::pread(fd, parts.data(), static_cast<std::size_t>(size), static_cast<off_t>(header.e_phoff)) != size)
-    return false;
-  return std::ranges::none_of(parts, [](const auto& part) { return part.p_type == PT_INTERP; });
+    return std::nullopt;
+  const auto part = std::ranges::find(parts, PT_INTERP, &ElfW(Phdr)::p_type);
+  if (part == parts.end()) return "";
+  std::string name(std::min<std::size_t>(part->p_filesz, PATH_MAX), '\0');
+  const ssize_t read = ::pread(fd, name.data(), name.size(), static_cast<off_t>(part->p_offset));
+  if (read <= 0) return std::nullopt;
+  return name.substr(0, static_cast<std::size_t>(read));
 }
 
 }  // namespace
@@ -97,7 +103,13 @@ std::optional<std::string> why_unreached(const std::string& command) {
         "uroce was built",
         command);
   }
-  if (!is_static(file.get(), *header)) return std::nullopt;
+  const std::optional<std::string> loader = loader_of(file.get(), *header);
+  if (loader && loader->find("/ld-musl-") != std::string::npos) {
+    return fmt::format(
+        "{} is linked with musl, whose loader refuses libibverbs.so.1 of uroce: it will not start; link it with glibc",
+        command);
+  }
+  if (!loader || !loader->empty()) return std::nullopt;
   return fmt::format(
       "{} is linked statically: it gets no NIC of uroce, only programs that it starts; link it with the "
       "libc and the libibverbs of the system",

@@ -26,6 +26,10 @@ guids=$(UROCE_ADDR='127.0.0.2;127.0.0.1' UROCE_DEVICES=4 "$uroce" devices | tail
 expect 1 'must be a number' env UROCE_ADDR=127.9.9.1 UROCE_DEVICES=none "$uroce" devices
 # Programs that get nothing from the environment, or have no loader. A script may be anything.
 expect 0 'warning: /sbin/ldconfig is linked statically' "$uroce" run -- /sbin/ldconfig --version
+musl=$(mktemp -d)
+echo 'int main(void) { return 0; }' | cc -x c - -o "$musl/program" -Wl,--dynamic-linker=/none/ld-musl-x86_64.so.1 || fail "cc"
+expect 127 "warning: $musl/program is linked with musl" "$uroce" run -- "$musl/program"
+rm -r "$musl"
 if setpriv --reuid=65534 --regid=65534 --clear-groups -- test -x "$uroce" 2>/dev/null; then
   as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   expect 0 'warning: su gets more rights' "${as_user[@]}" -- "$uroce" run -- su --version

@@ -9,6 +9,7 @@
 #include "engine/os/os_clock.h"
 #include "tests/unit/ibverbs/support.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/objects/wall_offset.h"
 
 namespace uroce::ibv::test {
 namespace {
@@ -167,6 +168,17 @@ TEST_F(ExtendedCq, TheTwoTimesOfCompletionsAreEquallyFarApart) {
   // Where this thread lost its processor between the two clocks, they differ for once.
   const auto usual = std::count(ahead.begin(), ahead.end(), ahead[ahead.size() / 2]);
   EXPECT_GT(usual, static_cast<std::ptrdiff_t>(ahead.size() / 4 * 3));
+}
+
+TEST(WallOffset, IsANewOneAfterAStepHoweverSlowTheClocks) {
+  using namespace std::chrono_literals;
+  using std::chrono::nanoseconds;
+  constexpr nanoseconds kKnown = 1h;
+  EXPECT_EQ(wall_offset(nanoseconds::zero(), kKnown, 20us), kKnown);
+  EXPECT_EQ(wall_offset(kKnown, kKnown + 900ns, 50ns), kKnown);
+  EXPECT_EQ(wall_offset(kKnown, kKnown + 15us, 20us), kKnown);  // Interrupted between the clocks.
+  EXPECT_EQ(wall_offset(kKnown, kKnown + 2us, 50ns), kKnown + 2us);
+  EXPECT_EQ(wall_offset(kKnown, kKnown - 5s, 20us), kKnown - 5s);
 }
 
 TEST_F(ExtendedCq, StampsCompletionsWithBothClocks) {

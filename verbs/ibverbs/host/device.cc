@@ -108,7 +108,9 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
     std::string sentence =
         engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error.code().value()).sentence;
     if (error.code().value() == EAGAIN)
-      sentence += "; raise the limit of processes (ulimit -u, or pids of the container) or of memory (ulimit -v)";
+      sentence +=
+          "; raise the limit of processes (ulimit -u, or pids of the container) or of memory (ulimit -v), or lower "
+          "that of the stack (ulimit -s), which each thread takes";
     return Err{refuse(error.code().value(), sentence)};
   } catch (const std::bad_alloc&) {
     return Err{refuse(ENOMEM, "no memory for the NIC; raise the limit of memory (ulimit -v)")};

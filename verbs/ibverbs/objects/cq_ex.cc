@@ -13,6 +13,7 @@
 #include "verbs/ibverbs/objects/convert.h"
 #include "verbs/ibverbs/objects/look.h"
 #include "verbs/ibverbs/objects/objects.h"
+#include "verbs/ibverbs/objects/wall_offset.h"
 
 namespace uroce::ibv {
 namespace {
@@ -41,13 +42,10 @@ std::uint64_t read_completion_ts(struct ibv_cq_ex* cq) {
   return static_cast<std::uint64_t>(current(cq).when.time_since_epoch().count());
 }
 std::uint64_t read_completion_wallclock_ns(struct ibv_cq_ex* cq) {
-  // Two clocks are never read at once: with a new difference each time, a later completion could have an earlier time.
-  constexpr std::chrono::nanoseconds kAtOnce = std::chrono::microseconds(1);
   std::chrono::nanoseconds& offset = own(cq)->wall_offset;
   const Instant before = engine::os_now();
-  const std::chrono::nanoseconds now = engine::wall_clock_now() - before.time_since_epoch();
-  const bool is_exact = engine::os_now() - before <= kAtOnce;
-  if (std::chrono::abs(now - offset) > kAtOnce && (is_exact || offset == offset.zero())) offset = now;
+  const std::chrono::nanoseconds seen = engine::wall_clock_now() - before.time_since_epoch();
+  offset = wall_offset(offset, seen, engine::os_now() - before);
   return static_cast<std::uint64_t>((current(cq).when.time_since_epoch() + offset).count());
 }
 std::uint8_t read_sl(struct ibv_cq_ex* cq) { return current(cq).sl; }
