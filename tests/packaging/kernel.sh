@@ -4,14 +4,14 @@
 # writes is thrown away. Needs build/release, with its tests.
 #   tests/packaging/kernel.sh                                        Linux 6.1, that of Debian 12: engine, broker, shm, view, e2e
 #   tests/packaging/kernel.sh linux-image-6.12-rt-amd64 -R '^e2e'    another one, and other arguments of ctest
-# Exit status: that of ctest. With KVM it is as fast as this machine; else QEMU translates, and tests take ten times as long.
+# Exit status: that of ctest. Without KVM (with it: not tried), QEMU translates, and tests take ten times as long.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/lib/setup.sh
 export PATH=$PATH:/usr/sbin:/sbin
 package=linux-image-amd64
 case ${1:-} in linux-image-*) package=$1 && shift ;; esac
-# Left out where QEMU translates: tests that count processor time.
+# Left out: what counts processor time, as QEMU translates; and a bound that Linux 6.1 does not keep.
 [ $# -gt 0 ] || set -- -L '^(engine|broker|shm|view|e2e)$' -E 'UsesNoCpu|ReceivesAboutTheBudget' -j 2
 [ -e build/release/CTestTestfile.cmake ] || die "nothing to test; first: tools/check.sh, or cmake --preset release && ninja -C build/release"
 install_packages qemu-system-x86 busybox-static kmod xz-utils
@@ -21,7 +21,7 @@ real=$(apt-cache depends --no-suggests --no-recommends "$package" | sed -n 's/^ 
 package=${real:-$package}
 home=$ROOT/build/systems/$package
 modules=(virtio_pci 9pnet_virtio 9p overlay)                                                   # to get at the file system
-more="veth bridge dummy tun inet_diag udp_diag tcp_diag unix_diag sch_netem nf_tables vlan"    # for the tests
+more="veth bridge dummy tun inet_diag udp_diag tcp_diag unix_diag sch_netem nf_tables"    # for the tests
 
 unpack() {
   mkdir -p "$home/kernel"
