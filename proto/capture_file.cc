@@ -28,6 +28,8 @@ constexpr int kLookMs = 1;  ///< Between two looks whether the reader has read.
 constexpr auto kReaderMayPause = std::chrono::milliseconds(1000);
 constexpr int kPipeSize = 1 << 20;  ///< As much as unprivileged users may have: room for bursts, of half the size.
 constexpr mode_t kMode = 0666;
+constexpr std::size_t kLookBytes = 1 << 16;  ///< What one read of a file looks at.
+constexpr std::uint64_t kLittle = 1 << 20;   ///< Bytes of a file that are looked at in less than a millisecond.
 
 /// The error of a read or write that did less than it should: EIO when it does not tell.
 int failure(ssize_t done) { return done < 0 ? errno : EIO; }
@@ -167,6 +169,11 @@ CaptureFile::Error CaptureFile::begin(Start start) {
     const int error = take_place(fd_.get());
     return error != 0 ? problem(error) : std::nullopt;
   }
+  if (auto error = begin_file(start)) return error;
+  return catch_up();
+}
+
+CaptureFile::Error CaptureFile::begin_file(Start start) {
   const QuietSignals quiet;
   const Pen pen(fd_.get());
   if (pen.error() != 0) return problem(pen.error());
@@ -184,7 +191,7 @@ CaptureFile::Error CaptureFile::begin(Start start) {
     return problem("the file holds something else, so the capture can't go on in it; name another file");
   }
   end_ = header.size();
-  return find_end();
+  return {};
 }
 
 Result<std::uint32_t, std::string> CaptureFile::add_interface(const std::string& name) {
@@ -197,6 +204,7 @@ Result<std::uint32_t, std::string> CaptureFile::add_interface(const std::string&
     block = section_;
   }
   const QuietSignals quiet;
+  if (auto error = catch_up()) return Err{*error};
   const Pen pen(fd_.get());
   if (pen.error() != 0) return Err{*problem(pen.error())};
   if (!is_stream_) {
@@ -211,9 +219,7 @@ Result<std::uint32_t, std::string> CaptureFile::add_interface(const std::string&
 
 CaptureFile::Error CaptureFile::append(Bytes records) {
   const QuietSignals quiet;
-  if (!is_stream_) {
-    if (auto error = look_on()) return error;  // Most of the looking is done while others may write.
-  }
+  if (auto error = catch_up()) return error;
   const Pen pen(fd_.get());
   if (pen.error() != 0) return problem(pen.error());
   if (!is_stream_) {
@@ -230,7 +236,7 @@ CaptureFile::Error CaptureFile::append(Bytes records) {
 }
 
 void CaptureFile::leave() {
-  if (!fd_ || is_stream_) return;
+  if (!fd_ || is_stream_ || catch_up()) return;
   const Pen pen(fd_.get());
   if (pen.error() == 0) static_cast<void>(find_end());  // When even that fails, there is nobody left to tell.
 }
@@ -252,22 +258,39 @@ CaptureFile::Error CaptureFile::add_to_stream(Bytes records) {
   return error != 0 ? problem(error) : std::nullopt;
 }
 
+/// Has little left to look at with the pen in hand: others would have to wait for it, and give up after a second.
+CaptureFile::Error CaptureFile::catch_up() {
+  if (is_stream_) return {};
+  std::uint64_t from = 0;
+  do {
+    from = end_;
+    if (auto error = look_on()) return error;
+  } while (end_ - from > kLittle);  // Others may have appended as long as that took.
+  return {};
+}
+
 /// Goes over the records that others have appended, as far as they are whole.
 CaptureFile::Error CaptureFile::look_on() {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) return problem(errno);
   size_ = static_cast<std::uint64_t>(status.st_size);
   if (size_ < end_) return problem("another program has shortened it");
-  std::array<std::uint8_t, pcap_format::kRecordStart> start{};
-  while (size_ - end_ >= start.size()) {
-    const ssize_t got = ::pread(fd_.get(), start.data(), start.size(), static_cast<off_t>(end_));
-    if (got != static_cast<ssize_t>(start.size())) return problem(failure(got));
-    const auto record = pcap_format::read_record(format_, start);
-    if (!record) return problem("another program has written to it");
-    if (record->size > size_ - end_) break;
-    end_ += record->size;
-    if (record->is_section) interfaces_ = 0;
-    if (record->is_interface) ++interfaces_;
+  std::vector<std::uint8_t> read;
+  while (size_ - end_ >= pcap_format::kRecordStart) {
+    read.resize(std::min<std::uint64_t>(size_ - end_, kLookBytes));
+    const ssize_t got = ::pread(fd_.get(), read.data(), read.size(), static_cast<off_t>(end_));
+    if (got < 0) return problem(errno);
+    read.resize(static_cast<std::size_t>(got));
+    if (read.size() < pcap_format::kRecordStart) return {};  // Somebody has just cut off half a record.
+    for (std::size_t at = 0; at <= read.size() - pcap_format::kRecordStart;) {
+      const auto record = pcap_format::read_record(format_, Bytes(read).subspan(at));
+      if (!record) return problem("another program has written to it");
+      if (record->size > size_ - end_) return {};
+      at += record->size;
+      end_ += record->size;
+      if (record->is_section) interfaces_ = 0;
+      if (record->is_interface) ++interfaces_;
+    }
   }
   return {};
 }

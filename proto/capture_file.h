@@ -46,9 +46,11 @@ class CaptureFile {
  private:
   explicit CaptureFile(std::string path) : path_(std::move(path)) {}
   Error begin(Start start);
+  Error begin_file(Start start);
   Error add_to_file(Bytes records);
   Error add_to_stream(Bytes records);
   Error find_end();
+  Error catch_up();
   Error look_on();
   Error problem(const char* what) const;
   Error problem(int error) const;
