@@ -6,6 +6,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,12 +45,34 @@ struct Plan {
   char* const* environment;
   int null;    ///< /dev/null
   int report;  ///< To become kBrokerReport; above all that the new process needs.
+  bool resets_schedule;
   char* stack_end;
   int error = 0;  ///< Why there is no broker: the new processes have our memory.
 };
 
+/// Whether the caller has chosen its processors, or when it runs on them: it may compute in real time, and a broker
+/// that did as it does would never run.
+bool has_own_schedule() {
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  return (::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER || ::getpriority(PRIO_PROCESS, 0) != 0 ||
+         (::sched_getaffinity(0, sizeof processors, &processors) == 0 &&
+          CPU_COUNT(&processors) < ::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/// As far as the caller may. The kernel leaves out processors that there are not.
+UROCE_IN_NEW_PROCESS void reset_schedule() {
+  const unsigned long all[]{~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL,
+                            ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL};
+  const sched_param none{};
+  ::syscall(SYS_sched_setaffinity, 0, sizeof all, all);
+  ::syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+  ::syscall(SYS_setpriority, PRIO_PROCESS, 0, 0);
+}
+
 UROCE_IN_NEW_PROCESS int become_broker(void* argument) {
   Plan& plan = *static_cast<Plan*>(argument);
+  if (plan.resets_schedule) reset_schedule();
   ::syscall(SYS_setsid);
   for (int fd = 0; fd < kBrokerReport; ++fd) ::syscall(SYS_dup3, plan.null, fd, 0);
   ::syscall(SYS_dup3, plan.report, kBrokerReport, 0);
@@ -145,6 +168,7 @@ std::optional<SetupError> start_helper(const std::string& executable, const char
             .environment = environment.data(),
             .null = null.get(),
             .report = report.get(),
+            .resets_schedule = has_own_schedule(),
             .stack_end = nullptr};
   spawn(plan);
   if (plan.error == 0) return std::nullopt;

@@ -22,8 +22,9 @@ inline constexpr char kBrokerListens = '+';
 /// from there. Nothing when there is none.
 std::optional<std::string> find_broker();
 
-/// Starts `executable` with one argument, and `descriptor` as its descriptor 3; it inherits nothing else. No child of
-/// the caller either. Nothing, or why it can't be started.
+/// Starts `executable` with one argument, and `descriptor` as its descriptor 3; it inherits nothing else, neither
+/// processors, nor a scheduling policy, nor a nice value (as far as the caller may change them). No child of the caller
+/// either. Nothing, or why it can't be started.
 std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor);
 /// The argument with which uroce-broker executes the wills of a process (wills.h).
 inline constexpr const char* kExecuteWills = "--wills";

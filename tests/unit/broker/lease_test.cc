@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases and their broker.
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "engine/broker/start_broker.h"
 #include "tests/support/in_child.h"
@@ -17,6 +20,14 @@ namespace uroce::engine {
 namespace {
 
 using testing::HasSubstr;
+
+/// On how many processors `process` may run; 0: this thread.
+int processors_of(pid_t process) {
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  EXPECT_EQ(::sched_getaffinity(process, sizeof processors, &processors), 0);
+  return CPU_COUNT(&processors);
+}
 
 TEST_F(LeaseTest, EveryLeaseIsAnotherSlotAndReceivesItsPackets) {
   std::vector<Slot> slots;
@@ -293,6 +304,28 @@ TEST_F(LeaseTest, TheBrokerIsNoChildAndInheritsNothing) {
   char byte = 0;
   EXPECT_EQ(::read(ends[0], &byte, 1), 0) << "somebody still has the other end";
   ::close(ends[0]);
+}
+
+/// As others depend on it, too.
+TEST_F(LeaseTest, TheBrokerRunsWhereAndWhenOthersDo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to lower a nice value";
+  if (processors_of(0) < 2) GTEST_SKIP() << "needs two processors";
+  std::optional<Slot> slot;
+  std::thread([&slot] {  // All of it is of a thread.
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(::sched_getcpu(), &first);
+    const sched_param none{};
+    ::sched_setaffinity(0, sizeof first, &first);
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 5);
+    ASSERT_EQ(::sched_setscheduler(0, SCHED_BATCH, &none), 0);
+    slot = lease();
+  })
+      .join();
+  const pid_t process = broker();
+  EXPECT_EQ(::sched_getscheduler(process), SCHED_OTHER);
+  EXPECT_EQ(::getpriority(PRIO_PROCESS, static_cast<id_t>(process)), 0);
+  EXPECT_GE(processors_of(process), processors_of(0));
 }
 
 TEST_F(LeaseTest, TheLeaseOfAParentEndsWithItAndNotWithItsChildren) {
