@@ -110,9 +110,9 @@ bool Interrupts::wait(std::optional<Instant> deadline, Timer timer) {
 
 bool Interrupts::wait_for_events(std::optional<Instant> deadline, Timer timer) {
   while (true) {
-    const bool is_look = deadline && *deadline <= os_now();
-    if (deadline && !is_look && timer == Timer::kAlarm) set_alarm(*deadline);
-    const bool has_timeout = is_look || timer == Timer::kTimeout;
+    const Instant now = deadline ? os_now() : Instant{};
+    const bool is_look = deadline && *deadline <= now;
+    const bool has_timeout = deadline && (is_look || timer == Timer::kTimeout || !set_alarm(*deadline, now));
     const timespec timeout = has_timeout ? time_until(*deadline) : timespec{};
     switch (sleep(has_timeout ? &timeout : nullptr)) {
       case Cause::kEvent:
@@ -126,13 +126,15 @@ bool Interrupts::wait_for_events(std::optional<Instant> deadline, Timer timer) {
   }
 }
 
-void Interrupts::set_alarm(Instant deadline) {
-  if (alarm_at_ <= deadline) return;
-  alarm_at_ = deadline;
-  const auto count = deadline.time_since_epoch().count();
+bool Interrupts::set_alarm(Instant deadline, Instant now) {
+  if (alarm_at_ <= deadline) return true;
+  const auto left = (deadline - now).count();
   itimerspec spec{};
-  spec.it_value = {.tv_sec = count / 1'000'000'000, .tv_nsec = count % 1'000'000'000};
-  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  spec.it_value = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+  // Relative: libfaketime (0.9.10) takes absolute times of any clock for dates.
+  if (::timerfd_settime(alarm_.get(), 0, &spec, nullptr) != 0) return false;
+  alarm_at_ = deadline;
+  return true;
 }
 
 Interrupts::Cause Interrupts::sleep(const timespec* timeout) const {

@@ -77,8 +77,8 @@ class Interrupts {
   Cause sleep(const timespec* timeout) const;
   /// Has the alarm ring no later than `deadline`. One that is set already stays: to set a timer for each sleep, and to
   /// cancel it when a packet comes first, takes a virtual machine more time than the packet. If it rings too early,
-  /// the sleep goes on.
-  void set_alarm(Instant deadline);
+  /// the sleep goes on. False: the kernel refuses, and the alarm is as it was.
+  bool set_alarm(Instant deadline, Instant now);
 
   Fd epoll_;
   WakeEvent event_;

@@ -14,7 +14,7 @@ PACKAGES_CONTAINER="podman buildah runc iproute2 netavark aardvark-dns iptables 
 PACKAGES_BENCH="iperf3 ucx-utils rdmacm-utils perftest python3"
 PACKAGES_TEST="clang clang-format lld tshark tcpdump iproute2 util-linux python3 ibverbs-utils rdmacm-utils librdmacm1 perftest
   qperf python3-pyverbs python3-yaml ucx-utils openmpi-bin libopenmpi-dev libfabric-bin fio valgrind nftables
-  mpich libmpich-dev tgt libiscsi-bin infiniband-diags iperf"
+  mpich libmpich-dev tgt libiscsi-bin infiniband-diags iperf faketime"
 
 # Rendering docs/ as a site (tools/learn/site.sh).
 PACKAGES_SITE="python3-sphinx python3-myst-parser python3-jieba"

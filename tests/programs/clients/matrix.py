@@ -281,6 +281,10 @@ GROUPS = {
         rdma_cm("memcheck_rping", f"{MEMCHECK_RPING} rping -s -a {{}} -v -C 3", f"{MEMCHECK_RPING} rping -c -a {{}} -v -C 3",
                 judges.rping(3)),
     ],
+    # Dates that are feigned, on programs that sleep until answers are late.
+    "faketime": [Case(f"faketime_rc_pingpong_{name}", f"faketime -f {date} ibv_rc_pingpong -g 1 -n 200 -e -c", judges.pingpong(200),
+                      TCP_PORT, settings={"UROCE_FAULTS": "loss=5%", **more}, needs=("ibv_rc_pingpong",))
+                 for name, date, more in (("future", "+1y", {}), ("past", "-1y", {"DONT_FAKE_MONOTONIC": "1"}))],
     "sanitized": [sanitized_forks(compiler, wire) for compiler in ("gcc", "clang") for wire in ("udp", "shm")],
     "rc_pingpong": [*pingpongs("rc"), *extended_pingpongs()],
     "uc_pingpong": list(pingpongs("uc")),

@@ -207,5 +207,17 @@ TEST(InterruptsWithoutPwait2, WaitWithoutAskingAgain) {
             "waited waited woken ");
 }
 
+/// Under libfaketime it refuses times that it takes for dates before 1970.
+TEST(InterruptsWithoutAlarm, WaitUntilTheirDeadline) {
+  EXPECT_EQ(test::in_child([] {
+              Interrupts interrupts;
+              test::forbid({__NR_timerfd_settime}, EINVAL);
+              const Instant deadline = os_now() + 1ms;
+              const std::string said = interrupts.wait(deadline) ? "woken" : "waited";
+              return os_now() < deadline ? "too short" : said;
+            }),
+            "waited");
+}
+
 }  // namespace
 }  // namespace uroce::engine
