@@ -5,13 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "proto/base/number.h"
 #include "proto/base/printable.h"
@@ -36,24 +41,54 @@ bool is_itself(pid_t pid) {
   return error == 0 || error == EACCES || error == EPERM;
 }
 
-/// Processes of this network and PID namespace that take commands from somebody.
-std::vector<pid_t> listeners() {
-  sockaddr_un own{};
-  socklen_t length = 0;
-  if (::uroce_control_address(0, &own, &length) != 0) return {};
-  std::string prefix = "@" + std::string(own.sun_path + 1);  // "@" stands for the zero byte.
-  prefix.resize(prefix.rfind('/') + 1);
-  std::vector<pid_t> found;
+/// The names of abstract Unix sockets in this network namespace, with "@" for the zero byte; none where /proc does not
+/// show them (subset=pid).
+std::set<std::string> abstract_names() {
+  std::set<std::string> names;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
-    const std::size_t at = line.find(prefix);
-    if (at == std::string::npos) continue;
-    if (const auto pid = pid_of(std::string_view(line).substr(at + prefix.size()))) found.push_back(*pid);
+    if (const std::size_t at = line.find('@'); at != std::string::npos) names.insert(line.substr(at));
   }
-  std::sort(found.begin(), found.end());  // A connection has its listener's name.
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return names;
+}
+
+/// The abstract name of process `pid`, 0: this one. Nothing where we may not know.
+std::optional<std::string> control_name(pid_t pid) {
+  sockaddr_un address{};
+  socklen_t length = 0;
+  if (::uroce_control_address(pid, &address, &length) != 0) return std::nullopt;
+  return "@" + std::string(address.sun_path + 1);
+}
+
+/// Processes of this network namespace that take commands from somebody.
+std::set<pid_t> listeners() {
+  const std::set<std::string> names = abstract_names();
+  std::set<pid_t> found;
+  // Of our own PID namespace, also those of other users.
+  if (const auto own = control_name(0)) {
+    const std::string prefix = own->substr(0, own->rfind('/') + 1);
+    for (auto name = names.lower_bound(prefix); name != names.end() && name->starts_with(prefix); ++name) {
+      if (const auto pid = pid_of(std::string_view(*name).substr(prefix.size()))) found.insert(*pid);
+    }
+  }
+  // Of all that we see, as those of a container: what we may look at.
+  std::error_code error;
+  for (std::filesystem::directory_iterator process("/proc", error), end; !error && process != end;
+       process.increment(error)) {
+    const auto pid = pid_of(process->path().filename().native());
+    const auto name = pid ? control_name(*pid) : std::nullopt;
+    if (name && (names.empty() || names.contains(*name))) found.insert(*pid);
+  }
   std::erase_if(found, [](pid_t pid) { return !is_itself(pid); });
   return found;
+}
+
+/// Whether process `pid` sees other sockets than we do. Nothing of one that we may not look at.
+bool is_in_other_network(pid_t pid) {
+  struct stat own {
+  }, its{};
+  return ::stat("/proc/self/ns/net", &own) == 0 && ::stat(fmt::format("/proc/{}/ns/net", pid).c_str(), &its) == 0 &&
+         own.st_ino != its.st_ino;
 }
 
 /// Whether another user has process `pid`. Its files of /proc may also be closed for other reasons.
@@ -69,6 +104,11 @@ std::string explain(pid_t pid, int error) {
     case ENOENT:
       return "there is no such process";
     case ECONNREFUSED:
+      if (is_in_other_network(pid))
+        return fmt::format(
+            "it is in another network namespace: give the command there, with nsenter --target {} --net "
+            "in front",
+            pid);
       return "it takes no commands: start it with `uroce run --control on`, and wait until it has asked for RDMA "
              "devices";
     case EACCES:

@@ -32,8 +32,21 @@ expect 127 "warning: $musl/program is linked with musl" "$uroce" run -- "$musl/p
 rm -r "$musl"
 if setpriv --reuid=65534 --regid=65534 --clear-groups -- test -x "$uroce" 2>/dev/null; then
   as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-  expect 0 'warning: su gets more rights' "${as_user[@]}" -- "$uroce" run -- su --version
+  expect 0 'warning: su gets other rights' "${as_user[@]}" -- "$uroce" run -- su --version
   [ "$("${as_user[@]}" --no-new-privs -- "$uroce" run -- su --version 2>&1 >/dev/null)" = "" ] || fail "su without new rights"
+  # The kernel tells the loader so, even where no new rights are given.
+  capable=$(mktemp -d) && chmod 755 "$capable" && cp "$(type -P true)" "$capable/true"
+  if setcap cap_net_raw+ep "$capable/true" 2>/dev/null; then
+    expect 0 'true gets other rights' "${as_user[@]}" --no-new-privs -- "$uroce" run -- "$capable/true"
+    setcap cap_net_raw+p "$capable/true"
+    expect 0 'true gets other rights' "${as_user[@]}" -- "$uroce" run -- "$capable/true"
+    [ "$("${as_user[@]}" --no-new-privs -- "$uroce" run -- "$capable/true" 2>&1)" = "" ] || fail "capabilities that nobody gets"
+  fi
+  rm -r "$capable"
+  # A user namespace knows some users; rights of others are not given.
+  if "${as_user[@]}" -- unshare -r true 2>/dev/null; then
+    [ "$("${as_user[@]}" -- unshare -r "$uroce" run -- su --version 2>&1 >/dev/null)" = "" ] || fail "su of a user that is not known"
+  fi
 fi
 sudo=$(mktemp -d)
 printf '#!/bin/sh\n' >"$sudo/sudo" && chmod +x "$sudo/sudo"
@@ -212,7 +225,29 @@ except OSError as error:
 # The files of a port whose link is down say so, as the verbs do. And nobody takes commands there.
 if unshare -rn true 2>/dev/null; then
   expect 1 'no process takes commands' unshare -rn "$uroce" ctl all list
+  expect 1 'it is in another network namespace: give the command there, with nsenter' unshare -r bash -c '
+    coproc program { exec unshare -n "$1" run --control on -- python3 -c "import ctypes
+ctypes.CDLL(\"libibverbs.so.1\").ibv_get_device_list(None); print(1, flush=True); input()"; }
+    read -r <&"${program[0]}"
+    "$1" ctl "$program_PID" || exit 1' - "$uroce"
+  lists='coproc program { exec "${@:2}" "$1" run --control on -- python3 -c "import ctypes
+ctypes.CDLL(\"libibverbs.so.1\").ibv_get_device_list(None); print(1, flush=True); input()"; }
+    read -r <&"${program[0]}"
+    "$1" ctl || exit 1'
+  # Of a container that has our network; and where /proc shows nothing but processes.
+  expect 0 ' python3' unshare -rn bash -c "$lists" - "$uroce" unshare -pf --mount-proc
+  if unshare -rmpf mount -t proc -o subset=pid none /proc 2>/dev/null; then
+    expect 0 ' python3' unshare -rnmpf bash -c "mount -t proc -o subset=pid none /proc; $lists" - "$uroce" env
+  fi
   expect 0 '1: DOWN' unshare -rn sh -c 'ip link set lo up; ip link set lo down; exec "$1" run -- cat /sys/class/infiniband/uroce0/ports/1/state' - "$uroce"
+fi
+if unshare -rp true 2>/dev/null; then
+  expect 0 'after unshare(CLONE_NEWPID) a process may make none' env UROCE_ADDR=127.9.9.1 unshare -r "$uroce" run -- python3 -c '
+import ctypes
+ctypes.CDLL(None).unshare(0x20000000)
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))'
 fi
 # A chroot without /proc has the library all the same, and shared memory.
 if unshare -rmn true 2>/dev/null; then
