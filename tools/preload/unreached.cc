@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <link.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -12,9 +13,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <vector>
 
@@ -35,17 +39,40 @@ std::string file_of(const std::string& command) {
   return {};
 }
 
-/// Whether it runs with more rights than we have (execve(2)); the loader then takes nothing from its environment.
-bool gets_more_rights(const char* file) {
+/// Whether our user namespace knows a user (`map`: uid_map) or group (gid_map).
+bool is_known(const char* map, std::uint64_t id) {
+  std::ifstream ranges(map);
+  if (!ranges) return true;
+  std::uint64_t first = 0, outside = 0, count = 0;
+  while (ranges >> first >> outside >> count) {
+    if (id >= first && id - first < count) return true;
+  }
+  return false;
+}
+
+/// Whether its owner's rights, or its group's, are not ours.
+bool changes_id(const struct stat& status) {
+  // The kernel ignores both bits where it can't map both.
+  if (!is_known("/proc/self/uid_map", status.st_uid) || !is_known("/proc/self/gid_map", status.st_gid)) return false;
+  const bool is_of_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
+  const bool is_of_group =
+      (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid();
+  return is_of_user || is_of_group;
+}
+
+/// Whether the loader takes nothing from its environment: it runs with more rights than we have (execve(2)).
+bool is_secure(const char* file) {
   struct stat status {};
   struct statvfs system {};
   if (::stat(file, &status) != 0 || ::statvfs(file, &system) != 0) return false;
-  if ((system.f_flag & ST_NOSUID) != 0 || ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return false;
-  const bool of_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
-  const bool of_group =
-      (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid();
-  const bool of_file = ::getuid() != 0 && ::getxattr(file, "security.capability", nullptr, 0) > 0;
-  return of_user || of_group || of_file;
+  if ((system.f_flag & ST_NOSUID) != 0) return false;
+  const bool gets_no_more = ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
+  std::array<unsigned char, sizeof(vfs_ns_cap_data)> capabilities{};
+  const bool has_capabilities =
+      ::getuid() != 0 && ::getxattr(file, "security.capability", capabilities.data(), capabilities.size()) > 0;
+  // Of those that it would have at once, the kernel says so even where it gives none.
+  const bool are_effective = (capabilities[0] & VFS_CAP_FLAGS_EFFECTIVE) != 0;
+  return gets_no_more ? has_capabilities && are_effective : has_capabilities || changes_id(status);
 }
 
 /// As one of our own kind is; nothing when it is no ELF file.
@@ -88,11 +115,11 @@ std::optional<std::string> why_unreached(const std::string& command) {
         "'uroce run -- {0} ...'",
         name);
   }
-  if (gets_more_rights(path.c_str())) {
+  if (is_secure(path.c_str())) {
     return fmt::format(
-        "{0} gets more rights than its caller has (setuid): neither it nor what it starts gets a NIC of "
-        "uroce; root can start it with one",
-        command);
+        "{} gets other rights than its caller has (setuid, setgid or file capabilities): neither it nor what it starts "
+        "gets a NIC of uroce{}",
+        command, ::getuid() == 0 ? "" : "; root can start it with one");
   }
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const auto header = file ? elf_header(file.get()) : std::nullopt;
