@@ -155,7 +155,11 @@ BrokerStart::BrokerStart(std::string executable, Fd report)
 
 std::optional<SetupError> start_helper(const std::string& executable, const char* argument, Fd descriptor) {
   Fd opened(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!opened) return call_failed("no input and output for a new broker", "/dev/null", errno);
+  if (!opened) {
+    const int error = errno;
+    return SetupError{error, "no input and output for a new broker: /dev/null: " + errno_text(error) +
+                                 "; let the program read and write it"};
+  }
   const Fd null = above_report(std::move(opened));
   const Fd report = above_report(std::move(descriptor));
   if (!report || !null) return call_failed("no descriptors for a new broker", "fcntl", errno);

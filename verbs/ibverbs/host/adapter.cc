@@ -280,13 +280,20 @@ void Adapter::set_cm_sink(CmSink* sink) {
   cm_sink_ = sink;
 }
 
+namespace {
+
+int refuse_steering(const engine::Lease& lease, int error) {
+  static std::atomic<bool> was_told = false;  // Programs try again, with the next of their addresses.
+  if (was_told.exchange(true)) return error;
+  return refuse_setting(error, engine::steering_failed(lease.local(), error).sentence);
+}
+
+}  // namespace
+
 int Adapter::steer_management() {
   for (const auto& lease : slot_.leases) {
     const int error = lease->steer_management();
-    if (error == 0) continue;
-    static std::atomic<bool> was_told = false;  // Programs try again, with the next of their addresses.
-    if (was_told.exchange(true)) return error;
-    return refuse_setting(error, engine::steering_failed(lease->local(), error).sentence);
+    if (error != 0) return refuse_steering(*lease, error);
   }
   return 0;
 }
@@ -298,7 +305,7 @@ Result<std::vector<engine::Fd>, int> Adapter::claim_requests(const cm::Listen& l
     const bool is_meant = listen.address ? *listen.address == local : local.is_v4() ? listen.takes_v4 : listen.takes_v6;
     if (!is_meant) continue;
     auto claim = lease->claim_service(static_cast<std::uint32_t>(listen.service_id));
-    if (!claim.ok()) return Err{claim.error()};
+    if (!claim.ok()) return Err{claim.error() == EADDRINUSE ? EADDRINUSE : refuse_steering(*lease, claim.error())};
     claims.push_back(std::move(*claim));
   }
   return claims;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/ibverbs/host/device.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -63,6 +66,24 @@ bool is_reserved(const proto::Gid& address) {
   return std::find(reserved.value.begin(), reserved.value.end(), address) != reserved.value.end();
 }
 
+constexpr int kSchedDeadline = 6;  ///< SCHED_DEADLINE, which the C library does not name.
+
+std::string no_thread(int error) {
+  std::string sentence = engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error).sentence;
+  if (error == EAGAIN && ::sched_getscheduler(0) == kSchedDeadline) {
+    sentence +=
+        "; a thread of SCHED_DEADLINE may make none: open the device before, or set SCHED_FLAG_RESET_ON_FORK "
+        "(chrt --reset-on-fork)";
+  } else if (error == EAGAIN) {
+    sentence +=
+        "; raise the limit of processes (ulimit -u, or pids of the container) or of memory (ulimit -v), or lower "
+        "that of the stack (ulimit -s), which each thread takes";
+  } else if (error == EINVAL) {
+    sentence += "; after unshare(CLONE_NEWPID) a process may make none: open the device before, or in its child";
+  }
+  return sentence;
+}
+
 }  // namespace
 
 bool is_inside_device() { return DeviceMutex::is_inside(); }
@@ -105,13 +126,9 @@ Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<pro
   try {
     return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort, guid_);
   } catch (const std::system_error& error) {
-    std::string sentence =
-        engine::call_failed("can't create a thread for the NIC", "clone3 or clone", error.code().value()).sentence;
-    if (error.code().value() == EAGAIN)
-      sentence +=
-          "; raise the limit of processes (ulimit -u, or pids of the container) or of memory (ulimit -v), or lower "
-          "that of the stack (ulimit -s), which each thread takes";
-    return Err{refuse(error.code().value(), sentence)};
+    const int code = error.code().value();
+    // Of EINVAL, open() says nothing.
+    return Err{code == EINVAL ? refuse_setting(code, no_thread(code)) : refuse(code, no_thread(code))};
   } catch (const std::bad_alloc&) {
     return Err{refuse(ENOMEM, "no memory for the NIC; raise the limit of memory (ulimit -v)")};
   }
