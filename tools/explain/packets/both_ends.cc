@@ -2,8 +2,7 @@
 #include "tools/explain/packets/both_ends.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
+#include <iterator>
 #include <unordered_map>
 
 #include "tools/explain/packets/begins.h"
@@ -71,16 +70,41 @@ void BothEnds::add(std::unique_ptr<Capture> capture) {
   sources_.push_back(std::move(source));
 }
 
-/// Whether `source` has a packet ahead.
+/// Whether `source` has a packet ahead, and when.
 bool BothEnds::peek(Source& source) {
-  if (source.ahead.empty() && !source.ended) read_one(source);
-  return !source.ahead.empty();
+  if (source.next_ns) return true;
+  while (!source.ended && source.ahead.size() < (prepared_ && !live_ && sources_.size() > 1 ? kAhead : 1)) {
+    read_one(source);
+  }
+  if (source.ahead.empty()) return false;
+  const std::int64_t ahead_ns = source.clock ? source.clock->at_front(source.ahead, first_seen_) : 0;
+  source.next_ns = source.ahead.front().time_ns - ahead_ns;
+  return true;
 }
 
 void BothEnds::read_one(Source& source) {
-  auto packet = source.capture->next();
-  source.ended = !packet.has_value();
-  if (packet) source.ahead.push_back(std::move(*packet));
+  const std::size_t wanted = straightens_ ? SetBack::kLook : 1;
+  while (source.read.size() < wanted) {
+    auto packet = source.capture->next();
+    if (!packet) break;
+    source.read.push_back(std::move(*packet));
+  }
+  source.ended = source.read.empty();
+  if (source.ended) return;
+  const std::int64_t time = straightens_ ? source.set_back.straight(source.read) : source.read.front().time_ns;
+  source.ahead.push_back(std::move(source.read.front()));
+  source.read.pop_front();
+  source.ahead.back().time_ns = time;
+  if (&source == &sources_.front() && sources_.size() > 1) first_seen_.add(source.ahead.back());
+}
+
+/// The packet that peek() has found.
+Packet BothEnds::take(Source& source) {
+  Packet packet = std::move(source.ahead.front());
+  source.ahead.pop_front();
+  packet.time_ns = *source.next_ns;
+  source.next_ns.reset();
+  return packet;
 }
 
 /// Looks at the beginning of the captures: do two taps see the same packets, and how do their clocks differ?
@@ -88,6 +112,7 @@ void BothEnds::prepare() {
   prepared_ = true;
   twins_used_ = sources_.size() > 1;
   if (live_) return;
+  straightens_ = twins_used_;
   for (Source& source : sources_) {
     while (!source.ended && source.ahead.size() < kAhead) read_one(source);
     for (const Packet& packet : source.ahead) twins_used_ = twins_used_ || packet.tap != source.ahead.front().tap;
@@ -95,9 +120,25 @@ void BothEnds::prepare() {
   std::size_t silent = 0;
   for (const Source& source : sources_) silent += source.ended && source.ahead.empty() ? 1u : 0u;
   twins_.set_silent_end(sources_.size() == 2 && silent == 1);
-  for (std::size_t i = 1; i < sources_.size(); ++i) sources_[i].ahead_ns = clock_offset(sources_[0], sources_[i]);
-  if (!twins_used_ && sources_.size() == 1) twins_used_ = look_for_doubles(sources_[0].ahead);
+  for (std::size_t i = 1; i < sources_.size(); ++i) {
+    sources_[i].clock = ClockDifference::find(sources_[0].ahead, sources_[i].ahead);
+  }
+  if (sources_.size() == 1) {
+    Source& only = sources_.front();
+    twins_used_ = twins_used_ || look_for_doubles(only.ahead);
+    straightens_ = twins_used_;  // The times of one end's capture need not agree with any others.
+    if (straightens_) begin_again(only);
+  }
   if (twins_used_) rehearse();
+}
+
+/// Takes what was read so far for unread.
+void BothEnds::begin_again(Source& source) {
+  source.ended = false;
+  source.read.insert(source.read.begin(), std::make_move_iterator(source.ahead.begin()),
+                     std::make_move_iterator(source.ahead.end()));
+  source.ahead.clear();
+  while (!source.ended && source.ahead.size() < kAhead) read_one(source);
 }
 
 /// Takes over from the packets read so far which tap is at which end.
@@ -106,7 +147,7 @@ void BothEnds::rehearse() {
   std::vector<Packet> packets(told_.begin(), told_.end());
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
-      packet.time_ns -= source.ahead_ns.value_or(0);
+      packet.time_ns -= source.clock ? source.clock->at_first() : 0;
       packets.push_back(std::move(packet));
     }
   }
@@ -151,36 +192,11 @@ bool BothEnds::look_for_doubles(const std::deque<Packet>& packets) {
   return false;
 }
 
-/// By how much the clock of `other` is ahead, if the way there takes as long as the way back; nothing when no packet is
-/// in both captures.
-std::optional<std::int64_t> BothEnds::clock_offset(const Source& first, const Source& other) const {
-  std::unordered_map<std::uint64_t, std::int64_t> seen;
-  for (const Packet& packet : first.ahead) seen.emplace(identity_of(packet), packet.time_ns);
-  std::map<std::array<std::uint8_t, 16>, std::vector<std::int64_t>> differences;  // By sender.
-  for (const Packet& packet : other.ahead) {
-    const auto twin = seen.find(identity_of(packet));
-    if (twin != seen.end()) differences[packet.source.raw].push_back(packet.time_ns - twin->second);
-  }
-  if (differences.empty()) return std::nullopt;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = std::numeric_limits<std::int64_t>::min();
-  for (auto& [sender, values] : differences) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    const std::int64_t median = values[values.size() / 2];
-    least = std::min(least, median);
-    most = std::max(most, median);
-  }
-  constexpr std::int64_t kSameClock = 1'000'000'000;
-  // With packets of one sender only, the way can't be told from the clock: a good clock is assumed.
-  if (differences.size() == 1) return least > -kSameClock && least < kSameClock ? 0 : least;
-  return least + (most - least) / 2;
-}
-
 BothEnds::Source* BothEnds::earliest() {
   Source* best = nullptr;
   for (Source& source : sources_) {
     if (!peek(source)) continue;
-    const auto time = [](const Source& s) { return s.ahead.front().time_ns - s.ahead_ns.value_or(0); };
-    if (best == nullptr || time(source) < time(*best)) best = &source;
+    if (best == nullptr || *source.next_ns < *best->next_ns) best = &source;
   }
   return best;
 }
@@ -193,9 +209,7 @@ std::optional<Packet> BothEnds::next() {
     }
     Source* const source = earliest();
     if (source == nullptr) return twins_.take(true);
-    Packet packet = std::move(source->ahead.front());
-    source->ahead.pop_front();
-    packet.time_ns -= source->ahead_ns.value_or(0);
+    Packet packet = take(*source);
     if (!twins_used_) {
       watch(packet);
       return packet;
@@ -209,7 +223,10 @@ std::vector<FileFacts> BothEnds::facts() const {
   std::vector<FileFacts> facts;
   for (const Source& source : sources_) {
     facts.push_back(source.capture->facts());
-    facts.back().clock_ahead_ns = source.ahead_ns;
+    facts.back().set_back = source.set_back.steps();
+    if (!source.clock) continue;
+    facts.back().clock_ahead_ns = source.clock->at_first();
+    facts.back().clock_steps = source.clock->steps();
   }
   return facts;
 }

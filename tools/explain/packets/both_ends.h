@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/explain/packets/clocks.h"
 #include "tools/explain/packets/packet.h"
 #include "tools/explain/packets/passage.h"
 #include "tools/explain/packets/twins.h"
@@ -25,9 +26,11 @@ struct FileFacts {
   std::string tunnel;          ///< ... of this kind (that of the first one).
   /// By how much its clock is ahead of the first file's, if packets are in both; the times told are without it.
   std::optional<std::int64_t> clock_ahead_ns;
-  std::string first_broken;  ///< The first broken frame, in words.
-  std::string unknown_link;  ///< A network that we do not know.
-  std::string damage;        ///< Where and why the capture ends early.
+  std::vector<ClockStep> set_back;     ///< Its clock was; the times told go on where they were.
+  std::vector<ClockStep> clock_steps;  ///< Jumps against the first file's clock; the times told are without them.
+  std::string first_broken;            ///< The first broken frame, in words.
+  std::string unknown_link;            ///< A network that we do not know.
+  std::string damage;                  ///< Where and why the capture ends early.
 };
 
 /// The packets of one file.
@@ -74,27 +77,33 @@ class BothEnds {
   static constexpr std::size_t kLooks = 20;    ///< Live: packets between two looks at those so far.
   struct Source {
     std::unique_ptr<Capture> capture;
-    std::deque<Packet> ahead;
-    std::optional<std::int64_t> ahead_ns;  ///< Its clock, of that of the first capture.
+    SetBack set_back;
+    std::deque<Packet> read;   ///< By the file's own times ...
+    std::deque<Packet> ahead;  ///< ... and as if its clock had not been set back.
+    std::optional<ClockDifference> clock;
+    std::optional<std::int64_t> next_ns;  ///< The time of the next packet by the clock of the first file.
     bool ended = false;
   };
   bool peek(Source& source);
-  static void read_one(Source& source);
+  void read_one(Source& source);
+  void begin_again(Source& source);
   void prepare();
   bool look_for_doubles(const std::deque<Packet>& packets);
   void rehearse();
   void watch(const Packet& packet);
   bool was_told(const Packet& packet);
-  std::optional<std::int64_t> clock_offset(const Source& first, const Source& other) const;
+  Packet take(Source& source);
   Source* earliest();
 
   bool live_;
   bool prepared_ = false;
   bool twins_used_ = false;
+  bool straightens_ = false;         ///< The times of captures whose clock is set back.
   std::deque<Packet> told_;          ///< Live, at the beginning.
   std::set<std::uint64_t> awaited_;  ///< Of what was told before it was known that it comes twice.
   Doubles doubles_;
   std::vector<Source> sources_;
+  Sightings first_seen_;  ///< By the first of several files.
   Twins twins_;
 };
 

@@ -84,7 +84,10 @@ void Twins::forget(Order::iterator at) {
 
 Packet Twins::merge(const Packet& first, const Packet& second) {
   bool first_sent = first.time_ns <= second.time_ns;
-  if (first.direction != second.direction) {
+  if (first.direction == second.direction) {
+    // The places of the taps say more than clocks that are not quite right.
+    if (const auto near = surely_nearer(first.source.raw, first.tap, second.tap)) first_sent = *near == first.tap;
+  } else {
     if (first.direction == Direction::kSent || second.direction == Direction::kReceived) first_sent = true;
     if (first.direction == Direction::kReceived || second.direction == Direction::kSent) first_sent = false;
   }
@@ -189,6 +192,19 @@ void Twins::hold_alone(Packet packet, std::uint64_t identity) {
     time = std::min(time, first->second.sent_ns - 1);
   }
   alone_.emplace(identity, held_.emplace(time, Held{std::move(packet), false, identity}));
+}
+
+/// Which of two taps is at a host: as most of its packets say, in which the errors of clocks cancel out.
+std::optional<std::uint32_t> Twins::surely_nearer(const Host& host, std::uint32_t one, std::uint32_t other) const {
+  const auto homes = homes_.find(host);
+  if (!knows_ends_ || homes == homes_.end()) return std::nullopt;
+  const auto count = [&](std::uint32_t tap) {
+    const auto found = homes->second.find(tap);
+    return found == homes->second.end() ? 0 : found->second;
+  };
+  if (count(one) > 4 * count(other) + 4) return one;
+  if (count(other) > 4 * count(one) + 4) return other;
+  return std::nullopt;
 }
 
 bool Twins::is_at_sender(const Packet& packet) const {

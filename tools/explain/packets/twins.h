@@ -23,6 +23,7 @@ class Twins {
   void learn_ends(Twins& other) {
     while (other.take(true)) {
     }
+    knows_ends_ = true;
     homes_ = std::move(other.homes_);
     paired_ = std::move(other.paired_);
     first_of_flow_ = std::move(other.first_of_flow_);
@@ -68,6 +69,7 @@ class Twins {
   void forget(Order::iterator at);
   Packet merge(const Packet& first, const Packet& second);
   void hold_alone(Packet packet, std::uint64_t identity);
+  std::optional<std::uint32_t> surely_nearer(const Host& host, std::uint32_t one, std::uint32_t other) const;
   bool is_at_sender(const Packet& packet) const;
   bool other_end_had_begun(const Packet& packet) const;
   void judge(Packet& packet) const;
@@ -85,6 +87,7 @@ class Twins {
   std::map<std::uint32_t, std::int64_t> last_seen_;  ///< By tap, read ahead as far as it went.
   std::int64_t latest_ = 0;
   bool silent_end_ = false;
+  bool knows_ends_ = false;  ///< By learn_ends().
 };
 
 /// The same for both sightings of a packet, and for the copies of it.

@@ -168,6 +168,16 @@ void Json::packet(const Packet& packet, const Told& told, const Story&) {
   std::fputs(dump(object).c_str(), out_);
 }
 
+namespace {
+
+Object steps(const std::vector<ClockStep>& steps) {
+  Object rows = Object::array();
+  for (const ClockStep& step : steps) rows.push_back({{"frame", step.frame}, {"ns", step.ns}});
+  return rows;
+}
+
+}  // namespace
+
 void Json::end(const Story& story, const std::vector<FileFacts>& files) {
   open();
   std::fputs("],\n\"connections\": [", out_);
@@ -187,7 +197,9 @@ void Json::end(const Story& story, const std::vector<FileFacts>& files) {
                     {"not_roce", file.not_roce},
                     {"broken", file.broken},
                     {"damage", file.damage},
-                    {"clock_ahead_ns", nullptr}});
+                    {"clock_ahead_ns", nullptr},
+                    {"clock_set_back", steps(file.set_back)},
+                    {"clock_steps", steps(file.clock_steps)}});
     if (file.clock_ahead_ns) rows.back()["clock_ahead_ns"] = *file.clock_ahead_ns;
   }
   Object causes = Object::array();

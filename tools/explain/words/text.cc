@@ -16,14 +16,28 @@ constexpr std::size_t kBuffered = 1 << 16;
 /// Addresses with the same trouble.
 constexpr std::size_t kSendersListed = 10;
 
+std::string steps_text(const std::string& what, const std::vector<ClockStep>& steps) {
+  if (steps.empty()) return {};
+  const std::int64_t ns = steps.front().ns;
+  return fmt::format("; its clock {}{} by {} at #{}, which is allowed for", what,
+                     steps.size() == 1 ? "" : fmt::format(" {} times, first", steps.size()),
+                     duration_text(ns < 0 ? -ns : ns), steps.front().frame);
+}
+
 /// How the clock of file number `i` was read.
 std::string clock_text(const FileFacts& file, std::size_t i) {
   constexpr std::int64_t kSame = 1000;
-  if (i == 0 || !file.clock_ahead_ns) return {};
-  const std::int64_t ahead = *file.clock_ahead_ns;
-  if (ahead > -kSame && ahead < kSame) return "; its clock is that of a";
-  return fmt::format("; its clock is {} {} that of a, which is allowed for", duration_text(ahead < 0 ? -ahead : ahead),
-                     ahead < 0 ? "behind" : "ahead of");
+  std::string text;
+  if (i != 0 && file.clock_ahead_ns) {
+    const std::int64_t ahead = *file.clock_ahead_ns;
+    text = ahead > -kSame && ahead < kSame
+               ? "; its clock is that of a"
+               : fmt::format("; its clock is {} {} that of a, which is allowed for",
+                             duration_text(ahead < 0 ? -ahead : ahead), ahead < 0 ? "behind" : "ahead of");
+  }
+  const bool falls_behind = !file.clock_steps.empty() && file.clock_steps.front().ns < 0;
+  return text + steps_text("was set back", file.set_back) +
+         steps_text(falls_behind ? "fell behind that of a" : "went ahead of that of a", file.clock_steps);
 }
 
 }  // namespace
