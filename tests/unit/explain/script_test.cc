@@ -684,6 +684,15 @@ TEST(Script, OfRcWhatIsNotCapturedIsPartOfItsMessage) {
   EXPECT_EQ(told(0b0000'1100'0000), "3: 2 of 4096..4096 bytes, 10240 in all, 3 with 10240 completed");
 }
 
+/// An empty capture is of the other end, where nobody answers, or of somebody else.
+TEST(Script, WhereSomebodyAnswersNothingIsLost) {
+  const Scripted request{true, O::kRcSendOnly, 1, 4};
+  const Scripted answer{false, O::kRcAcknowledge, 1, 0, aeth(1)};
+  EXPECT_EQ(retell_files({scripted_pcap({request, answer}), scripted_pcap({})}).counts(), "");
+  EXPECT_EQ(retell_files({scripted_pcap({}), scripted_pcap({request, answer})}).counts(), "");
+  EXPECT_EQ(retell_files({scripted_pcap({request}), scripted_pcap({})}).noted("lost"), 1u);
+}
+
 /// An answer is damaged on the way: where it arrived, its ICRC is wrong.
 TEST(Script, ADamagedAnswerIsNamedWhereItArrives) {
   const Scripted request{true, O::kRcSendOnly, 1, 4};

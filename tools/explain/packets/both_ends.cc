@@ -57,6 +57,20 @@ FileFacts Capture::facts() const {
   return facts;
 }
 
+namespace {
+
+/// Whether packets come back, in the capture of one end.
+bool is_answered(const std::deque<Packet>& packets) {
+  std::set<std::pair<std::array<std::uint8_t, 16>, std::array<std::uint8_t, 16>>> ways;
+  return std::ranges::any_of(packets, [&ways](const Packet& packet) {
+    ways.emplace(packet.source.raw, packet.destination.raw);
+    return packet.direction == Direction::kReceived || packet.is_response() ||
+           ways.contains({packet.destination.raw, packet.source.raw});
+  });
+}
+
+}  // namespace
+
 std::optional<std::string> BothEnds::open(const std::string& path, bool follow) {
   auto capture = Capture::open(path, static_cast<std::uint32_t>(sources_.size()), follow);
   if (!capture) return capture.error();
@@ -117,9 +131,12 @@ void BothEnds::prepare() {
     while (!source.ended && source.ahead.size() < kAhead) read_one(source);
     for (const Packet& packet : source.ahead) twins_used_ = twins_used_ || packet.tap != source.ahead.front().tap;
   }
-  std::size_t silent = 0;
-  for (const Source& source : sources_) silent += source.ended && source.ahead.empty() ? 1u : 0u;
-  twins_.set_silent_end(sources_.size() == 2 && silent == 1);
+  if (sources_.size() == 2) {
+    const bool first_is_empty = sources_[0].ahead.empty();
+    const Source& other = sources_[first_is_empty ? 1 : 0];
+    // Where somebody answers, the empty one is of somebody else.
+    twins_.set_silent_end(first_is_empty != sources_[1].ahead.empty() && !is_answered(other.ahead));
+  }
   for (std::size_t i = 1; i < sources_.size(); ++i) {
     sources_[i].clock = ClockDifference::find(sources_[0].ahead, sources_[i].ahead);
   }

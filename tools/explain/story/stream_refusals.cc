@@ -75,7 +75,8 @@ void Stream::refuse(PsnIndex index, const Packet& packet, Told& told) {
   if (message != nullptr) {
     told.part.message = message->number;
     text += fmt::format(": {} (message {}) fails", to_string(operation_of(message->kind)), message->number);
-    if (message->rkey != 0) text += fmt::format("; it used R_Key {} at {}", hex(message->rkey), hex(message->va));
+    if (message->rkey != 0 || message->va != 0)
+      text += fmt::format("; it used R_Key {} at {}", hex(message->rkey), hex(message->va));
   }
   incident(packet, told, Severity::kProblem, "fatal_nak", text + ". The connection ends here");
   if (lost) return;
