@@ -61,8 +61,8 @@ void print(const ibv::LiveNic& nic, const ibv::LiveQp& qp, const std::vector<uro
   if (in.probes) more += "; sends little after a timeout";
   if (in.stalled) more += "; the peer is silent";
   line("", more);
-  line("responder",
-       fmt::format("expects PSN {:#x}, MSN {}; {} receives posted", in.expected.value(), in.msn, in.receives));
+  line("responder", fmt::format("expects PSN {:#x}, MSN {}; {} receives posted{}", in.expected.value(), in.msn,
+                                in.receives, in.has_srq ? " to its SRQ" : ""));
   // No "used of limit": the packet that fills it goes beyond, and the limit falls while packets are under way.
   line("window", fmt::format("{} bytes under way, of all QPs to this peer; from {} on, packets wait", in.window_used,
                              in.window_limit));

@@ -26,7 +26,8 @@ struct QpInside {
   // Responder.
   proto::Psn expected;  ///< The next request's.
   std::uint32_t msn = 0;
-  std::uint32_t receives = 0;  ///< Posted to the QP's own queue.
+  std::uint32_t receives = 0;  ///< Posted to the QP's own queue, or to its SRQ.
+  bool has_srq = false;
   // The window to the peer, which all QPs to it share. Bytes of receive buffer.
   std::uint64_t window_used = 0, window_limit = 0;
   /// When its timers are due, in the order of timer_names(); Instant{}: not running.

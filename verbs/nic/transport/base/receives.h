@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "verbs/nic/model/qp_inside.h"
 #include "verbs/nic/resources/sges.h"
 #include "verbs/nic/resources/srq.h"
 #include "verbs/nic/transport/base/qp_context.h"
@@ -46,6 +47,10 @@ class Receives {
   }
   /// Receives of the QP's own queue, the one that is held included.
   std::uint32_t size() const { return own_.size(); }
+  void describe(QpInside& inside) const {
+    inside.has_srq = shared();
+    inside.receives = shared() ? srq()->size() : size();
+  }
   /// False when receives are shared, so that nothing can be promised to the peer (IBTA Vol 1, 9.7.7.2).
   bool counts_credits() const { return !srq(); }
 

@@ -34,7 +34,7 @@ class Responder final : public ResponderHalf {
   void describe(QpInside& inside) const override {
     inside.expected = expected();
     inside.msn = msn_.value();
-    inside.receives = receives_.size();
+    receives_.describe(inside);
   }
 
   /// A check of an inbound request, for documentation.
@@ -86,7 +86,7 @@ class Responder final : public ResponderHalf {
 
   // responder.cc
   void refuse(proto::NakCode code);
-  void fail_with(proto::NakCode code);
+  void fail_with(proto::NakCode code, Psn psn);
   void schedule(Psn psn, proto::Syndrome syndrome);
   bool take_back_nak();
   void enqueue(const Response& response);

@@ -26,7 +26,7 @@ class UcResponder final : public ResponderHalf {
   void clear() override;
   void describe(QpInside& inside) const override {
     inside.expected = expected_;
-    inside.receives = receives_.size();
+    receives_.describe(inside);
   }
 
  private:

@@ -21,7 +21,7 @@ class UdResponder final : public ResponderHalf {
   void flush() override;
   void drop_output() override {}
   void clear() override;
-  void describe(QpInside& inside) const override { inside.receives = receives_.size(); }
+  void describe(QpInside& inside) const override { receives_.describe(inside); }
 
  private:
   bool can_take(const proto::PacketView& packet);
