@@ -209,6 +209,20 @@ def send_connected(asked):  # It would not hear our answer.
 print(answer(lambda s: s.sendto(request, (0, 0))), answer(lambda s: s.send(request)), answer(lambda s: s.sendmsg([request])),
       answer(send_connected))'
 
+# A verb that fails says why, once, if it is asked to.
+asks_for_port_2='
+import ctypes
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+context = ctypes.c_void_p(verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0])))
+print([verbs.ibv_query_port(context, 2, bytes(256)) for i in range(2)])'
+said=$("$uroce" run --addr 127.9.9.1 --refusals on -- python3 -c "$asks_for_port_2" 2>&1)
+[ "$said" = $'uroce: Invalid argument: port 2: the NIC has port 1 only\n[22, 22]' ] || fail "refusals: $said"
+said=$("$uroce" run --addr 127.9.9.1 -- python3 -c "$asks_for_port_2" 2>&1)
+[ "$said" = '[22, 22]' ] || fail "no refusals: $said"
+expect 1 "UROCE_REFUSALS must be on or off" env UROCE_REFUSALS=maybe "$uroce" devices
+
 # A channel of RDMA CM takes the ioctls that are for all descriptors, and no others.
 expect 0 'False False True, 25' "$uroce" run -- python3 -c '
 import fcntl, os, termios

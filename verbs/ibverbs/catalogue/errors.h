@@ -21,6 +21,16 @@ int refuse(int error, std::string_view sentence);
 /// but that there is no device: after explain_settings() the sentence goes to stderr as well.
 int refuse_setting(int error, const std::string& sentence);
 void explain_settings();
+/// Has refuse() say each sentence on stderr, too, unless it is the thread's last one: programs try again.
+void explain_refusals(bool wanted);
+/// While one lives, this thread's are not said: what is tried may fail.
+class SilentRefusals {
+ public:
+  SilentRefusals();
+  ~SilentRefusals();
+  SilentRefusals(const SilentRefusals&) = delete;
+  SilentRefusals& operator=(const SilentRefusals&) = delete;
+};
 /// The same for what goes wrong later and fails no call.
 void warn(const std::string& sentence);
 

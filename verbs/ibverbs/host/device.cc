@@ -123,6 +123,7 @@ Result<std::shared_ptr<Adapter>, int> Device::open() {
 }
 
 Result<std::shared_ptr<Adapter>, int> Device::make_adapter(const std::vector<proto::Gid>& named) {
+  const SilentRefusals silent;
   try {
     return named.empty() ? open_automatic() : Adapter::make(index, named, engine::Sharing::kReusePort, guid_);
   } catch (const std::system_error& error) {

@@ -149,6 +149,8 @@ Result<FirstGid, std::string> first_gid_wanted(const std::string& value) {
 
 Result<bool, std::string> control_wanted(const std::string& value) { return on_or_off("UROCE_CONTROL", value); }
 
+Result<bool, std::string> refusals_wanted(const std::string& value) { return on_or_off("UROCE_REFUSALS", value); }
+
 Result<bool, std::string> strictness(const std::string& value) { return on_or_off("UROCE_STRICT", value); }
 
 std::string check_faults(const std::string& faults) {

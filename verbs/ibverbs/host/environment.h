@@ -54,6 +54,9 @@ Result<FirstGid, std::string> first_gid_wanted(const std::string& value);
 /// UROCE_CONTROL: whether the process takes commands (control/server.h).
 Result<bool, std::string> control_wanted(const std::string& value);
 
+/// UROCE_REFUSALS: explain_refusals().
+Result<bool, std::string> refusals_wanted(const std::string& value);
+
 /// UROCE_STRICT: NicConfig::strict.
 Result<bool, std::string> strictness(const std::string& value);
 

@@ -45,6 +45,7 @@ std::string check_fault_list(const std::string& value) { return check_faults(val
 
 std::string check_seed(const std::string& value) { return complaint(parse_seed(value)); }
 std::string check_control(const std::string& value) { return complaint(control_wanted(value)); }
+std::string check_refusals(const std::string& value) { return complaint(refusals_wanted(value)); }
 std::string check_lid(const std::string& value) { return complaint(lids_wanted(value)); }
 std::string check_gid0(const std::string& value) { return complaint(first_gid_wanted(value)); }
 std::string check_strict(const std::string& value) { return complaint(strictness(value)); }

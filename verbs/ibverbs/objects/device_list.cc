@@ -7,8 +7,10 @@
 
 #include "verbs/ibverbs/catalogue/errors.h"
 #include "verbs/ibverbs/catalogue/impl.h"
+#include "verbs/ibverbs/catalogue/settings.h"
 #include "verbs/ibverbs/control/server.h"
 #include "verbs/ibverbs/host/device.h"
+#include "verbs/ibverbs/host/environment.h"
 
 namespace uroce::ibv::impl {
 
@@ -18,6 +20,12 @@ struct ibv_device** ibv_get_device_list(int* num_devices) {
     refuse_setting(EINVAL, wrong);
     return nullptr;
   }
+  const auto refusals = refusals_wanted(setting(Setting::kRefusals));
+  if (!refusals.ok()) {
+    refuse_setting(EINVAL, refusals.error());
+    return nullptr;
+  }
+  explain_refusals(*refusals);
   const auto all = devices();
   if (!all.ok()) {
     refuse_setting(EINVAL, all.error());
