@@ -14,6 +14,7 @@
 #include "verbs/nic/model/qpn.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/record/evidence.h"
+#include "verbs/record/refusals.h"
 
 namespace uroce::record {
 namespace {
@@ -21,14 +22,6 @@ namespace {
 using nic::TraceEvent;
 using nic::TraceKind;
 using nic::WcStatus;
-
-std::string hex(std::uint64_t value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  do text.insert(text.begin(), kDigits[value % 16]);
-  while ((value /= 16) != 0);
-  return "0x" + text;
-}
 
 /// "540 ms", "1.2 s", "38 us".
 std::string span_text(Duration time) {
@@ -42,10 +35,6 @@ std::string span_text(Duration time) {
   return ns >= 1e9 ? in(ns / 1e9, "s") : ns >= 1e6 ? in(ns / 1e6, "ms") : in(ns / 1e3, "us");
 }
 
-std::string counted(std::uint64_t count, const std::string& what) {
-  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
-}
-
 /// "wrong ICRC"; "wrong ICRC (6), malformed (2)".
 std::string reasons_text(const Drops& drops) {
   std::string text;
@@ -57,29 +46,6 @@ std::string reasons_text(const Drops& drops) {
   return text;
 }
 
-/// " (RC WRITE ONLY of 4096 bytes at 0x7f00 with R_Key 0x1234)"
-std::string request_text(const Recording::Packet* packet) {
-  const auto* const op = op_of(packet);
-  if (op == nullptr) return "";
-  std::string text = " (" + std::string(op->name);
-  const int reth = op->stack.offset_of(proto::HeaderId::kReth);
-  if (reth > 0 && packet->head.size() >= static_cast<std::size_t>(reth) + proto::Reth::kSize) {
-    const proto::ConstView<proto::Reth> view{packet->head.data() + reth};
-    text += " of " + std::to_string(view.get<proto::Reth::DmaLength>()) + " bytes at " +
-            hex(view.get<proto::Reth::Va>()) + " with R_Key " + hex(view.get<proto::Reth::RKey>());
-  }
-  return text + ')';
-}
-
-/// For a packet with payload: "; it has 1024 bytes ...".
-std::string payload_text(const Recording::Packet* packet) {
-  const auto* const op = op_of(packet);
-  if (op == nullptr || (op->kind != proto::Kind::kSend && op->kind != proto::Kind::kWrite)) return "";
-  const auto payload = payload_of(*packet, *op);
-  const std::string bytes = payload ? "; it has " + counted(*payload, "byte") : "";
-  return bytes + ", and path_mtu must be the same at both ends (ibv_modify_qp)";
-}
-
 std::string peer_text(const Evidence& evidence) {
   const Recording::Packet* const packet = evidence.last_sent();
   if (packet != nullptr) return ' ' + proto::to_string(packet->path.destination);
@@ -87,11 +53,13 @@ std::string peer_text(const Evidence& evidence) {
   return qp == nullptr || qp->peer.empty() ? "" : ' ' + qp->peer;
 }
 
-/// A program may have connected to another QP than it wanted.
+/// A program may have connected to another QP than it wanted, or to itself.
 std::string aim_text(const Evidence& evidence) {
   const Recording::Packet* const packet = evidence.last_sent();
   if (packet == nullptr) return "";
-  return "; requests go to its QP " + hex(proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::DestQp>());
+  const std::string own = packet->path.destination == packet->path.source ? "; that is this NIC's own address" : "";
+  return own + "; requests go to its QP " +
+         hex(proto::ConstView<proto::Bth>{packet->head.data()}.get<proto::Bth::DestQp>());
 }
 
 std::string port_text(const Evidence& evidence) {
@@ -103,7 +71,9 @@ std::string port_text(const Evidence& evidence) {
 /// Where processes share an address, each gets what is for its slot (ADR 9); nobody gets the rest.
 std::string unseen_text(const Evidence& evidence) {
   if (nic::slot_of(evidence.error().qpn) == 0) return "";
-  return "; packets to wrong QP numbers are not seen at an address that processes share (UROCE_BROKER=off shows them)";
+  return "; answers to a wrong QP number would not be seen, as processes share the address here (UROCE_BROKER=off "
+         "shows "
+         "them)";
 }
 
 /// A peer with several addresses may send from another one than the QP knows.
@@ -158,7 +128,7 @@ std::string peer_does(const Evidence& evidence, const Arrivals& arrivals, std::o
   if (evidence.on_purpose() != 0) return " was not heard";
   if (evidence.knows_all_packets()) {
     const std::string port = port_text(evidence);
-    return " never sent anything" + aim_text(evidence) + (port.empty() ? unseen_text(evidence) : port);
+    return " never sent anything to this QP" + aim_text(evidence) + (port.empty() ? unseen_text(evidence) : port);
   }
   if (silent_since) return " did not acknowledge it for more than " + span_text(failed - *silent_since);
   return " does not acknowledge it";
@@ -186,16 +156,28 @@ std::string sent_in_vain(const Evidence& evidence) {
 
 std::string not_ready(const Evidence& evidence) {
   const auto [naks, first] = evidence.rnr_naks();
-  return "the peer" + peer_text(evidence) + " had no receive for PSN " + hex(evidence.psn()) + ": " +
-         counted(naks, "RNR NAK") + " in " + span_text(evidence.error().when - first) + "; rnr_retry is used up";
+  return "the peer" + peer_text(evidence) + " had no receive for PSN " + hex(evidence.psn()) +
+         request_text(evidence.last_sent()) + ": " + counted(naks, "RNR NAK") +
+         (naks == 1 ? "" : " in " + span_text(evidence.error().when - first)) + "; rnr_retry is used up";
 }
 
 std::string not_sent(const Evidence& evidence, const char* why) {
   return "the message at PSN " + hex(evidence.psn()) + " was not sent: " + why;
 }
 
+/// A message, or its answer, with memory that can't be used.
+std::string no_memory_of_ours(const Evidence& evidence) {
+  const bool was_sent = evidence.last_sent() != nullptr;
+  const bool is_answer = is_answered_with_data(evidence.last_sent()) && evidence.answer() != nullptr;
+  return "the message at PSN " + hex(evidence.psn()) + request_text(evidence.last_sent()) +
+         (is_answer                               ? " was sent, but its answer can't be written: "
+          : was_sent || !evidence.keeps_packets() ? " failed: "
+                                                  : " was not sent: ") +
+         bad_memory(evidence, is_answer);
+}
+
 /// The peer refused for good.
-std::string refused(const Evidence& evidence, const char* hint) {
+std::string refused(const Evidence& evidence, const std::string& hint) {
   return "the peer" + peer_text(evidence) + " refused PSN " + hex(evidence.psn()) + request_text(evidence.last_sent()) +
          hint;
 }
@@ -209,31 +191,12 @@ std::string answered_wrongly(const Evidence& evidence) {
   if (op == nullptr) return text;
   text += ": " + std::string(op->name);
   const auto bytes = payload_of(*packet, *op);
-  if (op->kind == proto::Kind::kReadResponse && bytes) text += " with " + counted(*bytes, "byte");
+  if (op->kind == proto::Kind::kReadResponse && bytes)
+    text += " with " + counted(*bytes, "byte") + " (path_mtu must be the same at both ends)";
   const auto syndrome = syndrome_of(*packet, *op);
   const auto* const nak = syndrome ? std::get_if<proto::syndrome::Nak>(&*syndrome) : nullptr;
   if (nak != nullptr) text += ", NAK \"" + std::string(proto::to_string(nak->code)) + '"';
   return text;
-}
-
-/// Which check of ours has refused the request, in words.
-std::string why_invalid(const Evidence& evidence, const Recording::Packet* packet) {
-  if (const auto check = evidence.refusing_check()) {
-    switch (*check) {
-      case nic::RcCheck::kSequence:
-        return ": it does not continue the message before it, or begins inside one";
-      case nic::RcCheck::kOpcode:
-        return ": this QP does not allow it (qp_access_flags)";
-      case nic::RcCheck::kResources:
-        return ": more READs and atomics at once than this QP takes (max_dest_rd_atomic)";
-      case nic::RcCheck::kLength:
-        return ": its length is wrong" + payload_text(packet);
-      default:
-        return "";
-    }
-  }
-  const auto* const op = op_of(packet);
-  return op != nullptr && op->kind == proto::Kind::kSend ? ": it is longer than the receive" : "";
 }
 
 /// We refuse for good.
@@ -243,9 +206,18 @@ std::string refuses(const Evidence& evidence) {
   const Recording::Packet* const packet = evidence.last_received();
   if (packet != nullptr) text += " of " + proto::to_string(packet->path.source);
   text += request_text(packet) + " with a NAK \"" + std::string(proto::to_string(code)) + '"';
-  if (code == proto::NakCode::kRemoteAccessError) text += ": no region here has this R_Key, range and right";
-  if (code == proto::NakCode::kInvalidRequest) text += why_invalid(evidence, packet);
-  return text;
+  switch (code) {
+    case proto::NakCode::kRemoteAccessError:
+      return text + no_access_here(evidence);
+    case proto::NakCode::kInvalidRequest:
+      return text + invalid_here(evidence, packet);
+    case proto::NakCode::kRemoteOperationalError:
+      return text + ": " +
+             (evidence.refused_key(nic::TraceKind::kLkeyRefused) ? "the receive can't be written: " : "") +
+             bad_memory(evidence, true);
+    default:
+      return text;
+  }
 }
 
 /// Why a send completed with this status.
@@ -257,18 +229,17 @@ std::string why_failed(const Evidence& evidence, WcStatus status) {
     case WcStatus::kRnrRetryExcErr:
       return not_ready(evidence);
     case WcStatus::kRemAccessErr:
-      return refused(evidence, ": no region there has this R_Key, range and right");
+      return refused(evidence, no_access_there(evidence.last_sent()));
     case WcStatus::kRemInvReqErr:
-      return refused(
-          evidence,
-          " as invalid: perhaps it is longer than the receive, the path_mtu of the QP there is another one, or that "
-          "QP does not allow it");
+      return refused(evidence, " as invalid" + invalid_there(evidence.last_sent()));
     case WcStatus::kRemOpErr:
-      return refused(evidence, ": it could not execute it; perhaps memory there is gone");
+      return refused(evidence,
+                     ": it could not execute it: the L_Key, range or access flags (IBV_ACCESS_LOCAL_WRITE) of the "
+                     "receive there are wrong, or memory there is gone");
     case WcStatus::kBadRespErr:
       return answered_wrongly(evidence);
     case WcStatus::kLocProtErr:
-      return not_sent(evidence, "an L_Key of it is wrong, or its range, or its memory is gone");
+      return no_memory_of_ours(evidence);
     case WcStatus::kLocQpOpErr:
       return not_sent(
           evidence,
@@ -301,8 +272,7 @@ std::optional<Cause> cause_of(const Recording& recording, std::size_t at) {
         "often";
   } else if (event.kind == TraceKind::kReceiveFailed) {
     status = "QP_FATAL";
-    text = "the receive for PSN " + hex(event.a) +
-           " can't be written: an L_Key of it is wrong, or its range, or its memory is gone";
+    text = "the receive for PSN " + hex(event.a) + " can't be written: " + bad_memory(evidence, true);
   } else if (event.kind == TraceKind::kQpBroken) {
     status = "QP_FATAL";
     text = "broken on purpose, by a fault (qp_fatal=) or a command (break QP)";

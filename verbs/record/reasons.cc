@@ -23,9 +23,9 @@ void append(std::string& comment, const std::string& text) {
 }  // namespace
 
 std::string words(const nic::TraceEvent& event) {
-  // PSNs and QPNs as people write them.
+  // PSNs, QPNs and keys as people write them.
   std::string text = nic::to_string(event);
-  for (const std::string_view name : {"qpn=", "psn=", "qp="}) {
+  for (const std::string_view name : {"qpn=", "psn=", "qp=", "rkey=", "lkey=", "qkey="}) {
     const auto at = text.find(name);
     if (at == std::string::npos) continue;
     const std::size_t begin = at + name.size();

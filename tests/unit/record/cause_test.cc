@@ -80,10 +80,9 @@ TEST(Cause, AReceiveThatCannotBeWritten) {
   Flight flight;
   flight.event(1ms, TraceKind::kReceiveFailed, 0x105);
   flight.event(1ms, TraceKind::kState, 3, 6);
-  EXPECT_EQ(
-      sentence(flight),
-      "QP_FATAL on QP 0x11: the receive for PSN 0x105 can't be written: an L_Key of it is wrong, or its range, or "
-      "its memory is gone");
+  EXPECT_EQ(sentence(flight),
+            "QP_FATAL on QP 0x11: the receive for PSN 0x105 can't be written: memory is gone (unmapped), or may "
+            "not be written");
 }
 
 TEST(Cause, APeerThatFallsSilent) {
@@ -100,7 +99,7 @@ TEST(Cause, APeerThatWasNeverHeard) {
   send_in_vain(flight);
   EXPECT_EQ(sentence(flight),
             "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent "
-            "anything; requests go to its QP 0x22");
+            "anything to this QP; requests go to its QP 0x22");
 }
 
 /// The broker's filter takes what is for no process.
@@ -112,11 +111,12 @@ TEST(Cause, APeerThatWasNeverHeardAtASharedAddress) {
   for (auto& each : recording.events) each.event.qpn = kQpnWithSlot;
   for (auto& packet : recording.packets) packet.qpn = kQpnWithSlot;
   const std::string never =
-      "RETRY_EXC_ERR on QP 0x3f0011: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything; "
+      "RETRY_EXC_ERR on QP 0x3f0011: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent anything "
+      "to this QP; "
       "requests go to its QP 0x22; ";
   EXPECT_EQ(last_cause(recording)->sentence, never +
-                                                 "packets to wrong QP numbers are not seen at an address that "
-                                                 "processes share (UROCE_BROKER=off shows them)");
+                                                 "answers to a wrong QP number would not be seen, as processes "
+                                                 "share the address here (UROCE_BROKER=off shows them)");
   recording.qps[kQpnWithSlot].port_closed = true;
   EXPECT_EQ(last_cause(recording)->sentence, never + "port 4791 there is closed");
 }
@@ -127,10 +127,11 @@ TEST(Cause, AStrangerIsNotThePeer) {
     flight.gets_ack(when, 0x105, kStranger);
     flight.drops(when, TraceKind::kDropSource, 17, 0x105, kQpn);
   });
-  EXPECT_EQ(sentence(flight), std::string(kInVain) +
-                                  "the peer 127.0.0.2 never sent anything; requests go to its QP 0x22; this NIC "
-                                  "dropped 8 packets for the QP from "
-                                  "127.0.0.7: only its peer may send to it");
+  EXPECT_EQ(sentence(flight),
+            std::string(kInVain) +
+                "the peer 127.0.0.2 never sent anything to this QP; requests go to its QP 0x22; this NIC "
+                "dropped 8 packets for the QP from "
+                "127.0.0.7: only its peer may send to it");
 }
 
 TEST(Cause, AStrangerDoesNotEndASilence) {
@@ -277,9 +278,10 @@ TEST(Cause, WithoutPacketsTheStrangersRemain) {
   flight.ring->packets = 0;
   Recording recording = flight.read();
   recording.qps[kQpn] = {.peer = "127.0.0.2"};
-  EXPECT_EQ(last_cause(recording)->sentence, std::string(kInVain) +
-                                                 "the peer 127.0.0.2 never sent anything; this NIC dropped 7 packets "
-                                                 "for the QP: only its peer may send to it, to its address");
+  EXPECT_EQ(last_cause(recording)->sentence,
+            std::string(kInVain) +
+                "the peer 127.0.0.2 never sent anything to this QP; this NIC dropped 7 packets "
+                "for the QP: only its peer may send to it, to its address");
 }
 
 TEST(Cause, AnAnswerThatDoesNotFit) {
@@ -290,7 +292,7 @@ TEST(Cause, AnAnswerThatDoesNotFit) {
   EXPECT_EQ(sentence(flight),
             "BAD_RESP_ERR on QP 0x11: the answer of the peer 127.0.0.2 to PSN 0x105 (RC READ REQUEST of 8 bytes at "
             "0x7f00 with R_Key 0x1234) does not fit it, by its kind, place, length or syndrome: RC READ RESPONSE ONLY "
-            "with 4 bytes");
+            "with 4 bytes (path_mtu must be the same at both ends)");
   flight.ring->keeps_packets = 0;
   flight.ring->packets = 0;
   EXPECT_EQ(
@@ -332,7 +334,7 @@ TEST(Cause, WithoutPacketsTheQpKnowsItsPeer) {
   recording.qps[kQpn].last_heard = {};
   EXPECT_EQ(last_cause(recording)->sentence,
             "RETRY_EXC_ERR on QP 0x11: 8 transmissions of PSN 0x105, no answer: the peer 127.0.0.2 never sent "
-            "anything");
+            "anything to this QP");
 }
 
 TEST(Cause, APeerThatIsHeardAfterTheError) {
@@ -398,10 +400,12 @@ TEST(Cause, AWrongRKey) {
   flight.sends_write(0ms, 0x106, 200);
   flight.event(1ms, TraceKind::kNakIn, 2, 0x105);
   flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kRemAccessErr), 0x105);
-  EXPECT_EQ(sentence(flight),
-            "REM_ACCESS_ERR on QP 0x11: the peer 127.0.0.2 refused PSN 0x105 (RC WRITE ONLY of 100 bytes at 0x7f00 "
-            "with R_Key "
-            "0x1234): no region there has this R_Key, range and right");
+  EXPECT_EQ(
+      sentence(flight),
+      "REM_ACCESS_ERR on QP 0x11: the peer 127.0.0.2 refused PSN 0x105 (RC WRITE ONLY of 100 bytes at 0x7f00 "
+      "with R_Key "
+      "0x1234): no region or bound window there has this R_Key, in the protection domain of that QP, with this range "
+      "and right; the peer's NIC knows which of these it is (uroce record there)");
 }
 
 TEST(Cause, TheEndThatRefuses) {
@@ -411,6 +415,59 @@ TEST(Cause, TheEndThatRefuses) {
             "QP_ACCESS_ERR on QP 0x11: we refuse PSN 0x105 with a NAK \"remote access error\": no region here has this "
             "R_Key, "
             "range and right");
+}
+
+/// The sentence at the end that refuses a key of its peer, for the reason that its NIC tells.
+TEST(Cause, TheKeyThatIsRefused) {
+  const auto refused_for = [](nic::AccessError why) {
+    Flight flight;
+    flight.event(1ms, TraceKind::kRkeyRefused, static_cast<std::uint64_t>(why), 0x1f, Phase::kReceiving);
+    flight.event(1ms, TraceKind::kRefused, static_cast<std::uint64_t>(nic::RcCheck::kAccess), 0x105, Phase::kReceiving);
+    flight.event(1ms, TraceKind::kNak, 2, 0x105, Phase::kReceiving);
+    const std::string told = sentence(flight);
+    return told.substr(told.find("error\"") + 6);
+  };
+  EXPECT_EQ(refused_for(nic::AccessError::kBadKey),
+            ": no region or bound window here has the R_Key 0x1f: it was never exchanged, or has been taken back");
+  EXPECT_EQ(refused_for(nic::AccessError::kWrongPd),
+            ": the R_Key 0x1f is of another protection domain than this QP, or a window of another QP");
+  EXPECT_EQ(refused_for(nic::AccessError::kOutOfBounds), ": it goes beyond the region or window of the R_Key 0x1f");
+  EXPECT_EQ(refused_for(nic::AccessError::kNoRight),
+            ": the region or window of the R_Key 0x1f does not allow it (access flags of ibv_reg_mr)");
+}
+
+TEST(Cause, MemoryOfAWorkRequestThatIsRefused) {
+  const auto failed_for = [](nic::AccessError why) {
+    Flight flight;
+    flight.event(1ms, TraceKind::kLkeyRefused, static_cast<std::uint64_t>(why), 0x1f);
+    flight.event(1ms, TraceKind::kSendFailed, status(WcStatus::kLocProtErr), 0x105);
+    return sentence(flight);
+  };
+  const std::string failed = "LOC_PROT_ERR on QP 0x11: the message at PSN 0x105 was not sent: ";
+  EXPECT_EQ(failed_for(nic::AccessError::kBadKey), failed + "no region has the L_Key 0x1f");
+  EXPECT_EQ(failed_for(nic::AccessError::kWrongPd),
+            failed + "the L_Key 0x1f is of another protection domain than the QP");
+  EXPECT_EQ(failed_for(nic::AccessError::kOutOfBounds), failed + "the region of the L_Key 0x1f does not reach so far");
+  // What an earlier error was about is no reason.
+  Flight flight;
+  flight.event(1ms, TraceKind::kLkeyRefused, 0, 0x1f);
+  flight.event(1ms, TraceKind::kState, 3, 6);
+  flight.sends_write(2ms, 0x105);
+  flight.event(3ms, TraceKind::kSendFailed, status(WcStatus::kLocProtErr), 0x105);
+  EXPECT_EQ(
+      sentence(flight),
+      "LOC_PROT_ERR on QP 0x11: the message at PSN 0x105 (RC WRITE ONLY of 100 bytes at 0x7f00 with R_Key 0x1234) "
+      "failed: memory is gone (unmapped), or may not be read");
+}
+
+TEST(Cause, AReceiveWhoseKeyIsRefused) {
+  Flight flight;
+  flight.event(1ms, TraceKind::kLkeyRefused, static_cast<std::uint64_t>(nic::AccessError::kNoRight), 0x1f,
+               Phase::kReceiving);
+  flight.event(1ms, TraceKind::kNak, 3, 0x105, Phase::kReceiving);
+  EXPECT_EQ(sentence(flight),
+            "QP_FATAL on QP 0x11: we refuse PSN 0x105 with a NAK \"remote operational error\": the receive can't be "
+            "written: the region of the L_Key 0x1f has no IBV_ACCESS_LOCAL_WRITE");
 }
 
 /// The sentence about a SEND of 1024 bytes that is refused as invalid. `check`: the one that objects, if any.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/base/result.h"
+#include "verbs/nic/model/checks.h"
 #include "verbs/nic/model/limits.h"
 #include "verbs/nic/model/types.h"
 #include "verbs/nic/model/user_memory.h"
@@ -55,8 +56,6 @@ struct Mw {
   Mw* previous = nullptr;
   Mw* next = nullptr;
 };
-
-enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
 
 class MrTable {
  public:

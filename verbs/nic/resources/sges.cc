@@ -60,4 +60,13 @@ bool scatter(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::u
   });
 }
 
+std::optional<RefusedKey> refused_key(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges,
+                                      std::uint32_t rights) {
+  for (const Sge& sge : sges) {
+    const auto memory = mrs.resolve(sge.lkey, sge.addr, sge.length, pd, rights);
+    if (!memory) return RefusedKey{memory.error(), sge.lkey};
+  }
+  return std::nullopt;
+}
+
 }  // namespace uroce::nic

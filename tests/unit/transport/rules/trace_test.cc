@@ -61,8 +61,8 @@ TEST(Trace, TellsWhyARequestIsRefused) {
   t.s->expect_event(Event::Kind::kQpAccessErr);
   EXPECT_EQ(t.diary.news(),
             (Lines{"out_of_sequence" + t.qpn + " psn=2 expected=0", "refused" + t.qpn + " check=3 psn=0",
-                   "rnr_nak" + t.qpn + " psn=0 timer=12", "refused" + t.qpn + " check=4 psn=0",
-                   "nak" + t.qpn + " code=remote access error psn=0"}));
+                   "rnr_nak" + t.qpn + " psn=0 timer=12", "rkey_refused" + t.qpn + " why=0 rkey=57005",
+                   "refused" + t.qpn + " check=4 psn=0", "nak" + t.qpn + " code=remote access error psn=0"}));
   EXPECT_EQ(t.s->nic.counters().out_of_seq_request, 1u);
   EXPECT_EQ(t.s->nic.counters().send_rnr_err, 1u);
 }

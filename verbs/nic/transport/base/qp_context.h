@@ -39,7 +39,14 @@ struct QpContext {
   /// Memory that our peer names; see MrTable::resolve_remote().
   Result<std::uint8_t*, AccessError> resolve_remote(std::uint32_t rkey, std::uint64_t va, std::uint64_t length,
                                                     std::uint32_t rights) const {
-    return env.mrs.resolve_remote(rkey, va, length, init.pd, qpn, rights);
+    const auto memory = env.mrs.resolve_remote(rkey, va, length, init.pd, qpn, rights);
+    if (!memory) note<TraceKind::kRkeyRefused>(static_cast<std::uint64_t>(memory.error()), rkey);
+    return memory;
+  }
+  /// Says which key of a list could not be used, and why; see refused_key().
+  void note_refused(const Pd* pd, std::span<const Sge> sges, std::uint32_t rights) const {
+    const auto refused = refused_key(env.mrs, pd, sges, rights);
+    if (refused) note<TraceKind::kLkeyRefused>(static_cast<std::uint64_t>(refused->why), refused->key);
   }
   /// Takes back a window that belongs to this QP; see MrTable::invalidate().
   bool invalidate(std::uint32_t rkey) const { return env.mrs.invalidate(rkey, init.pd, qpn); }
@@ -58,7 +65,10 @@ struct QpContext {
     const MutBytes out = packet.payload(part.size);
     if (!part.queue.at(part.index).is_inline) {
       std::uint32_t* const crc = part.size >= proto::kOnePassLeast ? &packet.start_icrc(path) : nullptr;
-      return gather(env.mrs, init.pd, part.queue.sges(part.index), part.offset, out, crc);
+      const auto sges = part.queue.sges(part.index);
+      if (gather(env.mrs, init.pd, sges, part.offset, out, crc)) return true;
+      note_refused(init.pd, sges, 0);
+      return false;
     }
     if (!out.empty()) std::memcpy(out.data(), part.queue.inline_data(part.index).data() + part.offset, out.size());
     return true;

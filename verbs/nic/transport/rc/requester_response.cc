@@ -130,6 +130,7 @@ void Requester::on_read_response(const proto::PacketView& packet, Instant now) {
   }
   if (expected != 0 &&
       !scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), std::uint64_t{index} * c_.mtu(), packet.payload())) {
+    c_.note_refused(c_.init.pd, sq_.sges(head), kLocalWrite);
     return fail_head(WcStatus::kLocProtErr);
   }
   c_.note_received(expected);
@@ -152,7 +153,10 @@ void Requester::on_atomic_acknowledge(const proto::PacketView& packet, Instant n
   const std::uint64_t original = packet.header<proto::AtomicAckEth>().get<proto::AtomicAckEth::Original>();
   std::array<std::uint8_t, 8> bytes;
   std::memcpy(bytes.data(), &original, bytes.size());  // In host order, as every provider returns it.
-  if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), 0, bytes)) return fail_head(WcStatus::kLocProtErr);
+  if (!scatter(c_.env.mrs, c_.init.pd, sq_.sges(head), 0, bytes)) {
+    c_.note_refused(c_.init.pd, sq_.sges(head), kLocalWrite);
+    return fail_head(WcStatus::kLocProtErr);
+  }
   advance_una(1);
   note_progress(now);
 }

@@ -105,12 +105,12 @@ bool Responder::on_request(const Arrival& arrival) {
 void Responder::refuse(NakCode code) {
   schedule(expected(), proto::syndrome::Nak{code});
   if (receives_.held() && code == NakCode::kInvalidRequest) receives_.fail_at_flush(WcStatus::kRemInvReqErr);
-  fail_with(code);
+  fail_with(code, expected());
 }
 
 /// The event that the program gets for a fatal NAK.
-void Responder::fail_with(NakCode code) {
-  c_.note<TraceKind::kNak>(static_cast<std::uint64_t>(code), expected().value());
+void Responder::fail_with(NakCode code, Psn psn) {
+  c_.note<TraceKind::kNak>(static_cast<std::uint64_t>(code), psn.value());
   c_.receive_failed = code == NakCode::kInvalidRequest      ? Event::Kind::kQpReqErr
                       : code == NakCode::kRemoteAccessError ? Event::Kind::kQpAccessErr
                                                             : Event::Kind::kQpFatal;
@@ -169,7 +169,7 @@ TxStatus Responder::poll_transmit(MutBytes frame, proto::Transmit& out) {
     const Psn psn = response.psn;
     drop_output();
     pending_ = Pending{psn, proto::syndrome::Nak{verdict.code}};
-    fail_with(verdict.code);
+    fail_with(verdict.code, psn);
   }
   if (!pending_) return TxStatus::kIdle;
   proto::PacketBuilder builder = c_.begin(frame, Opcode::kRcAcknowledge, pending_->psn);

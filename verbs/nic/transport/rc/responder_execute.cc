@@ -44,6 +44,7 @@ Responder::Verdict Responder::execute_send(const PacketView& packet) {
     return Verdict::nak(NakCode::kInvalidRequest);
   }
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    c_.note_refused(receives_.pd(), receives_.sges(), kLocalWrite);
     fail_receive(WcStatus::kLocProtErr);
     return Verdict::nak(NakCode::kRemoteOperationalError);
   }

@@ -88,6 +88,7 @@ bool UcResponder::take_send(const PacketView& packet) {
   message_.kind = Kind::kSend;
   receives_.hold();
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), message_.offset, payload)) {
+    c_.note_refused(receives_.pd(), receives_.sges(), kLocalWrite);
     c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
     c_.receive_failed = Event::Kind::kQpFatal;

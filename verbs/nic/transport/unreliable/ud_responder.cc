@@ -53,6 +53,7 @@ bool UdResponder::on_request(const Arrival& arrival) {
   const auto grh = proto::grh_area(arrival.path, packet.bytes().size(), arrival.icrc);
   if (!scatter(c_.env.mrs, receives_.pd(), receives_.sges(), 0, grh) ||
       !scatter(c_.env.mrs, receives_.pd(), receives_.sges(), grh.size(), packet.payload())) {
+    c_.note_refused(receives_.pd(), receives_.sges(), kLocalWrite);
     c_.note<TraceKind::kReceiveFailed>(packet.psn().value());
     receives_.fail(WcStatus::kLocProtErr);
     c_.receive_failed = Event::Kind::kQpFatal;

@@ -187,6 +187,10 @@ void UnackedRequester::complete_head(WcStatus status) {
 void UnackedRequester::fail_head(WcStatus status) {
   c_.send_failed = true;
   packet_ = 0;
+  if (sq_.at(sq_.head()).injected_status) {
+    c_.note<TraceKind::kInjectedError>(static_cast<std::uint64_t>(status), next_.value());
+  }
+  c_.note<TraceKind::kSendFailed>(static_cast<std::uint64_t>(status), next_.value());
   complete_head(status);
 }
 
