@@ -181,7 +181,7 @@ int explain(const Options& options) {
   if (const auto wrong = check_files(options, input->captures)) return complain(*wrong);
   BothEnds captures(options.follow);
   for (const std::string& file : input->captures) {
-    if (const auto wrong = captures.open(file, options.follow)) return complain(*wrong);
+    if (const auto wrong = captures.open(file, options.follow, input->cut.contains(file))) return complain(*wrong);
   }
   if (options.follow) stop_by_interrupt();
   const Names names(input->captures.size() > 1);

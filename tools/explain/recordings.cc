@@ -52,7 +52,7 @@ bool is_recording(const json& content) {
     return causes.is_array() && std::all_of(causes.begin(), causes.end(), is_cause);
   };
   return content.is_object() && fit(content, {"schema", "program", "address", "why"}, is_text) &&
-         fit(content, {"pid", "nic"}, is_integer) && fit(content, {"causes"}, are_causes) &&
+         fit(content, {"pid", "nic", "older_packets"}, is_integer) && fit(content, {"causes"}, are_causes) &&
          content.value("schema", "") == "uroce-record-1";
 }
 
@@ -119,6 +119,7 @@ void add_capture(const Document& document, InputFiles& input) {
     input.skipped.push_back(capture.string() + ": " + wrong);
   } else {
     input.captures.push_back(capture.string());
+    if (document.content.value("older_packets", std::uint64_t{0}) != 0) input.cut.insert(capture.string());
   }
 }
 

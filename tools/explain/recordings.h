@@ -2,6 +2,7 @@
 // Directories of recordings (UROCE_RECORD) among the files that are to be explained.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace uroce::explain {
 
 struct InputFiles {
   std::vector<std::string> captures;
+  std::set<std::string> cut;         ///< Of them, recordings that have forgotten older packets.
   std::vector<Verdict> verdicts;     ///< What recorders say about what broke last, oldest first.
   std::vector<std::string> skipped;  ///< Recordings that could not be read, each with why.
 };

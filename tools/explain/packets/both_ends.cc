@@ -71,16 +71,17 @@ bool is_answered(const std::deque<Packet>& packets) {
 
 }  // namespace
 
-std::optional<std::string> BothEnds::open(const std::string& path, bool follow) {
+std::optional<std::string> BothEnds::open(const std::string& path, bool follow, bool is_cut) {
   auto capture = Capture::open(path, static_cast<std::uint32_t>(sources_.size()), follow);
   if (!capture) return capture.error();
-  add(std::move(*capture));
+  add(std::move(*capture), is_cut);
   return std::nullopt;
 }
 
-void BothEnds::add(std::unique_ptr<Capture> capture) {
+void BothEnds::add(std::unique_ptr<Capture> capture, bool is_cut) {
   Source source;
   source.capture = std::move(capture);
+  source.is_cut = is_cut;
   sources_.push_back(std::move(source));
 }
 
@@ -168,7 +169,13 @@ void BothEnds::rehearse() {
       packets.push_back(std::move(packet));
     }
   }
-  twins_.set_on_time(taps_on_time(packets));
+  std::set<std::uint32_t> on_time = taps_on_time(packets);
+  for (const Source& source : sources_) {
+    for (const Packet& packet : source.ahead) {
+      if (source.is_cut) on_time.erase(packet.tap);
+    }
+  }
+  twins_.set_on_time(std::move(on_time));
   Twins rehearsal;
   rehearsal.set_doubles(doubles_);
   for (Packet& packet : packets) rehearsal.add(std::move(packet));

@@ -58,9 +58,9 @@ class BothEnds {
  public:
   /// `live`: packets come slowly, so none is read ahead. That they come twice shows when some have been told.
   explicit BothEnds(bool live = false) : live_(live) {}
-  /// What is wrong, if the capture can't be read.
-  std::optional<std::string> open(const std::string& path, bool follow);
-  void add(std::unique_ptr<Capture> capture);
+  /// What is wrong, if the capture can't be read. `is_cut`: it lacks packets before its first one.
+  std::optional<std::string> open(const std::string& path, bool follow, bool is_cut = false);
+  void add(std::unique_ptr<Capture> capture, bool is_cut = false);
 
   std::optional<Packet> next();
 
@@ -77,6 +77,7 @@ class BothEnds {
   static constexpr std::size_t kLooks = 20;    ///< Live: packets between two looks at those so far.
   struct Source {
     std::unique_ptr<Capture> capture;
+    bool is_cut = false;
     SetBack set_back;
     std::deque<Packet> read;   ///< By the file's own times ...
     std::deque<Packet> ahead;  ///< ... and as if its clock had not been set back.

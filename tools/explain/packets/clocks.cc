@@ -69,19 +69,31 @@ std::optional<std::int64_t> Sightings::time_of(const Packet& packet) const {
 }
 
 std::optional<ClockDifference> ClockDifference::find(const std::deque<Packet>& first, const std::deque<Packet>& other) {
-  std::unordered_map<std::uint64_t, std::int64_t> seen;
-  for (const Packet& packet : first) seen.emplace(identity_of(packet), packet.time_ns);
-  std::map<Host, std::vector<std::int64_t>> differences;
-  for (const Packet& packet : other) {
-    const auto twin = seen.find(identity_of(packet));
-    if (twin != seen.end()) differences[packet.source.raw].push_back(packet.time_ns - twin->second);
-  }
+  const auto differences_of = [&](bool once) {
+    std::unordered_map<std::uint64_t, std::pair<std::int64_t, int>> seen;
+    std::unordered_map<std::uint64_t, int> others;
+    for (const Packet& packet : first) ++seen.try_emplace(identity_of(packet), packet.time_ns, 0).first->second.second;
+    for (const Packet& packet : other) ++others[identity_of(packet)];
+    std::map<Host, std::vector<std::int64_t>> differences;
+    for (const Packet& packet : other) {
+      const std::uint64_t identity = identity_of(packet);
+      const auto twin = seen.find(identity);
+      if (twin == seen.end() || (once && (twin->second.second != 1 || others[identity] != 1))) continue;
+      differences[packet.source.raw].push_back(packet.time_ns - twin->second.first);
+    }
+    return differences;
+  };
+  auto differences = differences_of(true);
+  // Of what was sent again and again, nobody knows which is which.
+  const bool is_sure = !differences.empty();
+  if (!is_sure) differences = differences_of(false);
   if (differences.empty()) return std::nullopt;
   ClockDifference found;
   for (auto& [sender, values] : differences) found.usual_[sender].difference = middle(values);
   found.take_middle();
   // With packets of one sender only, the way can't be told from the clock: a good clock is assumed.
-  if (differences.size() == 1 && std::abs(found.ahead_) < kSameClock) found.ahead_ = 0;
+  if ((differences.size() == 1 || !is_sure) && std::abs(found.ahead_) < kSameClock) found.ahead_ = 0;
+  if (!is_sure) found.usual_.clear();
   found.at_first_ = found.taken_off_ = found.ahead_;
   return found;
 }

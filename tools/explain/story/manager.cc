@@ -130,7 +130,7 @@ void Manager::words(const Packet& packet, Told& told) {
     case Attribute::kRej:
       text = fmt::format("rejects, reason {}{}", m.reason,
                          m.reason == 8    ? " (invalid service ID: nobody listens)"
-                         : m.reason == 28 ? " (consumer reject: the program said no)"
+                         : m.reason == 28 ? " (consumer reject: the program said no, or ended)"
                          : m.reason == 4  ? " (timeout)"
                          : m.reason == 10 ? " (stale connection)"
                                           : "");
