@@ -76,6 +76,19 @@ Result<engine::Fd, std::string> make_file(const std::string& stem, std::string& 
   return fd;
 }
 
+/// To add to times of the NIC: since 1970. Somebody may set the wall clock, so as late as possible.
+std::int64_t wall_offset_now() {
+  return engine::wall_clock_now().count() - engine::os_now().time_since_epoch().count();
+}
+
+/// Whether process `pid` is in our time namespace (time_namespaces(7)).
+bool has_our_clock(std::uint32_t pid) {
+  struct stat own {
+  }, its{};
+  return ::stat("/proc/self/ns/time", &own) == 0 &&
+         ::stat(("/proc/" + std::to_string(pid) + "/ns/time").c_str(), &its) == 0 && own.st_ino == its.st_ino;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::uint32_t index,
@@ -108,7 +121,7 @@ Result<std::unique_ptr<FlightRecorder>, std::string> FlightRecorder::make(std::u
   ring->magic = record::Ring::kMagic;
   ring->pid = pid;
   ring->nic = index;
-  ring->wall_offset_ns = engine::wall_clock_now().count() - engine::os_now().time_since_epoch().count();
+  ring->wall_offset_ns = wall_offset_now();
   ring->keeps_packets = folder.empty() ? 0 : 1;
   record::set_text(ring->program, program());
   record::set_text(ring->address, proto::to_string(address));
@@ -146,6 +159,7 @@ void FlightRecorder::on_event(const nic::TraceEvent& event) {
 
 record::Recording FlightRecorder::read() const {
   record::Recording recording = record::read_ring(*ring_);
+  recording.wall_offset_ns = wall_offset_now();
   if (qps_ != nullptr) recording.qps = qps_->peers();
   if (port_ != nullptr) {
     const engine::PortCounters counters = port_->counters();
@@ -204,8 +218,11 @@ std::vector<record::Recording> rings_of(std::uint32_t pid) {
     return name.starts_with(memory) || record::is_ring(name);
   };
   std::vector<record::Recording> found;
-  for_each_open_file(pid, holds_ring, [&found](int file, std::uint32_t /*pid*/) {
-    if (auto recording = record::read_ring_file(file)) found.push_back(std::move(*recording));
+  for_each_open_file(pid, holds_ring, [&found, pid](int file, std::uint32_t /*pid*/) {
+    auto recording = record::read_ring_file(file);
+    if (!recording) return;
+    if (has_our_clock(pid)) recording->wall_offset_ns = wall_offset_now();
+    found.push_back(std::move(*recording));
   });
   return found;
 }
