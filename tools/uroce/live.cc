@@ -75,7 +75,7 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
         {"waits_for_window", inside.waits_for_window},
         {"probes", inside.probes},
         {"stalled", inside.stalled}}},
-      {"responder", {{"expected_psn", inside.expected.value()}, {"msn", inside.msn}, {"receives", inside.receives}}},
+      {"responder", {{"expected_psn", inside.expected.value()}, {"msn", inside.msn}, {"receives", inside.receives}, {"srq", inside.has_srq}}},
       {"window", {{"used_bytes", inside.window_used}, {"limit_bytes", inside.window_limit}}},
       {"timers_ns", Object::object()},
       {"counts",

@@ -214,7 +214,7 @@ std::string refuses(const Evidence& evidence) {
     case proto::NakCode::kRemoteOperationalError:
       return text + ": " +
              (evidence.refused_key(nic::TraceKind::kLkeyRefused) ? "the receive can't be written: " : "") +
-             bad_memory(evidence, true);
+             bad_memory(evidence, !is_read(packet));
     default:
       return text;
   }
@@ -233,9 +233,7 @@ std::string why_failed(const Evidence& evidence, WcStatus status) {
     case WcStatus::kRemInvReqErr:
       return refused(evidence, " as invalid" + invalid_there(evidence.last_sent()));
     case WcStatus::kRemOpErr:
-      return refused(evidence,
-                     ": it could not execute it: the L_Key, range or access flags (IBV_ACCESS_LOCAL_WRITE) of the "
-                     "receive there are wrong, or memory there is gone");
+      return refused(evidence, not_done_there(evidence.last_sent()));
     case WcStatus::kBadRespErr:
       return answered_wrongly(evidence);
     case WcStatus::kLocProtErr:

@@ -70,6 +70,8 @@ std::string request_text(const Recording::Packet* packet) {
   return text + ')';
 }
 
+bool is_read(const Recording::Packet* packet) { return is(packet, Kind::kReadRequest); }
+
 bool is_answered_with_data(const Recording::Packet* packet) {
   return is(packet, Kind::kReadRequest) || is(packet, Kind::kCompareSwap) || is(packet, Kind::kFetchAdd) ||
          is(packet, Kind::kAtomicWrite);
@@ -91,6 +93,15 @@ std::string no_access_there(const Recording::Packet* request) {
   if (invalidates(request)) return kNoSuchWindow;
   return ": no region or bound window there has this R_Key, in the protection domain of that QP, with this range and "
          "right; the peer's NIC knows which of these it is (uroce record there)";
+}
+
+std::string not_done_there(const Recording::Packet* request) {
+  const bool takes_receive = request == nullptr || is(request, Kind::kSend);
+  return std::string(": it could not execute it: ") +
+         (takes_receive
+              ? "the L_Key, range or access flags (IBV_ACCESS_LOCAL_WRITE) of the receive there are wrong, or "
+              : "") +
+         "memory there is gone";
 }
 
 std::string invalid_here(const Evidence& evidence, const Recording::Packet* request) {

@@ -16,6 +16,7 @@ std::string counted(std::uint64_t count, const std::string& what);
 /// " (RC WRITE ONLY of 4096 bytes at 0x7f00 with R_Key 0x1234)"; "" where the packet is not known.
 std::string request_text(const Recording::Packet* packet);
 
+bool is_read(const Recording::Packet* packet);
 /// READs and atomics.
 bool is_answered_with_data(const Recording::Packet* packet);
 
@@ -23,6 +24,8 @@ bool is_answered_with_data(const Recording::Packet* packet);
 std::string invalid_there(const Recording::Packet* request);
 /// Why memory there is refused to `request`.
 std::string no_access_there(const Recording::Packet* request);
+/// Why the peer could not execute `request`.
+std::string not_done_there(const Recording::Packet* request);
 /// Why we refuse the request of the peer as invalid, or the memory it names.
 std::string invalid_here(const Evidence& evidence, const Recording::Packet* request);
 std::string no_access_here(const Evidence& evidence);
