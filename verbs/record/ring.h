@@ -62,7 +62,8 @@ struct MessageEntry {
 
 /// The memory as a whole. All zeros: nothing has happened.
 struct Ring {
-  static constexpr std::uint64_t kMagic = 0x3330'6365'7275'6F72;  ///< Changes with the layout.
+  static constexpr std::uint64_t kMagic =
+      0x3430'6365'7275'6F72;  ///< Changes with the layout, and with the numbers of events.
 
   std::uint64_t magic;
   std::uint32_t pid, nic;         ///< The process and the NIC that write it.

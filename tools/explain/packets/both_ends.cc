@@ -165,7 +165,7 @@ void BothEnds::rehearse() {
   std::vector<Packet> packets(told_.begin(), told_.end());
   for (const Source& source : sources_) {
     for (Packet packet : source.ahead) {
-      packet.time_ns -= source.clock ? source.clock->at_first() : 0;
+      if (source.clock) packet.time_ns = source.clock->at_begin(packet.time_ns);
       packets.push_back(std::move(packet));
     }
   }

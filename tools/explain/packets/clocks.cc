@@ -13,6 +13,10 @@ namespace {
 
 /// Packets of several writers are no more out of order.
 constexpr std::int64_t kDisorder = 250'000'000;
+// Times of a file that somebody made up may be anything: sums of these fit.
+constexpr std::int64_t kLast = (std::int64_t{1} << 62) - 1;       ///< In 2116.
+constexpr std::int64_t kMostApart = (std::int64_t{1} << 61) - 1;  ///< Clocks, by 73 years.
+constexpr std::int64_t kMostBack = std::int64_t{1} << 58;         ///< Nine years, in all.
 constexpr std::int64_t kSameClock = 1'000'000'000;
 /// What differs by less is followed, and what differs by more may be a step.
 constexpr std::int64_t kStep = 5'000'000;
@@ -30,10 +34,15 @@ std::int64_t middle(std::vector<std::int64_t>& values) {
   return *half;
 }
 
+bool is_sane(std::int64_t time) { return time >= 0 && time <= kLast; }
+
+std::int64_t bounded(std::int64_t difference) { return std::clamp(difference, -kMostApart, kMostApart); }
+
 }  // namespace
 
 std::int64_t SetBack::straight(const std::deque<Packet>& packets) {
-  const auto time = [this](const Packet& packet) { return packet.time_ns + back_; };
+  if (!is_sane(packets.front().time_ns)) return packets.front().time_ns;
+  const auto time = [this](const Packet& packet) { return std::clamp(packet.time_ns, std::int64_t{0}, kLast) + back_; };
   const std::int64_t now = time(packets.front());
   if (latest_ != INT64_MIN && now < latest_ - kDisorder) {
     // A late batch of one writer ends with a leap to where the others are.
@@ -43,7 +52,8 @@ std::int64_t SetBack::straight(const std::deque<Packet>& packets) {
       before = std::max(before, time(packet));
       return false;
     });
-    if (goes_on == packets.end() || time(*goes_on) - before < (latest_ - now) / 2) {
+    const bool is_step = goes_on == packets.end() || time(*goes_on) - before < (latest_ - now) / 2;
+    if (is_step && back_ + (latest_ - now) <= kMostBack) {
       if (steps_.size() < kStepsKept) steps_.push_back({packets.front().place.frame, now - latest_});
       back_ += latest_ - now;
     }
@@ -64,7 +74,7 @@ void Sightings::add(const Packet& packet) {
 
 std::optional<std::int64_t> Sightings::time_of(const Packet& packet) const {
   const auto found = seen_.find(identity_of(packet));
-  if (found == seen_.end() || found->second.count != 1) return std::nullopt;
+  if (found == seen_.end() || found->second.count != 1 || !is_sane(found->second.time_ns)) return std::nullopt;
   return found->second.time_ns;
 }
 
@@ -79,7 +89,8 @@ std::optional<ClockDifference> ClockDifference::find(const std::deque<Packet>& f
       const std::uint64_t identity = identity_of(packet);
       const auto twin = seen.find(identity);
       if (twin == seen.end() || (once && (twin->second.second != 1 || others[identity] != 1))) continue;
-      differences[packet.source.raw].push_back(packet.time_ns - twin->second.first);
+      if (!is_sane(packet.time_ns) || !is_sane(twin->second.first)) continue;
+      differences[packet.source.raw].push_back(bounded(packet.time_ns - twin->second.first));
     }
     return differences;
   };
@@ -98,6 +109,8 @@ std::optional<ClockDifference> ClockDifference::find(const std::deque<Packet>& f
   return found;
 }
 
+std::int64_t ClockDifference::at_begin(std::int64_t time) const { return is_sane(time) ? time - at_first_ : time; }
+
 void ClockDifference::take_middle() {
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = std::numeric_limits<std::int64_t>::min();
   for (const auto& [sender, usual] : usual_) {
@@ -109,13 +122,15 @@ void ClockDifference::take_middle() {
 
 std::int64_t ClockDifference::at_front(const std::deque<Packet>& packets, const Sightings& first) {
   const std::int64_t time = packets.front().time_ns;
+  if (!is_sane(time)) return 0;
   const std::int64_t passed = latest_ == INT64_MIN ? 0 : std::max<std::int64_t>(time - latest_, 0);
   latest_ = std::max(latest_, time);
   const std::size_t steps = steps_.size();
   const std::int64_t exception = look(packets, first);
   taken_off_ += std::clamp(ahead_ - taken_off_, -passed / kSlew, passed / kSlew);
   // What comes later in the file stays behind: how far the clock jumped is not known to the microsecond.
-  if (steps_.size() != steps) taken_off_ = std::min(taken_off_, time - latest_told_);
+  if (steps_.size() != steps && latest_told_ != INT64_MIN)
+    taken_off_ = bounded(std::min(taken_off_, time - latest_told_));
   latest_told_ = std::max(latest_told_, time - taken_off_);
   return taken_off_ + exception;
 }
@@ -128,7 +143,7 @@ std::int64_t ClockDifference::look(const std::deque<Packet>& packets, const Sigh
   const auto usual = usual_.find(packet.source.raw);
   const auto seen = first.time_of(packet);
   if (usual == usual_.end() || !seen) return 0;
-  const std::int64_t difference = packet.time_ns - *seen;
+  const std::int64_t difference = bounded(packet.time_ns - *seen);
   const std::int64_t deviation = difference - usual->second.difference;
   if (std::abs(deviation) < kStep) {
     follow(usual->second, difference);
@@ -146,9 +161,9 @@ std::int64_t ClockDifference::look(const std::deque<Packet>& packets, const Sigh
     pause_ = in_vain_;
     return 0;
   }
-  for (auto& [sender, each] : usual_) each = {each.difference + *step, 0, 0};
-  ahead_ += *step;
-  taken_off_ += *step;
+  for (auto& [sender, each] : usual_) each = {bounded(each.difference + *step), 0, 0};
+  ahead_ = bounded(ahead_ + *step);
+  taken_off_ = bounded(taken_off_ + *step);
   last_step_ = *step;
   since_step_ = in_vain_ = 0;
   steps_.push_back({packet.place.frame, *step});
@@ -173,8 +188,8 @@ std::optional<std::int64_t> ClockDifference::step_at(const std::deque<Packet>& p
   for (const Packet& packet : packets) {
     const auto usual = usual_.find(packet.source.raw);
     const auto seen = first.time_of(packet);
-    if (usual == usual_.end() || !seen) continue;
-    all.push_back({packet.source.raw, packet.time_ns - *seen - usual->second.difference});
+    if (usual == usual_.end() || !seen || !is_sane(packet.time_ns)) continue;
+    all.push_back({packet.source.raw, bounded(packet.time_ns - *seen) - usual->second.difference});
     if (all.size() == kPacketsOfStep) break;
   }
   const std::int64_t tolerance = std::max(kStep, std::abs(deviation) / 4);
@@ -189,7 +204,7 @@ std::optional<std::int64_t> ClockDifference::step_at(const std::deque<Packet>& p
   const auto has_enough = [](const auto& sender) { return sender.second >= kLeastOfSender; };
   if (alike.size() < (all.size() - half) * 3 / 4 || alike.empty()) return std::nullopt;
   if (std::ranges::count_if(by_sender, has_enough) < 2) return std::nullopt;
-  return middle(alike);
+  return bounded(middle(alike));
 }
 
 }  // namespace uroce::explain

@@ -63,6 +63,8 @@ class ClockDifference {
 
   /// By how much it was ahead at first.
   std::int64_t at_first() const { return at_first_; }
+  /// A time near the beginning, without that.
+  std::int64_t at_begin(std::int64_t time) const;
   /// How much to take off the time of `packets.front()`, by those behind it. Once for each packet, in order.
   std::int64_t at_front(const std::deque<Packet>& packets, const Sightings& first);
   const std::vector<ClockStep>& steps() const { return steps_; }
