@@ -16,7 +16,7 @@ namespace {
 
 using O = proto::Opcode;
 
-constexpr std::int64_t kMicro = 1'000, kMilli = 1'000'000, kSec = 1'000'000'000;
+constexpr std::int64_t kMicro = 1'000, kMsec = 1'000'000, kSec = 1'000'000'000;
 constexpr std::size_t kTrain = 16;
 constexpr std::size_t kTrains = 150;
 constexpr std::size_t kExchanged = 2 * kTrain * kTrains;  ///< More than are compared at the beginning.
@@ -36,11 +36,11 @@ Octets exchange() {
 bool is_answer(std::size_t i) { return i / kTrain % 2 != 0; }
 /// When A sees packet `i`: its answers 11 ms after the requests.
 std::int64_t time_at_a(std::size_t i) {
-  return 100'000 * kSec + static_cast<std::int64_t>(i / (2 * kTrain)) * 20 * kMilli + (is_answer(i) ? 11 * kMilli : 0) +
+  return 100'000 * kSec + static_cast<std::int64_t>(i / (2 * kTrain)) * 20 * kMsec + (is_answer(i) ? 11 * kMsec : 0) +
          static_cast<std::int64_t>(i % kTrain) * 10 * kMicro;
 }
 /// The ways take 5 ms.
-std::int64_t time_at_b(std::size_t i) { return time_at_a(i) + (is_answer(i) ? -5 * kMilli : 5 * kMilli); }
+std::int64_t time_at_b(std::size_t i) { return time_at_a(i) + (is_answer(i) ? -5 * kMsec : 5 * kMsec); }
 
 /// `capture` with other times, of a clock that shows `clock(i, time)` at packet `i`.
 Octets timed(Octets capture, std::int64_t (*time)(std::size_t),
@@ -60,7 +60,7 @@ Octets timed(Octets capture, std::int64_t (*time)(std::size_t),
   return capture;
 }
 
-std::int64_t right(std::size_t, std::int64_t time) { return time; }
+std::int64_t on_time(std::size_t, std::int64_t time) { return time; }
 
 /// One packet after the other, and each request by A's capture.
 void expect_all_is_well(const Retold& retold) {
@@ -77,26 +77,26 @@ void expect_all_is_well(const Retold& retold) {
 
 TEST(Clocks, ThatAreSetWhileTheyAreNeeded) {
   const Octets packets = exchange();
-  for (const std::int64_t step : {5 * kSec, -5 * kSec, 50 * kMilli, -300 * kMilli, 3600 * kSec, -3600 * kSec}) {
+  for (const std::int64_t step : {5 * kSec, -5 * kSec, 50 * kMsec, -300 * kMsec, 3600 * kSec, -3600 * kSec}) {
     SCOPED_TRACE(step);
     const auto steps = [step](std::size_t i, std::int64_t time) { return time + (i >= kMiddle ? step : 0); };
-    const Retold at_b = retell_files({timed(packets, time_at_a, right), timed(packets, time_at_b, steps)});
+    const Retold at_b = retell_files({timed(packets, time_at_a, on_time), timed(packets, time_at_b, steps)});
     expect_all_is_well(at_b);
-    const Retold at_a = retell_files({timed(packets, time_at_a, steps), timed(packets, time_at_b, right)});
+    const Retold at_a = retell_files({timed(packets, time_at_a, steps), timed(packets, time_at_b, on_time)});
     expect_all_is_well(at_a);
     for (const Retold* each : {&at_b, &at_a}) {
       const FileFacts& stepped = each->files.at(each == &at_b ? 1 : 0);
       ASSERT_EQ(stepped.set_back.size(), step < 0 ? 1u : 0u);
       if (step < 0) {
         EXPECT_EQ(stepped.set_back.front().frame, kMiddle + 1);
-        EXPECT_NEAR(static_cast<double>(stepped.set_back.front().ns), static_cast<double>(step), 20. * kMilli);
+        EXPECT_NEAR(static_cast<double>(stepped.set_back.front().ns), static_cast<double>(step), 20. * kMsec);
       }
     }
     if (step < 0) continue;
     ASSERT_EQ(at_b.files.at(1).clock_steps.size(), 1u);
     ASSERT_EQ(at_a.files.at(1).clock_steps.size(), 1u);
-    EXPECT_NEAR(static_cast<double>(at_b.files[1].clock_steps[0].ns), static_cast<double>(step), 1. * kMilli);
-    EXPECT_NEAR(static_cast<double>(at_a.files[1].clock_steps[0].ns), static_cast<double>(-step), 1. * kMilli);
+    EXPECT_NEAR(static_cast<double>(at_b.files[1].clock_steps[0].ns), static_cast<double>(step), 1. * kMsec);
+    EXPECT_NEAR(static_cast<double>(at_a.files[1].clock_steps[0].ns), static_cast<double>(-step), 1. * kMsec);
   }
 }
 
@@ -114,12 +114,12 @@ TEST(Clocks, ThatDrift) {
     const auto drifts = [ppm](std::size_t, std::int64_t time) {
       return time + (time - 100'000 * kSec) / 1'000'000 * ppm;
     };
-    const Retold retold = retell_files({timed(packets, time_at_a, right), timed(packets, time_at_b, drifts)});
+    const Retold retold = retell_files({timed(packets, time_at_a, on_time), timed(packets, time_at_b, drifts)});
     expect_all_is_well(retold);
     EXPECT_TRUE(retold.files.at(1).clock_steps.empty());
     for (const Line& line : retold.lines) {
       const std::int64_t way = line.packet.other_time_ns - line.packet.time_ns;
-      ASSERT_NEAR(static_cast<double>(line.packet.is_response() ? -way : way), 5. * kMilli, 4. * kMilli);
+      ASSERT_NEAR(static_cast<double>(line.packet.is_response() ? -way : way), 5. * kMsec, 4. * kMsec);
     }
   }
 }
@@ -128,10 +128,10 @@ TEST(Clocks, ThatDrift) {
 TEST(Clocks, ThatAreRightWherePacketsAreHeldBack) {
   const Octets packets = exchange();
   const auto late_requests = [](std::size_t i, std::int64_t time) {
-    return time + (i >= kExchanged / 2 ? 500 * kMilli : 0);
+    return time + (i >= kExchanged / 2 ? 500 * kMsec : 0);
   };
   const auto late_answers = [](std::size_t i, std::int64_t time) {
-    return time + (i >= kExchanged / 2 ? (is_answer(i) ? 500 * kMilli + 1 : 0) : 0);
+    return time + (i >= kExchanged / 2 ? (is_answer(i) ? 500 * kMsec + 1 : 0) : 0);
   };
   const Retold retold =
       retell_files({timed(packets, time_at_a, late_answers), timed(packets, time_at_b, late_requests)});
