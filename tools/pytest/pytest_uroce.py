@@ -22,8 +22,8 @@ import pytest
 
 
 # Each is a variable UROCE_... of README. Captures and recordings are the plugin's own.
-SETTINGS = ("addr", "devices", "broker", "engine", "offload", "wire", "faults", "control", "seed", "lid", "gid0", "vendor",
-            "strict", "backend")
+SETTINGS = ("addr", "devices", "broker", "engine", "offload", "wire", "faults", "control", "refusals", "seed", "lid", "gid0",
+            "vendor", "strict", "backend")
 
 
 def check_setting(name):

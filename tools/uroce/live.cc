@@ -75,7 +75,7 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
         {"waits_for_window", inside.waits_for_window},
         {"probes", inside.probes},
         {"stalled", inside.stalled}}},
-      {"responder", {{"expected_psn", inside.expected.value()}, {"msn", inside.msn}, {"receives", inside.receives}, {"srq", inside.has_srq}}},
+      {"responder", {{"expected_psn", inside.expected.value()}, {"msn", inside.msn}, {"receives", inside.receives}}},
       {"window", {{"used_bytes", inside.window_used}, {"limit_bytes", inside.window_limit}}},
       {"timers_ns", Object::object()},
       {"counts",
@@ -92,6 +92,7 @@ Object to_json(const ibv::LiveQp& qp, Instant now) {
         {"duplicates", qp.counts.duplicates},
         {"out_of_sequence", qp.counts.out_of_sequence},
         {"dropped_no_receive", qp.counts.dropped_no_receive}}}};
+  object["responder"]["srq"] = inside.has_srq;
   object["silent_ns"] = nullptr;
   if (qp.counts.last_received_ns != 0)
     object["silent_ns"] = now.time_since_epoch().count() - qp.counts.last_received_ns;
