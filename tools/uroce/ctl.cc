@@ -18,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include "engine/os/namespaces.h"
 #include "proto/base/number.h"
 #include "proto/base/printable.h"
 #include "tools/output/print.h"
@@ -83,14 +84,6 @@ std::set<pid_t> listeners() {
   return found;
 }
 
-/// Whether process `pid` sees other sockets than we do. Nothing of one that we may not look at.
-bool is_in_other_network(pid_t pid) {
-  struct stat own {
-  }, its{};
-  return ::stat("/proc/self/ns/net", &own) == 0 && ::stat(fmt::format("/proc/{}/ns/net", pid).c_str(), &its) == 0 &&
-         own.st_ino != its.st_ino;
-}
-
 /// Whether another user has process `pid`. Its files of /proc may also be closed for other reasons.
 bool is_of_another(pid_t pid) {
   struct stat about {};
@@ -104,7 +97,7 @@ std::string explain(pid_t pid, int error) {
     case ENOENT:
       return "there is no such process";
     case ECONNREFUSED:
-      if (is_in_other_network(pid))
+      if (engine::shares_namespace(static_cast<std::uint32_t>(pid), "net") == false)
         return fmt::format(
             "it is in another network namespace: give the command there, with nsenter --target {} --net "
             "in front",

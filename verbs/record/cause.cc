@@ -72,8 +72,7 @@ std::string port_text(const Evidence& evidence) {
 std::string unseen_text(const Evidence& evidence) {
   if (nic::slot_of(evidence.error().qpn) == 0) return "";
   return "; answers to a wrong QP number would not be seen, as processes share the address here (UROCE_BROKER=off "
-         "shows "
-         "them)";
+         "shows them)";
 }
 
 /// A peer with several addresses may send from another one than the QP knows.

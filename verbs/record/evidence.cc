@@ -157,13 +157,13 @@ std::optional<nic::RcCheck> Evidence::refusing_check() const {
   return std::nullopt;
 }
 
-std::optional<Evidence::RefusedKey> Evidence::refused_key(TraceKind kind) const {
+std::optional<nic::RefusedKey> Evidence::refused_key(TraceKind kind) const {
   for (std::size_t i = at_; i-- > 0;) {
     const TraceEvent& event = recording_.events[i].event;
     if (event.qpn != error_.qpn) continue;
     if (event.kind == TraceKind::kState) break;  // The keys before that failed another time.
     if (event.kind == kind)
-      return RefusedKey{static_cast<nic::AccessError>(event.a & 3), static_cast<std::uint32_t>(event.b)};
+      return nic::RefusedKey{static_cast<nic::AccessError>(event.a & 3), static_cast<std::uint32_t>(event.b)};
   }
   return std::nullopt;
 }

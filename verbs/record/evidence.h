@@ -71,12 +71,8 @@ class Evidence {
   /// The check of ours that refused the peer's request; nothing: another reason.
   std::optional<nic::RcCheck> refusing_check() const;
 
-  struct RefusedKey {
-    nic::AccessError why{};
-    std::uint32_t key = 0;
-  };
   /// The key that was refused before the error, as an event of this kind says; nothing: none was.
-  std::optional<RefusedKey> refused_key(nic::TraceKind kind) const;
+  std::optional<nic::RefusedKey> refused_key(nic::TraceKind kind) const;
 
   /// The packet that the NIC had received when the error came; null: none, or it is not kept.
   const Recording::Packet* answer() const { return packet_about(recording_.events[at_]); }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <set>
 
 #include "tools/explain/packets/twins.h"
 

@@ -22,6 +22,12 @@ Object place(Place place) {
   return {{"file", place.file}, {"frame", place.frame}};
 }
 
+Object steps(const std::vector<ClockStep>& steps) {
+  Object rows = Object::array();
+  for (const ClockStep& step : steps) rows.push_back({{"frame", step.frame}, {"ns", step.ns}});
+  return rows;
+}
+
 std::string_view word(Icrc icrc) {
   return icrc == Icrc::kRight ? "right" : icrc == Icrc::kWrong ? "wrong" : "not_captured";
 }
@@ -167,16 +173,6 @@ void Json::packet(const Packet& packet, const Told& told, const Story&) {
   first_packet_ = false;
   std::fputs(dump(object).c_str(), out_);
 }
-
-namespace {
-
-Object steps(const std::vector<ClockStep>& steps) {
-  Object rows = Object::array();
-  for (const ClockStep& step : steps) rows.push_back({{"frame", step.frame}, {"ns", step.ns}});
-  return rows;
-}
-
-}  // namespace
 
 void Json::end(const Story& story, const std::vector<FileFacts>& files) {
   open();

@@ -14,6 +14,7 @@
 #include <map>
 #include <new>
 
+#include "engine/os/namespaces.h"
 #include "engine/os/os_clock.h"
 #include "proto/address.h"
 #include "proto/quiet_signals.h"
@@ -79,14 +80,6 @@ Result<engine::Fd, std::string> make_file(const std::string& stem, std::string& 
 /// To add to times of the NIC: since 1970. Somebody may set the wall clock, so as late as possible.
 std::int64_t wall_offset_now() {
   return engine::wall_clock_now().count() - engine::os_now().time_since_epoch().count();
-}
-
-/// Whether process `pid` is in our time namespace (time_namespaces(7)).
-bool has_our_clock(std::uint32_t pid) {
-  struct stat own {
-  }, its{};
-  return ::stat("/proc/self/ns/time", &own) == 0 &&
-         ::stat(("/proc/" + std::to_string(pid) + "/ns/time").c_str(), &its) == 0 && own.st_ino == its.st_ino;
 }
 
 }  // namespace
@@ -221,7 +214,7 @@ std::vector<record::Recording> rings_of(std::uint32_t pid) {
   for_each_open_file(pid, holds_ring, [&found, pid](int file, std::uint32_t /*pid*/) {
     auto recording = record::read_ring_file(file);
     if (!recording) return;
-    if (has_our_clock(pid)) recording->wall_offset_ns = wall_offset_now();
+    if (engine::shares_namespace(pid, "time") == true) recording->wall_offset_ns = wall_offset_now();
     found.push_back(std::move(*recording));
   });
   return found;

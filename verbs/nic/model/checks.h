@@ -12,4 +12,9 @@ enum class RcCheck : std::uint8_t { kPsn, kSequence, kOpcode, kResources, kAcces
 /// The numbers that the events `rkey_refused` and `lkey_refused` tell.
 enum class AccessError : std::uint8_t { kBadKey, kWrongPd, kOutOfBounds, kNoRight };
 
+struct RefusedKey {
+  AccessError why{};
+  std::uint32_t key = 0;
+};
+
 }  // namespace uroce::nic

@@ -20,10 +20,6 @@ bool gather(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::ui
 /// written when any piece is refused; when memory is gone, what comes before it is written.
 bool scatter(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges, std::uint64_t offset, Bytes in);
 
-struct RefusedKey {
-  AccessError why{};
-  std::uint32_t key = 0;
-};
 /// Why gather() (`rights` 0) or scatter() (kLocalWrite) fails for the whole list; nothing: the memory is gone.
 std::optional<RefusedKey> refused_key(const MrTable& mrs, const Pd* pd, std::span<const Sge> sges,
                                       std::uint32_t rights);
